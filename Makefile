@@ -1,0 +1,52 @@
+# What this project is worked on with. `make help` lists it.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell scripts/find_python.sh)
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+DATABASES ?= sqlite,mariadb,postgres
+PYTEST ?=
+
+comma := ,
+servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
+servers_list := $(subst $(eval ) ,$(comma),$(servers))
+sources := $(wildcard django_delayed_tasks tests testproject scripts)
+
+.PHONY: help venv test lint format demo matrix clean
+
+help: ## Say what can be made
+	@echo 'make TARGET, with TARGET one of:'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
+
+venv: $(STAMP) ## Make the virtual environment .venv with everything needed
+
+$(STAMP): pyproject.toml scripts/make_venv.sh
+	@test -n "$(PYTHON)"
+	scripts/make_venv.sh $(VENV) $(PYTHON)
+	@touch $@
+
+test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the run
+	$(PY) -m tests.servers --databases "$(servers_list)" -- $(PY) -m scripts.run_suite "$(DATABASES)" $(PYTEST)
+
+lint: $(STAMP) ## Check style, types and that no migration is missing
+	$(PY) -m ruff check $(sources)
+	$(PY) -m ruff format --check $(sources)
+	$(PY) -m mypy $(sources)
+	$(PY) -m django makemigrations --check --dry-run --settings tests.settings
+
+format: $(STAMP) ## Put the code into the project's style
+	$(PY) -m ruff check --fix $(sources)
+	$(PY) -m ruff format $(sources)
+
+demo: $(STAMP) ## Run the shop with real processes and check what came out
+	$(PY) -m testproject.demo
+
+matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
+	$(PY) -m scripts.matrix $(PYTEST)
+
+clean: ## Remove what was made
+	rm -rf $(VENV) .matrix build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

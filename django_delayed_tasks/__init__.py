@@ -1,0 +1,83 @@
+"""Make things happen later in a Django project, and keep one's word about it.
+
+The public names are loaded when they are first used: this package is imported before the app registry is
+ready, and must not import models by then.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.api import (
+        TaskException,
+        TaskHandler,
+        add_task,
+        add_tasks,
+        cancel_task,
+        delete_tasks,
+        get_runs,
+        get_task_handlers,
+        get_tasks_by_code,
+        register_task_handler,
+        reschedule_task,
+        shutdown,
+        start,
+    )
+    from django_delayed_tasks.handlers.decorator import task_handler
+    from django_delayed_tasks.models import Task, TaskRun
+    from django_delayed_tasks.outcomes import AddResult, Done, Fail, Reschedule, Retry
+    from django_delayed_tasks.states import AddAction, CancelResult
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddAction",
+    "AddResult",
+    "CancelResult",
+    "Done",
+    "Fail",
+    "Reschedule",
+    "Retry",
+    "Task",
+    "TaskException",
+    "TaskHandler",
+    "TaskRun",
+    "__version__",
+    "add_task",
+    "add_tasks",
+    "cancel_task",
+    "delete_tasks",
+    "get_runs",
+    "get_task_handlers",
+    "get_tasks_by_code",
+    "register_task_handler",
+    "reschedule_task",
+    "shutdown",
+    "start",
+    "task_handler",
+]
+
+_HOMES = {
+    "api": (
+        "add_task add_tasks cancel_task reschedule_task delete_tasks "
+        "get_tasks_by_code get_runs start shutdown"
+    ),
+    "exceptions": "TaskException",
+    "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",
+    "models": "Task TaskRun",
+    "outcomes": "AddResult Done Fail Reschedule Retry",
+    "states": "AddAction CancelResult",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,201 @@
+"""The facade: what a project calls."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
+from django_delayed_tasks.executor import inprocess, wakeup
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler, scheduling
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import CancelResult, IfExists
+from django_delayed_tasks.store import adding, adding_many, cancelling, finding, rescheduling
+from django_delayed_tasks.store.validation import (
+    Schedule,
+    When,
+    valid_identity,
+    valid_json,
+    valid_priority,
+    valid_queue,
+    valid_when,
+)
+
+__all__ = [
+    "TaskException",
+    "TaskExists",
+    "TaskHandler",
+    "add_task",
+    "add_tasks",
+    "cancel_task",
+    "delete_tasks",
+    "get_runs",
+    "get_task_handlers",
+    "get_tasks_by_code",
+    "register_task_handler",
+    "reschedule_task",
+    "shutdown",
+    "start",
+]
+
+
+def add_task(task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, using: str | None = None) -> AddResult:
+    """Make ``task``, an unsaved row, happen at its ``when``: an aware datetime, a timedelta from now, or None for at once.
+
+    One round trip, part of the caller's transaction if there is one. If a task of the same (``biz_code``, ``biz_num``)
+    exists, "replace" gives it the new schedule (beside its run, if it runs), "keep" leaves it, "raise" refuses.
+
+    Raises:
+        InvalidTask: a field that cannot be accepted, named with its value; nothing was written.
+        UnknownCode: no handler has this ``biz_code``.
+        TaskExists: with "raise", when a task of this identity exists.
+    """
+    alias = database(using)
+    schedule = accepted(task)
+    result = adding.add(alias, schedule, _mode(if_exists))
+    transaction.on_commit(wakeup.wake, using=alias)
+    return result
+
+
+def add_tasks(
+    tasks: Iterable[Task],
+    *,
+    if_exists: IfExists | str = IfExists.REPLACE,
+    batch_size: int = 1000,
+    using: str | None = None,
+) -> int:
+    """As :func:`add_task` for many, ``batch_size`` rows in a statement; how many were created, replaced or deferred.
+
+    Every task is looked at before the first is written. Each batch is a transaction, unless the caller has one.
+
+    Raises:
+        InvalidTask, UnknownCode, TaskExists: as :func:`add_task`.
+    """
+    alias = database(using)
+    if not isinstance(batch_size, int) or batch_size < 1:
+        raise InvalidTask("batch_size", batch_size, "must be an int of at least 1")
+    schedules = list(_all_accepted(tasks))
+    added = adding_many.add_many(alias, schedules, _mode(if_exists), batch_size)
+    transaction.on_commit(wakeup.wake, using=alias)
+    return added
+
+
+def _all_accepted(tasks: Iterable[Task]) -> Iterator[Schedule]:
+    for task in tasks:
+        yield accepted(task)
+
+
+def accepted(task: Any) -> Schedule:
+    """The task as it will be written, with its handler's queue and priority where it names none.
+
+    Raises:
+        InvalidTask, UnknownCode: it cannot be accepted.
+    """
+    if not isinstance(task, Task):
+        raise InvalidTask("task", task, "must be a Task")
+    code, num = valid_identity(task.biz_code, task.biz_num)
+    handler = find(code)
+    if handler is None and not settings.ALLOW_UNKNOWN_CODES:
+        known = ", ".join(sorted(get_task_handlers())) or "none"
+        raise UnknownCode("biz_code", code, f"no handler is registered for it (known: {known})")
+    defaults = handler or TaskHandler
+    return Schedule(
+        code,
+        num,
+        valid_when(task.when),
+        valid_json(task.biz_ext, settings.MAX_BIZ_EXT_BYTES),
+        valid_queue(task.queue or defaults.queue),
+        valid_priority(defaults.priority if task.priority is None else task.priority),
+    )
+
+
+def _mode(if_exists: IfExists | str) -> IfExists:
+    try:
+        return IfExists(if_exists)
+    except ValueError:
+        raise InvalidTask("if_exists", if_exists, f"must be one of {', '.join(IfExists)}") from None
+
+
+def cancel_task(biz_code: str, biz_num: str, *, using: str | None = None) -> CancelResult:
+    """Cancel the task of this identity.
+
+    CANCELLED: it waited, and is gone; STOPPING: it runs, and will not be run again; MISSING: there is none.
+
+    Raises:
+        InvalidTask: no identity.
+    """
+    return cancelling.cancel(database(using), *valid_identity(biz_code, biz_num))
+
+
+def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | None = None) -> bool:
+    """Give the task of this identity a new time and its attempts anew, its data kept; False when there is none.
+
+    Raises:
+        InvalidTask: no identity, or a ``when`` that cannot be accepted.
+    """
+    alias = database(using)
+    found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), valid_when(when))
+    transaction.on_commit(wakeup.wake, using=alias)
+    return found
+
+
+def delete_tasks(biz_code: str, biz_num: str, *, everything: bool = False, using: str | None = None) -> int:
+    """Cancel every pending or failed task of this code whose number contains ``biz_num``, exactly compared; how many.
+
+    Raises:
+        InvalidTask: an empty fragment without ``everything=True``.
+    """
+    code, _ = valid_identity(biz_code, "any")
+    if not isinstance(biz_num, str):
+        raise InvalidTask("biz_num", biz_num, "must be a str")
+    if not biz_num and not everything:
+        raise InvalidTask("biz_num", biz_num, "would delete every task of the code; say everything=True if that is meant")
+    return cancelling.delete(database(using), code, biz_num)
+
+
+def get_tasks_by_code(
+    biz_code: str | None = None, biz_num: str | None = None, when: datetime | None = None, *, using: str | None = None
+) -> "QuerySet[Task]":
+    """Pending tasks, earliest first: of a code, with a fragment of the number (whatever its case), at a time.
+
+    ``when`` matches exactly if any task has exactly it, else all later ones match.
+    """
+    return finding.find_pending(database(using), biz_code, biz_num, when)
+
+
+def get_runs(
+    biz_code: str | None = None, biz_num: str | None = None, *, using: str | None = None
+) -> "QuerySet[TaskRun]":
+    """The history, newest first: of a code, with a fragment of the number (whatever its case)."""
+    return finding.find_runs(database(using), biz_code, biz_num)
+
+
+def start(**options: Any) -> None:
+    """Claim and run tasks in threads of this process; returns at once.
+
+    ``options`` are the fields of :class:`~django_delayed_tasks.executor.options.ExecutorOptions`.
+
+    Raises:
+        TaskException: this process has an executor already, or its name belongs to a live one.
+    """
+    inprocess.start(**options)
+
+
+def shutdown(wait: bool = True) -> None:
+    """End what :func:`start` began: nothing more is claimed, what has not started is released, runs may finish.
+
+    With ``wait`` it returns when all is settled, or ``SHUTDOWN_TIMEOUT`` is over. Without an executor it does nothing.
+    """
+    inprocess.shutdown(wait)
+
+
+def database(using: str | None) -> str:
+    """The alias of the tasks' database."""
+    return using or settings.DATABASE
+
+
+scheduling.install(Task, add_task)

@@ -1,0 +1,83 @@
+"""What can be known from the settings alone."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning
+from django.db import connections
+
+from django_delayed_tasks import conf
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+UTC_NAMES = (None, "UTC", "Etc/UTC")
+WRITE_MODES = ("IMMEDIATE", "EXCLUSIVE")
+VENDORS = ("sqlite", "mysql", "postgresql")
+
+
+def chosen_alias() -> str:
+    """The alias that ``DELAYED_TASKS`` names, or the default when it is unusable."""
+    return conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].DATABASE
+
+
+def check_settings(**_: Any) -> list[CheckMessage]:
+    """E001 to E003: everything that is wrong with ``DELAYED_TASKS``; E005: ``USE_TZ``."""
+    problems = conf.read(getattr(settings, "DELAYED_TASKS", {}))[1]
+    messages: list[CheckMessage] = [_message(problem) for problem in problems]
+    if not settings.USE_TZ:
+        hint = "Set USE_TZ = True: without it the same moment has several names, or none."
+        messages.append(Error("USE_TZ must be True.", hint=hint, id="django_delayed_tasks.E005"))
+    return messages
+
+
+def _message(problem: conf.Problem) -> Error:
+    if problem.kind == "unknown":
+        return Error(
+            f"DELAYED_TASKS has no key {problem.key!r}.", hint=problem.hint, id="django_delayed_tasks.E002"
+        )
+    number = "E003" if problem.kind == "lease" else "E001"
+    return Error(
+        f"DELAYED_TASKS[{problem.key!r}]: {problem.problem}.",
+        hint=problem.hint,
+        id=f"django_delayed_tasks.{number}",
+    )
+
+
+def check_databases_configured(**_: Any) -> list[CheckMessage]:
+    """E004, E010, E011, W010: how the database that holds the tasks is configured."""
+    alias = chosen_alias()
+    if alias not in connections.settings:
+        return [
+            Error(
+                f"DELAYED_TASKS['DATABASE']: there is no database {alias!r}.",
+                hint=f"DATABASES has {', '.join(connections.settings)}.",
+                id="django_delayed_tasks.E004",
+            )
+        ]
+    return list(_configuration_problems(alias, connections[alias]))
+
+
+def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    zone = connection.settings_dict["TIME_ZONE"]
+    if connection.vendor not in VENDORS:
+        yield Error(
+            f"The database {alias!r} ({connection.display_name}) is not supported.",
+            hint="Tasks are kept in SQLite, MariaDB, MySQL or PostgreSQL.",
+            id="django_delayed_tasks.E010",
+        )
+    if connection.vendor in ("sqlite", "mysql") and zone not in UTC_NAMES:
+        yield Error(
+            f"DATABASES[{alias!r}]['TIME_ZONE'] is {zone!r}; tasks need a database that stores UTC.",
+            hint="Remove TIME_ZONE, or keep the tasks in another database (DELAYED_TASKS['DATABASE']).",
+            id="django_delayed_tasks.E011",
+        )
+    mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode") or "DEFERRED").upper()
+    if connection.vendor == "sqlite" and mode not in WRITE_MODES:
+        yield Warning(
+            f"The SQLite database {alias!r} begins its transactions {mode}.",
+            hint="A transaction that reads and then writes fails with 'database is locked', whatever the "
+            f"timeout. Set DATABASES[{alias!r}]['OPTIONS']['transaction_mode'] = 'IMMEDIATE'.",
+            id="django_delayed_tasks.W010",
+        )

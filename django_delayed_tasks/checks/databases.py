@@ -1,0 +1,101 @@
+"""What only the databases themselves can tell; these run when Django is told to look at them."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.core.checks import CheckMessage, Error, Warning
+from django.db import connections
+
+from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+LOWEST_VERSIONS = {"SQLite": (3, 37), "MariaDB": (10, 6), "MySQL": (8, 4), "PostgreSQL": (14,)}
+ISOLATION = "READ-COMMITTED"
+
+
+def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """E012 to E014, W011: the servers of the given databases, as far as they hold tasks."""
+    messages: list[CheckMessage] = []
+    for alias in databases or ():
+        connection = connections[alias]
+        if connection.vendor in VENDORS and (alias == chosen_alias() or _tables_in(connection)):
+            messages += _version_problems(alias, connection)
+            messages += _vendor_problems(alias, connection)
+    return messages
+
+
+def _tables_in(connection: "BaseDatabaseWrapper") -> list[str]:
+    ours = {model._meta.db_table for model in apps.get_app_config("django_delayed_tasks").get_models()}
+    with connection.cursor() as cursor:
+        return sorted(ours.intersection(connection.introspection.table_names(cursor)))
+
+
+def _version_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    version = connection.get_database_version()
+    lowest = LOWEST_VERSIONS[connection.display_name]
+    if version < lowest:
+        yield Error(
+            f"The database {alias!r} is {connection.display_name} {_dotted(version)}.",
+            hint=f"The lowest supported version is {_dotted(lowest)}.",
+            id="django_delayed_tasks.E012",
+        )
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    if connection.vendor == "mysql":
+        yield from _isolation_problems(alias, connection)
+        yield from _engine_problems(alias, connection)
+    elif connection.vendor == "sqlite":
+        yield from _journal_problems(alias, connection)
+
+
+def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    # One of the two, by server and version; both are the session's.
+    names = "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')"
+    found = {value for _, value in _rows(connection, names)}
+    if found != {ISOLATION}:
+        yield Error(
+            f"The database {alias!r} has the isolation level {', '.join(sorted(found))}.",
+            hint="Under it even a poll that finds nothing blocks inserts. Remove isolation_level from "
+            f"DATABASES[{alias!r}]['OPTIONS'] (Django's default is 'read committed').",
+            id="django_delayed_tasks.E013",
+        )
+
+
+def _engine_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    transactional = "SELECT ENGINE FROM information_schema.ENGINES WHERE TRANSACTIONS = 'YES'"
+    engines = "SELECT TABLE_NAME, ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
+    good = {engine.upper() for (engine,) in _rows(connection, transactional)}
+    engine_of = dict(_rows(connection, engines))
+    for table in _tables_in(connection):
+        if str(engine_of[table]).upper() not in good:
+            yield Error(
+                f"The table {table} in the database {alias!r} uses the engine {engine_of[table]}, "
+                "which has no transactions.",
+                hint=f"ALTER TABLE {table} ENGINE=InnoDB",
+                id="django_delayed_tasks.E014",
+            )
+
+
+def _journal_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    ((mode,),) = _rows(connection, "PRAGMA journal_mode")
+    if mode not in ("wal", "memory"):
+        yield Warning(
+            f"The SQLite database {alias!r} has the journal mode {mode}.",
+            hint="In WAL mode readers and the writer do not wait for each other: set "
+            f"DATABASES[{alias!r}]['OPTIONS']['init_command'] = 'PRAGMA journal_mode=WAL'.",
+            id="django_delayed_tasks.W011",
+        )
+
+
+def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())

@@ -1,0 +1,62 @@
+"""What is wrong with the handlers."""
+
+import sys
+from collections.abc import Iterator
+from difflib import get_close_matches
+from typing import Any
+
+from django.apps import apps
+from django.core.checks import CheckMessage, Error, Warning
+
+from django_delayed_tasks.exceptions import InvalidHandler
+from django_delayed_tasks.handlers import TaskHandler, discovery, get_task_handlers, load
+from django_delayed_tasks.handlers.discovery import LoadProblem
+from django_delayed_tasks.handlers.validation import name_of
+
+PUBLIC = [name for name in vars(TaskHandler) if not name.startswith("_")]
+LIKENESS = 0.8
+
+
+def check_handlers(**_: Any) -> list[CheckMessage]:
+    """E006, E007: handlers that could not be loaded; W001, W002: what looks like a mistake."""
+    problems = [_message(problem) for problem in load()]
+    return [*problems, *_misspelt_attributes(), *_forgotten_codes()]
+
+
+def _message(problem: LoadProblem) -> Error:
+    if isinstance(problem.error, InvalidHandler):
+        hint = "Its tasks cannot run, and add_task refuses its code, until it is mended."
+        return Error(f"{problem.source}: {problem.error}.", hint=hint, id="django_delayed_tasks.E007")
+    error = f"{type(problem.error).__name__}: {problem.error}"
+    hint = "The log of the start (logger django_delayed_tasks) has the traceback."
+    return Error(f"{problem.source} cannot be imported: {error}.", hint=hint, id="django_delayed_tasks.E006")
+
+
+def _misspelt_attributes() -> Iterator[CheckMessage]:
+    for handler in get_task_handlers().values():
+        for name in sorted(_own_names(handler)):
+            for meant in get_close_matches(name, PUBLIC, n=1, cutoff=LIKENESS):
+                yield Warning(
+                    f"{name_of(handler)} has an attribute {name!r}, which means nothing.",
+                    hint=f"Did you mean {meant}?",
+                    id="django_delayed_tasks.W001",
+                )
+
+
+def _own_names(handler: TaskHandler) -> set[str]:
+    classes = [cls for cls in type(handler).__mro__ if cls not in TaskHandler.__mro__]
+    names = set(vars(handler)).union(*(vars(cls) for cls in classes))
+    return {name for name in names if not name.startswith("_") and not hasattr(TaskHandler, name)}
+
+
+def _forgotten_codes() -> Iterator[CheckMessage]:
+    served = {type(handler) for handler in get_task_handlers().values()}
+    for config in apps.get_app_configs():
+        module = sys.modules.get(f"{config.name}.{discovery.MODULE}")
+        for cls in discovery.handler_classes(module) if module else []:
+            if not discovery.has_code(cls) and not cls.__subclasses__() and cls not in served:
+                yield Warning(
+                    f"{name_of(cls)} has no biz_code, so that it is not registered.",
+                    hint="Give it a biz_code, or remove it.",
+                    id="django_delayed_tasks.W002",
+                )

@@ -1,0 +1,65 @@
+"""The one place that knows the time.
+
+What is due, late or dead is decided by the *database's* clock, so that executors on hosts with wrong clocks
+agree (DESIGN §5, trap 4). SQLite has no clock of its own finer than a millisecond and lives on one host: there the host's
+clock is the database's. :func:`frozen_at` holds every clock of this process still, for tests.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+_frozen: datetime | None = None
+
+_EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "clock_timestamp()"}
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def host_now() -> datetime:
+    """The host's clock, in UTC (or the frozen moment)."""
+    return _frozen or datetime.now(UTC)
+
+
+def monotonic() -> float:
+    """Seconds from some fixed point; for measuring how long something took. Never frozen."""
+    return time.monotonic()
+
+
+def sql_now(connection: "BaseDatabaseWrapper") -> str:
+    """An SQL expression for the present moment by this database's clock."""
+    expression = _EXPRESSIONS.get(connection.vendor)
+    return expression if expression and not _frozen else literal(connection, host_now())
+
+
+def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
+    """The moment as an SQL literal, in the form in which Django stores it."""
+    if connection.vendor == "postgresql":
+        return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
+    text = str(moment.astimezone(UTC).replace(tzinfo=None))
+    return f"TIMESTAMP'{text}'" if connection.vendor == "mysql" else f"'{text}'"
+
+
+def as_micros(moment: datetime) -> int:
+    """Microseconds since 1970, exactly."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def from_micros(micros: int) -> datetime:
+    """The reverse of :func:`as_micros`."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+@contextmanager
+def frozen_at(moment: datetime) -> Iterator[None]:
+    """Every clock of this process shows ``moment`` (aware), the database's included."""
+    global _frozen
+    before, _frozen = _frozen, moment.astimezone(UTC)
+    try:
+        yield
+    finally:
+        _frozen = before

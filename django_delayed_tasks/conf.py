@@ -1,0 +1,194 @@
+"""The ``DELAYED_TASKS`` setting: ``from django_delayed_tasks.conf import settings``; ``settings.THREADS``.
+
+Read lazily and merged over the defaults; ``override_settings(DELAYED_TASKS={...})`` takes effect at the next
+read. A wrong setting raises :class:`InvalidSetting` whichever key is read: a misspelt key would otherwise be
+a silent default.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from django.conf import settings as django_settings
+from django.core.signals import setting_changed
+
+from django_delayed_tasks.exceptions import InvalidSetting, shortened
+
+Reader = Callable[[Any], Any]
+"""Turns a given value into the one that is used; raises ValueError saying what was expected."""
+
+CLAIM_STRATEGIES = ("auto", "skip_locked", "compare_and_set")
+LONGEST_SECONDS = 366 * 24 * 3600.0
+LONGEST_KEEPING = timedelta(days=36_500)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Every setting with its default; durations are seconds."""
+
+    DATABASE: str = "default"
+    THREADS: int = 8
+    POLL_INTERVAL: float = 0.2
+    HEARTBEAT: float = 5.0
+    LEASE: float = 15.0
+    CLAIM: str = "auto"
+    BATCH_SIZE: int = 100
+    MAX_RESCUES: int = 3
+    SHUTDOWN_TIMEOUT: float = 30.0
+    KEEP_HISTORY: timedelta | None = timedelta(days=7)
+    MAX_BIZ_EXT_BYTES: int = 65_536
+    ALLOW_UNKNOWN_CODES: bool = False
+    MAX_LOST_THREADS: int = 8
+
+
+class Problem(NamedTuple):
+    """What is wrong with one key, and what would be right."""
+
+    key: str
+    problem: str
+    kind: Literal["unknown", "value", "lease"] = "value"
+    hint: str | None = None
+
+
+def as_seconds(duration: Any) -> float:
+    """A duration given as int, float or timedelta, as finite seconds; ValueError for anything else."""
+    if isinstance(duration, timedelta):
+        return duration.total_seconds()
+    if isinstance(duration, bool) or not isinstance(duration, int | float) or not math.isfinite(duration):
+        raise ValueError("expected seconds (int or float) or a timedelta")
+    return float(duration)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError("expected a text that is not empty")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("expected True or False")
+    return value
+
+
+def _strategy(value: Any) -> str:
+    if not isinstance(value, str) or value not in CLAIM_STRATEGIES:
+        raise ValueError(f"expected one of {', '.join(map(repr, CLAIM_STRATEGIES))}")
+    return value
+
+
+def _number(lowest: int, highest: int) -> Reader:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not lowest <= value <= highest:
+            raise ValueError(f"expected an int from {lowest} to {highest}")
+        return value
+
+    return read
+
+
+def _seconds(*, or_zero: bool = False) -> Reader:
+    def read(value: Any) -> float:
+        seconds = as_seconds(value)
+        if not 0 <= seconds <= LONGEST_SECONDS or (seconds == 0 and not or_zero):
+            raise ValueError(f"expected a duration {'of' if or_zero else 'above'} 0 s, of 366 days at most")
+        return seconds
+
+    return read
+
+
+def _keeping(value: Any) -> timedelta | None:
+    # No bare number here: KEEP_HISTORY = 7, meant as days, would be a history of seven seconds.
+    if value is None:
+        return None
+    if not isinstance(value, timedelta) or not timedelta(0) < value <= LONGEST_KEEPING:
+        raise ValueError("expected a timedelta above zero, such as timedelta(days=7), or None for ever")
+    return value
+
+
+READERS: Mapping[str, Reader] = {
+    "DATABASE": _text,
+    "THREADS": _number(1, 1000),
+    "POLL_INTERVAL": _seconds(),
+    "HEARTBEAT": _seconds(),
+    "LEASE": _seconds(),
+    "CLAIM": _strategy,
+    "BATCH_SIZE": _number(1, 10_000),
+    "MAX_RESCUES": _number(0, 1_000_000),
+    "SHUTDOWN_TIMEOUT": _seconds(or_zero=True),
+    "KEEP_HISTORY": _keeping,
+    "MAX_BIZ_EXT_BYTES": _number(0, 2**30),
+    "ALLOW_UNKNOWN_CODES": _boolean,
+    "MAX_LOST_THREADS": _number(1, 1000),
+}
+
+
+def read(given: Any) -> tuple[Values, list[Problem]]:
+    """The values of a ``DELAYED_TASKS``, wrong ones replaced by their defaults, and all that is wrong."""
+    if not isinstance(given, Mapping):
+        return Values(), [Problem("DELAYED_TASKS", f"expected a dict, not {shortened(given)}")]
+    problems = [_unknown(key) for key in given if key not in READERS]
+    accepted = {}
+    for key in READERS.keys() & given.keys():
+        try:
+            accepted[key] = READERS[key](given[key])
+        except ValueError as error:
+            problems.append(Problem(key, f"{shortened(given[key])}: {error}"))
+    values = Values(**accepted)
+    if not any(problem.key in ("LEASE", "HEARTBEAT") for problem in problems):
+        problems += _lease_problems(values)
+    return values, sorted(problems)
+
+
+def _unknown(key: Any) -> Problem:
+    close = get_close_matches(str(key).upper(), READERS, n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"The keys are {', '.join(READERS)}."
+    return Problem(str(key), "unknown key", "unknown", hint)
+
+
+def _lease_problems(values: Values) -> list[Problem]:
+    if values.LEASE > 2 * values.HEARTBEAT:
+        return []
+    lengths = f"{values.LEASE:g} s, with a HEARTBEAT of {values.HEARTBEAT:g} s"
+    hint = "One late heartbeat must not cost an executor its claims; three heartbeats are a good lease."
+    return [Problem("LEASE", f"{lengths}: a lease must be longer than two heartbeats", "lease", hint)]
+
+
+@cache
+def _current() -> Values:
+    values, problems = read(getattr(django_settings, "DELAYED_TASKS", {}))
+    if problems:
+        raise InvalidSetting(
+            "; ".join(f"DELAYED_TASKS[{found.key!r}]: {found.problem}" for found in problems)
+        )
+    return values
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DELAYED_TASKS":
+        _current.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_delayed_tasks.conf")
+
+
+class _Settings:
+    """Reads the present :class:`Values` at every access."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_current(), name)
+
+    def __dir__(self) -> list[str]:
+        return [field.name for field in fields(Values)]
+
+    def __repr__(self) -> str:
+        return f"<DELAYED_TASKS {asdict(_current())}>"
+
+
+if TYPE_CHECKING:
+    settings: Values
+else:
+    settings = _Settings()

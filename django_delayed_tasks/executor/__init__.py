@@ -1,0 +1,1 @@
+"""Claims due tasks and runs them. Start reading in ``runner.py``: one task, from its handler to its settlement."""

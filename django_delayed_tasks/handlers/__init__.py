@@ -1,0 +1,17 @@
+"""What a user writes, and how it becomes known."""
+
+from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
+from django_delayed_tasks.handlers.decorator import task_handler
+from django_delayed_tasks.handlers.registry import find, get_task_handlers, load, register_task_handler
+from django_delayed_tasks.handlers.retries import exponential
+
+__all__ = [
+    "HandleResult",
+    "TaskHandler",
+    "exponential",
+    "find",
+    "get_task_handlers",
+    "load",
+    "register_task_handler",
+    "task_handler",
+]

@@ -1,0 +1,99 @@
+"""What a user writes: a subclass of :class:`TaskHandler`."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django_delayed_tasks.conf import as_seconds
+from django_delayed_tasks.exceptions import InvalidHandler
+from django_delayed_tasks.handlers import scheduling
+from django_delayed_tasks.handlers.retries import exponential
+from django_delayed_tasks.outcomes import AddResult, Outcome
+from django_delayed_tasks.states import KeepHistory
+
+HandleResult = Outcome | datetime | timedelta | None
+"""What ``handle`` may return."""
+
+
+class TaskHandler:
+    """Does the work of all tasks of one code.
+
+    One instance serves all threads: keep no state of a run on ``self``.
+
+    Attributes:
+        biz_code: names the kind of task, 1 to 50 characters; or override :meth:`get_biz_code`.
+        queue: where its tasks wait unless they say otherwise, 1 to 50 characters.
+        priority: from -100 to 100, higher first, for tasks that do not say otherwise.
+        max_attempts: runs that may end in an exception or ``Retry`` before the task is FAILED; at least 1.
+        timeout: how long one run may take (seconds or a timedelta); None for no limit.
+        keep_history: which runs leave a row in the history: "all", "failures" or "none".
+        atomic: whether ``handle`` and the settlement of its run are one transaction.
+    """
+
+    biz_code: str = ""
+    queue: str = "default"
+    priority: int = 0
+    max_attempts: int = 5
+    timeout: timedelta | float | None = None
+    keep_history: KeepHistory | str = KeepHistory.ALL
+    atomic: bool = False
+
+    def get_biz_code(self) -> str:
+        """The code of the tasks that this handler is for."""
+        return self.biz_code
+
+    def handle(self, task: Any) -> HandleResult:
+        """Do the work of one task.
+
+        ``task`` has ``biz_code``, ``biz_num``, ``biz_ext``, ``when``, ``attempts`` (this one counted) and
+        ``cancel_requested``. Return None (done), a datetime or timedelta (again then), or an outcome. An
+        exception means another attempt after :meth:`backoff`, until ``max_attempts`` are used up.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no handle()")
+
+    def backoff(self, attempt: int) -> timedelta:
+        """How long to wait after failed attempt number ``attempt`` (from 1)."""
+        return exponential(attempt)
+
+    def on_failed(self, task: Any, error: str) -> None:
+        """Called when ``task`` has used up its attempts or was given up; ``error`` is the last traceback or reason.
+
+        In the thread of the run, just before the task becomes FAILED. An exception of its own is only logged.
+        """
+
+    @classmethod
+    def schedule(
+        cls, biz_num: str, when: scheduling.When = None, biz_ext: Any = None, **options: Any
+    ) -> AddResult:
+        """``add_task`` for a task of this code.
+
+        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options``: ``queue`` and
+        ``priority`` of the task, ``if_exists`` and ``using`` of :func:`~django_delayed_tasks.api.add_task`.
+        """
+        return scheduling.schedule(code_of(cls), biz_num, when, biz_ext, **options)
+
+    @property
+    def timeout_seconds(self) -> float | None:
+        """``timeout`` in seconds, None for no limit."""
+        return None if self.timeout is None else as_seconds(self.timeout)
+
+
+def code_of(handler_class: type[TaskHandler]) -> str:
+    """The code that a class of handlers stands for; InvalidHandler when only its instances know."""
+    if handler_class.get_biz_code is TaskHandler.get_biz_code:
+        code = handler_class.biz_code
+    else:
+        code = built(handler_class).get_biz_code()
+    if not code:
+        name = handler_class.__qualname__
+        raise InvalidHandler(f"{name} has no biz_code of its own: use add_task(Task(biz_code=…, biz_num=…))")
+    return code
+
+
+def built(handler_class: type[TaskHandler]) -> TaskHandler:
+    """An instance of the class, which must need no arguments."""
+    try:
+        return handler_class()
+    except TypeError as error:
+        name = f"{handler_class.__module__}.{handler_class.__qualname__}"
+        problem = f"{name} cannot be made without arguments ({error}): register an instance"
+        raise InvalidHandler(problem) from error

@@ -1,0 +1,111 @@
+"""What a handler must look like to be registered."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from django_delayed_tasks.conf import as_seconds
+from django_delayed_tasks.exceptions import InvalidHandler, shortened
+from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.states import KeepHistory
+
+# Equal to the lengths in models.py, which handlers do not import; a test compares them.
+CODE_LENGTH = 50
+QUEUE_LENGTH = 50
+PRIORITIES = range(-100, 101)
+LONGEST_TIMEOUT = 366 * 24 * 3600.0
+
+
+def name_of(handler: TaskHandler | type[TaskHandler]) -> str:
+    """The dotted name of the handler's class, for messages."""
+    cls = handler if isinstance(handler, type) else type(handler)
+    return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def checked(handler: TaskHandler) -> str:
+    """The handler's code; InvalidHandler naming handler and attribute when it cannot be registered."""
+    code = handler.get_biz_code()
+    _refuse_unless(_text_up_to(CODE_LENGTH), handler, "biz_code", code)
+    _refuse_unless(_same_as_class(handler), handler, "biz_code", code)
+    for attribute, accepts in _RULES.items():
+        _refuse_unless(accepts, handler, attribute, getattr(handler, attribute))
+    for method in ("handle", "backoff", "on_failed"):
+        _refuse_unless(_plain_method, handler, method, getattr(handler, method))
+    if type(handler).handle is TaskHandler.handle:
+        raise InvalidHandler(f"{name_of(handler)}: handle is missing")
+    return code
+
+
+def _refuse_unless(
+    accepts: Callable[[Any], str | None], handler: TaskHandler, attribute: str, value: Any
+) -> None:
+    problem = accepts(value)
+    if problem:
+        raise InvalidHandler(f"{name_of(handler)}: {attribute}={shortened(value)}: {problem}")
+
+
+def _text_up_to(length: int) -> Callable[[Any], str | None]:
+    def accepts(value: Any) -> str | None:
+        if not isinstance(value, str) or not 0 < len(value) <= length:
+            return f"expected a text of 1 to {length} characters"
+        printable = value.isprintable() and value == value.strip()
+        return None if printable else "expected printable characters, and no space at either end"
+
+    return accepts
+
+
+def _same_as_class(handler: TaskHandler) -> Callable[[Any], str | None]:
+    cls = type(handler)
+
+    def accepts(code: Any) -> str | None:
+        if cls.get_biz_code is not TaskHandler.get_biz_code or cls.biz_code in ("", code):
+            return None
+        return f"the class has {cls.biz_code!r}, which is what schedule() would use; make a subclass"
+
+    return accepts
+
+
+def _priority(value: Any) -> str | None:
+    fits = type(value) is int and value in PRIORITIES
+    return None if fits else f"expected an int from {PRIORITIES[0]} to {PRIORITIES[-1]}"
+
+
+def _attempts(value: Any) -> str | None:
+    return None if type(value) is int and value >= 1 else "expected an int of at least 1"
+
+
+def _timeout(value: Any) -> str | None:
+    if value is None:
+        return None
+    try:
+        fits = 0 < as_seconds(value) <= LONGEST_TIMEOUT
+    except ValueError:
+        fits = False
+    return None if fits else "expected None, or seconds or a timedelta above 0, of 366 days at most"
+
+
+def _keep_history(value: Any) -> str | None:
+    kinds = [str(kind) for kind in KeepHistory]
+    return None if isinstance(value, str) and value in kinds else f"expected one of {', '.join(kinds)}"
+
+
+def _boolean(value: Any) -> str | None:
+    return None if isinstance(value, bool) else "expected True or False"
+
+
+def _plain_method(value: Any) -> str | None:
+    if not callable(value):
+        return "expected a method"
+    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        return "expected a plain method, not an async one"
+    return "expected a plain method, not a generator" if inspect.isgeneratorfunction(value) else None
+
+
+_RULES: dict[str, Callable[[Any], str | None]] = {
+    "queue": _text_up_to(QUEUE_LENGTH),
+    "priority": _priority,
+    "max_attempts": _attempts,
+    "timeout": _timeout,
+    "keep_history": _keep_history,
+    "atomic": _boolean,
+}

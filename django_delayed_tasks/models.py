@@ -1,0 +1,111 @@
+"""The rows. What may happen to them is in ``store``; nothing here writes."""
+
+from typing import Any
+
+from django.db import models
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.fields import ExactCharField
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+
+CODE_LENGTH = 50
+NUM_LENGTH = 100
+QUEUE_LENGTH = 50
+NAME_LENGTH = 150
+
+
+class Task(models.Model):
+    """A live row: something still to be done, or being done, or failed and waiting for a person.
+
+    ``when`` is the business value and never rewritten by the machinery; ``claim_at`` is when the row may next be claimed.
+    The columns ``deferred_*`` hold a schedule that arrived while the task ran; it takes effect when the run ends.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH)
+    biz_num = ExactCharField(_("number"), max_length=NUM_LENGTH)
+    when = models.DateTimeField(_("when"), db_column="when_time")
+    biz_ext = models.JSONField(_("data"), null=True, blank=True)
+    queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH)
+    priority = models.SmallIntegerField(_("priority"))
+
+    status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
+    claim_at = models.DateTimeField(_("claimable from"), editable=False)
+    version = models.BigIntegerField(_("version"), default=0, editable=False)
+    attempts = models.IntegerField(_("attempts"), default=0, editable=False)
+    rescues = models.IntegerField(_("rescues"), default=0, editable=False)
+    executor = models.BigIntegerField(_("executor"), null=True, editable=False)
+    last_error = models.TextField(_("last error"), blank=True, default="", editable=False)
+
+    deferred_when = models.DateTimeField(_("deferred until"), null=True, editable=False)
+    deferred_biz_ext = models.JSONField(null=True, editable=False)
+    deferred_queue = ExactCharField(max_length=QUEUE_LENGTH, default="", editable=False)
+    deferred_priority = models.SmallIntegerField(null=True, editable=False)
+    cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
+
+    create_time = models.DateTimeField(_("created"), editable=False)
+    update_time = models.DateTimeField(_("updated"), editable=False)
+
+    class Meta:
+        verbose_name = _("task")
+        verbose_name_plural = _("tasks")
+        constraints = [models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_task_identity")]
+        indexes = [
+            models.Index(fields=["status", "queue", "priority", "claim_at", "id"], name="ddt_task_claim"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.biz_code} {self.biz_num}"
+
+
+class TaskRun(models.Model):
+    """History: one row per run that ended. Purged from the lowest primary key upwards."""
+
+    id = models.BigAutoField(primary_key=True)
+    task_id: Any = models.BigIntegerField(_("task"), db_index=True)
+    version = models.BigIntegerField(_("version"))
+    biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH)
+    biz_num = ExactCharField(_("number"), max_length=NUM_LENGTH)
+    when = models.DateTimeField(_("when"), db_column="when_time")
+    attempt = models.IntegerField(_("attempt"))
+    outcome = models.SmallIntegerField(_("outcome"), choices=RunOutcome)
+    started = models.DateTimeField(_("started"), null=True)
+    finished = models.DateTimeField(_("finished"))
+    result = models.JSONField(_("result"), null=True)
+    error = models.TextField(_("error"), blank=True, default="")
+    executor = models.BigIntegerField(_("executor"), null=True)
+
+    class Meta:
+        verbose_name = _("run")
+        verbose_name_plural = _("runs")
+        indexes = [models.Index(fields=["biz_code", "biz_num"], name="ddt_run_identity")]
+
+    def __str__(self) -> str:
+        return f"{self.biz_code} {self.biz_num} #{self.attempt}"
+
+
+class Executor(models.Model):
+    """One OS process that claims and runs tasks; a fresh row per incarnation beside its stable name.
+
+    ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has one live row at most.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    name = ExactCharField(_("name"), max_length=NAME_LENGTH)
+    host = models.CharField(_("host"), max_length=255)
+    pid = models.BigIntegerField(_("pid"))
+    queues = models.JSONField(_("queues"), null=True)
+    codes = models.JSONField(_("codes"), default=list)
+    threads = models.IntegerField(_("threads"))
+    started_at = models.DateTimeField(_("started"))
+    heartbeat_at = models.DateTimeField(_("heartbeat"))
+    expires_at = models.DateTimeField(_("lease until"))
+    alive = models.BooleanField(_("alive"), null=True)
+
+    class Meta:
+        verbose_name = _("executor")
+        verbose_name_plural = _("executors")
+        constraints = [models.UniqueConstraint(fields=["name", "alive"], name="ddt_executor_name_alive")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.host}, {self.pid})"

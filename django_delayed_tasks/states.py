@@ -1,0 +1,69 @@
+"""The words for what a row is, what a run came to, and what a call did (DESIGN: states)."""
+
+from enum import StrEnum
+
+from django.db.models import IntegerChoices
+from django.utils.translation import gettext_lazy as _
+
+
+class TaskStatus(IntegerChoices):
+    """What a live row is. *Due* is not a state but a query: PENDING and ``claim_at <= now``."""
+
+    PENDING = 0, _("pending")
+    RUNNING = 1, _("running")
+    FAILED = 2, _("failed")
+
+
+class RunOutcome(IntegerChoices):
+    """How one run ended, as the history keeps it."""
+
+    DONE = 0, _("done")
+    RESCHEDULED = 1, _("rescheduled")
+    RETRIED = 2, _("retried")
+    FAILED = 3, _("failed")
+    CANCELLED = 4, _("cancelled")
+    LOST = 5, _("lost")
+
+
+class Then(StrEnum):
+    """What becomes of a running task when its claim ends, unless a deferred schedule or a cancel request says otherwise."""
+
+    GONE = "gone"
+    AGAIN = "again"
+    RETRY = "retry"
+    FAILED = "failed"
+    RESCUED = "rescued"
+    RELEASED = "released"
+
+
+class IfExists(StrEnum):
+    """What ``add_task`` does when a task of the same identity exists."""
+
+    REPLACE = "replace"
+    KEEP = "keep"
+    RAISE = "raise"
+
+
+class AddAction(StrEnum):
+    """What ``add_task`` did."""
+
+    CREATED = "created"
+    REPLACED = "replaced"
+    KEPT = "kept"
+    DEFERRED = "deferred"
+
+
+class CancelResult(StrEnum):
+    """What ``cancel_task`` found and did."""
+
+    CANCELLED = "cancelled"
+    STOPPING = "stopping"
+    MISSING = "missing"
+
+
+class KeepHistory(StrEnum):
+    """Which runs of a handler leave a row in the history."""
+
+    ALL = "all"
+    FAILURES = "failures"
+    NONE = "none"

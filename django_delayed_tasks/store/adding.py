@@ -1,0 +1,110 @@
+"""Adding: one statement that creates, replaces, defers or keeps (DESIGN §3, first rows of the table)."""
+
+from typing import Any
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import TaskExists
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.transactions import in_one_statement
+from django_delayed_tasks.store.validation import Schedule
+
+COLUMNS = (
+    "biz_code, biz_num, biz_ext, queue, priority, when_time, claim_at, create_time, update_time,"
+    " status, version, attempts, rescues, last_error, deferred_queue"
+)
+FRESH = f"{PENDING}, 0, 0, 0, '', ''"
+_SEEN = 1 << 60
+"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if it was running."""
+
+
+def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    """Make ``schedule`` the next of its identity. Part of the caller's transaction, if there is one.
+
+    Raises:
+        TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
+    """
+    dialect = dialect_of(connections[alias])
+    way = _add_by_last_id if dialect.connection.vendor == "mysql" else _add_returning
+    result = in_one_statement(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
+    if if_exists is IfExists.RAISE and result.action is AddAction.KEPT:
+        raise TaskExists(schedule.biz_code, schedule.biz_num)
+    return result
+
+
+def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    insert, parameters = _insert(dialect, schedule)
+    if if_exists is IfExists.REPLACE:
+        sql = insert + dialect.on_conflict(replacement(dialect)) + " RETURNING id, version, status"
+        cursor.execute(sql, parameters)
+        return _result(*cursor.fetchone())
+    while True:
+        cursor.execute(insert + " ON CONFLICT (biz_code, biz_num) DO NOTHING RETURNING id", parameters)
+        if row := cursor.fetchone():
+            return AddResult(row[0], AddAction.CREATED)
+        cursor.execute(f"SELECT id FROM {TASK} WHERE biz_code = %s AND biz_num = %s", schedule[:2])
+        if row := cursor.fetchone():
+            return AddResult(row[0], AddAction.KEPT)
+
+
+def _result(task_id: int, version: int, status: int) -> AddResult:
+    if version == 0:
+        return AddResult(task_id, AddAction.CREATED)
+    return AddResult(task_id, AddAction.DEFERRED if status == RUNNING else AddAction.REPLACED)
+
+
+def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    """MySQL has no RETURNING, but lets an upsert choose what it reports as the last inserted id."""
+    insert, parameters = _insert(dialect, schedule)
+    report = f"version = version + 0 * LAST_INSERT_ID(id + IF(status = {RUNNING}, 2, 1) * {_SEEN})"
+    changes = f"{report}, {replacement(dialect)}" if if_exists is IfExists.REPLACE else report
+    cursor.execute(insert + dialect.on_conflict(changes), parameters)
+    seen, task_id = divmod(cursor.lastrowid, _SEEN)
+    if not seen:
+        return AddResult(task_id, AddAction.CREATED)
+    if if_exists is not IfExists.REPLACE:
+        return AddResult(task_id, AddAction.KEPT)
+    return AddResult(task_id, AddAction.DEFERRED if seen > 1 else AddAction.REPLACED)
+
+
+def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
+    when, when_parameters = dialect.moment(schedule.when)
+    now = dialect.now
+    claim_at = when if schedule.when is None else dialect.greatest(when, now)
+    values = f"%s, %s, {dialect.json('%s')}, %s, %s, {when}, {claim_at}, {now}, {now}, {FRESH}"
+    claim_parameters = [] if schedule.when is None else when_parameters
+    parameters = [
+        schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
+        *when_parameters, *claim_parameters,
+    ]  # fmt: skip
+    return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", parameters
+
+
+def replacement(dialect: Dialect) -> str:
+    """The assignments that turn an existing row into the new schedule, or put it beside a run that is going on.
+
+    ``status`` comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
+    """
+    beside = {
+        "deferred_when": "when_time",
+        "deferred_biz_ext": "biz_ext",
+        "deferred_queue": "queue",
+        "deferred_priority": "priority",
+    }
+    instead = {column: dialect.new(column) for column in ("when_time", "biz_ext", "queue", "priority", "claim_at")}
+    instead |= {"attempts": "0", "rescues": "0", "last_error": "''", "version": f"{TASK}.version + 1"}
+    assignments = [
+        f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {dialect.new(source)} ELSE {TASK}.{column} END"
+        for column, source in beside.items()
+    ]
+    assignments += [
+        f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {TASK}.{column} ELSE {value} END"
+        for column, value in instead.items()
+    ]
+    assignments.append(f"update_time = {dialect.new('update_time')}")
+    assignments.append(f"status = CASE WHEN {TASK}.status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END")
+    return ", ".join(assignments)

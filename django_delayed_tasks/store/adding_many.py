@@ -1,0 +1,110 @@
+"""Adding in bulk: a few thousand rows in one statement."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Any
+
+from django.db import IntegrityError, connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import TaskExists
+from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.store.adding import COLUMNS, FRESH, replacement
+from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.validation import Schedule
+
+SENT = (
+    Column("biz_code", "text"),
+    Column("biz_num", "text"),
+    Column("biz_ext", "text"),
+    Column("queue", "text"),
+    Column("priority", "int"),
+    Column("when_time", "moment"),
+)
+
+
+def add_many(alias: str, schedules: Iterable[Schedule], if_exists: IfExists, batch_size: int) -> int:
+    """Add in bulk, a statement for each ``batch_size``; how many tasks were created, replaced or deferred.
+
+    Of several schedules of one identity in a batch the last counts, with KEEP the first. Rows are written in the order
+    of their identities, so that two bulk calls wait for each other instead of ending in a deadlock. Each batch is a
+    transaction of its own unless the caller has one open.
+
+    Raises:
+        TaskExists: with ``IfExists.RAISE``, when one exists already; nothing of its batch is written.
+    """
+    return sum(_add_batch(alias, batch, if_exists) for batch in _batches(schedules, batch_size))
+
+
+def _batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule]]:
+    rest = iter(schedules)
+    while batch := list(islice(rest, size)):
+        yield batch
+
+
+def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> int:
+    ordered = batch if if_exists is IfExists.REPLACE else batch[::-1]
+    unique = {schedule[:2]: schedule for schedule in ordered}
+    if if_exists is IfExists.RAISE and len(unique) < len(batch):
+        raise TaskExists(*_repeated(batch))
+    chosen = [unique[identity] for identity in sorted(unique)]
+    if if_exists is IfExists.RAISE:
+        return _add_new(alias, chosen)
+    return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), chosen, if_exists))
+
+
+def _repeated(batch: Sequence[Schedule]) -> tuple[str, str]:
+    seen: set[tuple[str, str]] = set()
+    for schedule in batch:
+        if schedule[:2] in seen:
+            return schedule[:2]
+        seen.add(schedule[:2])
+    raise AssertionError("no identity is repeated")
+
+
+def _add_new(alias: str, chosen: Sequence[Schedule]) -> int:
+    dialect = dialect_of(connections[alias])
+    while True:
+        try:
+            with transaction.atomic(using=alias):
+                return atomically(alias, lambda cursor: _write(cursor, dialect, chosen, IfExists.RAISE))
+        except IntegrityError:
+            if found := atomically(alias, lambda cursor: _first_existing(cursor, dialect, chosen)):
+                raise TaskExists(*found) from None
+
+
+def _first_existing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> tuple[str, str] | None:
+    source, parameters = dialect.rows(SENT[:2], [schedule[:2] for schedule in chosen])
+    same = "t.biz_code = v.biz_code AND t.biz_num = v.biz_num"
+    cursor.execute(f"SELECT t.biz_code, t.biz_num FROM {source} JOIN {TASK} t ON {same}", parameters)
+    return min(cursor.fetchall(), default=None)
+
+
+def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
+    now = _read_now(cursor, dialect)
+    source, parameters = dialect.rows(SENT, [_sent(schedule, now, dialect) for schedule in chosen])
+    moment = dialect.moment_literal(now)
+    later = dialect.greatest("v.when_time", moment)
+    values = (
+        f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority, v.when_time, {later},"
+        f" {moment}, {moment}, {FRESH}"
+    )
+    # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
+    select = f"SELECT {values} FROM {source} WHERE 1 = 1"
+    insert, tail = dialect.bulk_insert(if_exists, replacement(dialect))
+    cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", parameters)
+    return len(chosen) if if_exists is IfExists.REPLACE else cursor.rowcount
+
+
+def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
+    cursor.execute(f"SELECT {dialect.now}")
+    return dialect.to_datetime(cursor.fetchone()[0])
+
+
+def _sent(schedule: Schedule, now: datetime, dialect: Dialect) -> tuple[Any, ...]:
+    code, num, when, biz_ext, queue, priority = schedule
+    moment = when if isinstance(when, datetime) else now + (when or timedelta())
+    return code, num, biz_ext, queue, priority, dialect.stored(moment)

@@ -1,0 +1,99 @@
+"""What a row becomes when its claim ends and the task goes on."""
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from django_delayed_tasks.outcomes import UNCHANGED
+from django_delayed_tasks.states import Then
+from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, PENDING, TASK
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.store.settling import Settlement
+
+Assignments = list[tuple[str, list[Any]]]
+
+_ANEW: Assignments = [("attempts = 0", []), ("rescues = 0", []), ("last_error = ''", [])]
+
+
+def aftermath(dialect: Dialect, settlement: "Settlement", deferred: bool) -> tuple[str, list[Any]]:
+    """The UPDATE of one locked row."""
+    changes = _to_deferred(dialect) if deferred else _WAYS[settlement.then](dialect, settlement)
+    changes += [
+        ("executor = NULL", []),
+        ("cancel_requested_at = NULL", []),
+        (FORGET_DEFERRED, []),
+        (f"update_time = {dialect.now}", []),
+    ]
+    assignments = ", ".join(sql for sql, _ in changes)
+    parameters = [value for _, values in changes for value in values]
+    return f"UPDATE {TASK} SET {assignments} WHERE id = {settlement.claim[0]:d}", parameters
+
+
+def _to_deferred(dialect: Dialect) -> Assignments:
+    return [
+        (f"claim_at = {dialect.greatest('deferred_when', dialect.now)}", []),
+        ("when_time = deferred_when", []),
+        ("biz_ext = deferred_biz_ext", []),
+        ("queue = deferred_queue", []),
+        ("priority = deferred_priority", []),
+        (f"status = {PENDING}", []),
+        *_ANEW,
+    ]
+
+
+def _again(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    when, parameters = dialect.moment(settlement.when)
+    changes: Assignments = [
+        (f"when_time = {when}", parameters),
+        (f"claim_at = {dialect.greatest(when, dialect.now)}", parameters),
+        (f"status = {PENDING}", []),
+        *_ANEW,
+    ]
+    if settlement.biz_ext is not UNCHANGED:
+        changes.append((f"biz_ext = {dialect.json('%s')}", [settlement.biz_ext]))
+    return changes
+
+
+def _retry(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    return [
+        (f"claim_at = {dialect.later(max(settlement.after, timedelta()))}", []),
+        ("last_error = %s", [settlement.error]),
+        (f"status = {PENDING}", []),
+    ]
+
+
+def _failed(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    return [("last_error = %s", [settlement.error]), (f"status = {FAILED}", [])]
+
+
+def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    # The attempt is given back: rescues have a limit of their own.
+    return [
+        (f"claim_at = {dialect.now}", []),
+        ("version = version + 1", []),
+        ("rescues = rescues + 1", []),
+        ("attempts = attempts - 1", []),
+        ("last_error = %s", [settlement.error]),
+        (f"status = {PENDING}", []),
+    ]
+
+
+def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    changes: Assignments = [
+        ("version = version + 1", []),
+        ("attempts = attempts - 1", []),
+        (f"status = {PENDING}", []),
+    ]
+    if settlement.after:
+        changes.append((f"claim_at = {dialect.later(settlement.after)}", []))
+    return changes
+
+
+_WAYS = {
+    Then.AGAIN: _again,
+    Then.RETRY: _retry,
+    Then.FAILED: _failed,
+    Then.RESCUED: _rescued,
+    Then.RELEASED: _released,
+}

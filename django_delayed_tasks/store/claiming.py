@@ -1,0 +1,82 @@
+"""Claiming: due rows become RUNNING, in this executor's name, in a new version. Two ways, chosen by what was measured.
+
+``skip_locked`` and ``compare_and_set`` do the same and pass the same tests; correctness rests on ``version`` in both.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask
+from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What one executor asks of one level.
+
+    ``floor`` is a moment before which nothing claimable is expected (None: unknown); ``excluded`` are codes that this
+    executor has no handler for; ``rank`` of ``executors`` is its place among the live ones.
+    """
+
+    executor: int
+    queue: str
+    priority: int
+    limit: int
+    floor: datetime | None = None
+    excluded: frozenset[str] = field(default=frozenset())
+    rank: int = 0
+    executors: int = 1
+
+
+Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
+
+
+def candidates(dialect: Dialect, request: ClaimRequest, limit: int, alias: str = "") -> tuple[str, list[Any]]:
+    """The SELECT of due rows of one level in the order of the claim index: it reads only what it returns."""
+    columns = ", ".join(COLUMNS)
+    conditions = [f"status = {PENDING}", "queue = %s", "priority = %s", f"claim_at <= {dialect.now}"]
+    parameters: list[Any] = [request.queue, request.priority]
+    if request.floor:
+        conditions.append(f"claim_at >= {dialect.moment_literal(request.floor)}")
+    if request.excluded:
+        conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
+        parameters += sorted(request.excluded)
+    sql = f"SELECT {columns} FROM {TASK} WHERE {' AND '.join(conditions)} ORDER BY claim_at, id LIMIT {limit:d}"
+    return sql, parameters
+
+
+def taking(dialect: Dialect, executor: int) -> str:
+    """The assignments of a claim."""
+    return (
+        f"status = {RUNNING}, version = version + 1, attempts = attempts + 1, executor = {executor:d},"
+        f" update_time = {dialect.now}"
+    )
+
+
+def strategy_for(alias: str, name: str) -> Strategy:
+    """The strategy of this name; "auto" is the one that measured faster on this database.
+
+    Raises:
+        ValueError: the database cannot do it.
+    """
+    from django_delayed_tasks.store import compare_and_set, skip_locked
+
+    connection = connections[alias]
+    if name == "auto":
+        name = "skip_locked" if _locks_cheaply(connection) else "compare_and_set"
+    if name == "compare_and_set":
+        return compare_and_set.claim
+    if not connection.features.has_select_for_update_skip_locked:
+        raise ValueError(f"database {alias!r} has no SKIP LOCKED; use CLAIM = 'auto' or 'compare_and_set'")
+    return skip_locked.claim
+
+
+def _locks_cheaply(connection: BaseDatabaseWrapper) -> bool:
+    # No flag says what a locking read costs: on InnoDB more than all the rest of a claim (docs/decisions/0003).
+    return connection.vendor == "postgresql"

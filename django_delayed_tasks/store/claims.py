@@ -1,0 +1,52 @@
+"""What a claim gives its executor."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django_delayed_tasks.store.dialects import Dialect
+
+COLUMNS = (
+    "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
+)  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class ClaimedTask:
+    """A task as its run sees it: the row as it was claimed. ``attempts`` counts this one."""
+
+    id: int
+    version: int
+    biz_code: str
+    biz_num: str
+    when: datetime
+    biz_ext: Any
+    queue: str
+    priority: int
+    attempts: int
+    rescues: int
+    alias: str
+
+    @property
+    def fencing_token(self) -> int:
+        """Grows with every claim of this task; an outside system can refuse a smaller one."""
+        return self.version
+
+    @property
+    def claim(self) -> tuple[int, int]:
+        """(id, version): what fences every write that follows."""
+        return self.id, self.version
+
+    def __str__(self) -> str:
+        return f"{self.biz_code} {self.biz_num}"
+
+
+def claimed(row: tuple[Any, ...], dialect: Dialect, newer: int = 0) -> ClaimedTask:
+    """A row of :data:`COLUMNS` as a claim; ``newer`` is 1 when it was read just before its claiming UPDATE."""
+    task_id, version, code, num, when, biz_ext, queue, priority, attempts, rescues = row
+    data = json.loads(biz_ext) if isinstance(biz_ext, str | bytes) else biz_ext
+    return ClaimedTask(
+        task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
+        attempts + newer, rescues, dialect.connection.alias,
+    )  # fmt: skip

@@ -1,0 +1,70 @@
+"""Claiming without locks: read candidates, then one UPDATE that repeats version and status, then learn what was won."""
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
+from django_delayed_tasks.store.claims import ClaimedTask, claimed
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.transactions import in_one_statement
+
+LOOK_AHEAD = 4
+"""Batches that are read for each that is taken, when others claim beside us."""
+
+
+def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
+    dialect = dialect_of(connections[alias])
+    chosen = read_candidates(alias, dialect, request)
+    return take(alias, dialect, request.executor, chosen) if chosen else []
+
+
+def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
+    """Candidates as they will be once claimed. Several executors keep off each other's rows by affinity."""
+    factor = LOOK_AHEAD if request.executors > 1 else 1
+    sql, parameters = candidates(dialect, request, request.limit * factor)
+
+    def read(cursor: CursorWrapper) -> list[tuple[object, ...]]:
+        cursor.execute(sql, parameters)
+        return cursor.fetchall()
+
+    rows = preferred(in_one_statement(alias, read), request)
+    return [claimed(row, dialect, newer=1) for row in rows]
+
+
+def preferred(rows: list[tuple[object, ...]], request: ClaimRequest) -> list[tuple[object, ...]]:
+    """Those whose id falls to this executor's rank; if there is none, the head of the queue is anybody's."""
+    mine = [row for row in rows if row[0] % request.executors == request.rank]  # type: ignore[operator]
+    return (mine or rows)[: request.limit]
+
+
+def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
+    """Those of ``chosen`` that nobody else took or changed since they were read."""
+    before = fence((task.id, task.version - 1) for task in chosen)
+    update = f"UPDATE {TASK} SET {taking(dialect, executor)} WHERE status = {PENDING} AND {before}"
+
+    def write(cursor: CursorWrapper) -> int:
+        cursor.execute(update)
+        return int(cursor.rowcount)
+
+    won = in_one_statement(alias, write)
+    if won == len(chosen):
+        return chosen
+    if not won:
+        return []
+    held = held_of(alias, executor, [task.claim for task in chosen])
+    return [task for task in chosen if task.claim in held]
+
+
+def held_of(alias: str, executor: int, claims: list[Claim]) -> set[Claim]:
+    """Which of these claims this executor holds."""
+
+    def read(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(
+            f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d} AND {fence(claims)}"
+        )
+        return {(task_id, version) for task_id, version in cursor.fetchall()}
+
+    return in_one_statement(alias, read)

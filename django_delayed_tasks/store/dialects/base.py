@@ -1,0 +1,97 @@
+"""What every database can do, and how most of them say it."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.states import IfExists
+
+ColumnType = Literal["int", "text", "json", "moment"]
+SQL = tuple[str, list[Any]]
+"""A fragment and its parameters."""
+
+
+class Column(NamedTuple):
+    """A column of rows that the client sends along with a statement."""
+
+    name: str
+    type: ColumnType
+
+
+class Dialect:
+    """Fragments of SQL for one connection."""
+
+    for_update = " FOR UPDATE"
+    driving_join = "JOIN"
+    """A join that reads its left side first."""
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self.connection = connection
+
+    @property
+    def now(self) -> str:
+        """The present moment by the database's clock."""
+        return clock.sql_now(self.connection)
+
+    def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
+        """Become the writer before the first read of a transaction, where that matters."""
+
+    def later(self, by: timedelta) -> str:
+        """The moment ``by`` after now, as a literal expression."""
+        raise NotImplementedError
+
+    def moment(self, when: datetime | timedelta | None) -> SQL:
+        """A parameterised expression for a moment given as such, as an offset from now, or None for now."""
+        if when is None:
+            return self.now, []
+        if isinstance(when, timedelta):
+            return self.later(when), []
+        return "%s", [self.stored(when)]
+
+    def stored(self, moment: datetime) -> Any:
+        """The moment as a parameter, in the form in which Django stores it."""
+        return self.connection.ops.adapt_datetimefield_value(moment)
+
+    def greatest(self, one: str, other: str) -> str:
+        """The later of two moments, neither of them NULL."""
+        return f"GREATEST({one}, {other})"
+
+    def position(self, column: str) -> str:
+        """Where the parameter's text begins in the column, exactly compared; 0 if it is not in it."""
+        return f"INSTR({column}, %s)"
+
+    def json(self, expression: str) -> str:
+        """``expression`` (JSON text) as a value of a JSON column."""
+        return expression
+
+    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> SQL:
+        """A FROM item named ``v``: the given rows as a table, sent in one or few parameters."""
+        raise NotImplementedError
+
+    def new(self, column: str) -> str:
+        """In an upsert: the value that the INSERT would have written."""
+        return f"excluded.{column}"
+
+    def moment_literal(self, moment: datetime) -> str:
+        """The moment, written into the statement."""
+        return clock.literal(self.connection, moment)
+
+    def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
+        """What an INSERT of many rows begins and ends with, so that it replaces, keeps, or refuses what exists."""
+        if if_exists is IfExists.REPLACE:
+            return "INSERT", self.on_conflict(assignments)
+        return "INSERT", "" if if_exists is IfExists.RAISE else " ON CONFLICT (biz_code, biz_num) DO NOTHING"
+
+    def on_conflict(self, assignments: str) -> str:
+        """The tail of an INSERT that updates the row of the same identity instead."""
+        return f" ON CONFLICT (biz_code, biz_num) DO UPDATE SET {assignments}"
+
+    def to_datetime(self, value: Any) -> datetime:
+        """A moment as a driver returned it, aware and in UTC."""
+        if isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

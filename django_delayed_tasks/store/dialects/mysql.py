@@ -1,0 +1,35 @@
+"""MariaDB and MySQL."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
+
+_TYPES = {"int": "BIGINT", "text": "LONGTEXT", "json": "LONGTEXT", "moment": "DATETIME(6)"}
+
+
+class MySQL(Dialect):
+    driving_join = "STRAIGHT_JOIN"
+
+    def later(self, by: timedelta) -> str:
+        return f"({self.now} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"
+
+    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> SQL:
+        paths = ", ".join(f"{c.name} {_TYPES[c.type]} PATH '$[{i}]'" for i, c in enumerate(columns))
+        text = json.dumps([list(row) for row in rows], default=str)
+        return f"JSON_TABLE(%s, '$[*]' COLUMNS({paths})) v", [text]
+
+    def new(self, column: str) -> str:
+        return f"VALUES({column})"
+
+    def on_conflict(self, assignments: str) -> str:
+        return f" ON DUPLICATE KEY UPDATE {assignments}"
+
+    def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
+        if if_exists is IfExists.REPLACE:
+            return "INSERT", self.on_conflict(assignments)
+        # With IGNORE the affected rows are the new ones; everything else that it would overlook was validated.
+        return ("INSERT", "") if if_exists is IfExists.RAISE else ("INSERT IGNORE", "")

@@ -1,0 +1,32 @@
+"""SQLite."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
+
+
+class SQLite(Dialect):
+    for_update = ""
+    driving_join = "CROSS JOIN"
+
+    def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
+        # A deferred transaction that reads and then writes fails at once if another wrote in between, whatever the
+        # timeout; one whose first statement is a write waits its turn. This one changes nothing.
+        cursor.execute(f"DELETE FROM {table} WHERE id < 0")
+
+    def later(self, by: timedelta) -> str:
+        return clock.literal(self.connection, clock.host_now() + by)
+
+    def greatest(self, one: str, other: str) -> str:
+        return f"MAX({one}, {other})"
+
+    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> SQL:
+        values = ", ".join(f"json_extract(value, '$[{i}]') AS {c.name}" for i, c in enumerate(columns))
+        text = json.dumps([list(row) for row in rows], default=str)
+        return f"(SELECT {values} FROM json_each(%s)) v", [text]

@@ -1,0 +1,38 @@
+"""Finding tasks and runs: lazy querysets, nothing is written."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.functions import Lower
+
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.validation import valid_when
+
+
+def find_pending(alias: str, biz_code: str | None, biz_num: str | None, when: datetime | None) -> "QuerySet[Task]":
+    """Pending tasks, earliest first.
+
+    ``biz_num`` is a fragment, whatever its case. ``when`` is exact if any task has exactly it, else all later ones match.
+    """
+    tasks = _narrowed(Task.objects.using(alias).filter(status=TaskStatus.PENDING), biz_code, biz_num)
+    if when is not None:
+        moment = valid_when(when)
+        exact = tasks.filter(when=moment)
+        tasks = exact if exact.exists() else tasks.filter(when__gt=moment)
+    return tasks.order_by("when", "id")
+
+
+def find_runs(alias: str, biz_code: str | None, biz_num: str | None) -> "QuerySet[TaskRun]":
+    """The history of an identity, or of all under a fragment of it, newest first."""
+    return _narrowed(TaskRun.objects.using(alias).all(), biz_code, biz_num).order_by("-id")
+
+
+def _narrowed(rows: Any, biz_code: str | None, biz_num: str | None) -> Any:
+    if biz_code is not None:
+        rows = rows.filter(biz_code=biz_code)
+    if biz_num:
+        # The column compares exactly; MySQL's ILIKE would too.
+        rows = rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=biz_num.lower())
+    return rows

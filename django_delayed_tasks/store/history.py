@@ -1,0 +1,49 @@
+"""The history: written in the transaction that ends the run, purged from its old end."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.tables import RUN, TASK
+from django_delayed_tasks.store.transactions import atomically
+
+COLUMNS = (
+    "task_id, version, biz_code, biz_num, when_time, attempt, executor, outcome, started, finished, result, error"
+)
+FROM_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.when_time, t.attempts, t.executor"
+
+
+def record_without_run(
+    cursor: CursorWrapper, condition: str, outcome: RunOutcome, now: str, parameters: Sequence[Any] = (), error: str = ""
+) -> int:
+    """A history row for each task under ``condition``, of what ended it other than a run; how many."""
+    cursor.execute(
+        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {FROM_TASK}, {int(outcome)}, NULL, {now}, NULL, %s"
+        f" FROM {TASK} t WHERE {condition}",
+        [error, *parameters],
+    )
+    return int(cursor.rowcount)
+
+
+def purge(alias: str, older_than: timedelta, batch_size: int = 1000) -> int:
+    """Delete the oldest rows of the history if they are older than this; at most ``batch_size``, how many.
+
+    Rows are written as runs end, so the primary key is their age, nearly: no index on a time is needed.
+    """
+    return atomically(alias, lambda cursor: _purge(cursor, alias, older_than, batch_size))
+
+
+def _purge(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> int:
+    cutoff = dialect_of(connections[alias]).later(-older_than)
+    cursor.execute(
+        f"SELECT id, CASE WHEN finished < {cutoff} THEN 1 ELSE 0 END FROM {RUN} ORDER BY id LIMIT {batch_size:d}"
+    )
+    old = [row[0] for row in cursor.fetchall() if row[1]]
+    if old:
+        cursor.execute(f"DELETE FROM {RUN} WHERE id IN ({', '.join(map(str, old))})")
+    return len(old)

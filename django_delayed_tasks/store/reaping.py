@@ -1,0 +1,54 @@
+"""Reaping: RUNNING tasks whose executor is not alive become PENDING again, or FAILED after too many rescues.
+
+Whoever claims late, after it was declared dead, is found all the same: what counts is the row, not the time.
+"""
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.executors import declare_expired_dead
+from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.settling import Settlement, settle_locked
+from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
+from django_delayed_tasks.store.transactions import atomically, in_one_statement
+
+
+def reap(alias: str, max_rescues: int, limit: int = 500) -> int:
+    """One pass over orphaned tasks; how many were taken."""
+    in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
+    orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, limit))
+    if not orphans:
+        return 0
+    settlements = [_rescue(claim, rescues, max_rescues) for claim, rescues in orphans.items()]
+    return len(atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements)))
+
+
+def _orphans(cursor: CursorWrapper, limit: int) -> dict[Claim, int]:
+    cursor.execute(
+        f"SELECT t.id, t.version, t.rescues FROM {TASK} t LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
+        f" WHERE t.status = {RUNNING} AND e.id IS NULL LIMIT {limit:d}"
+    )
+    return {(task_id, version): rescues for task_id, version, rescues in cursor.fetchall()}
+
+
+def _rescue(claim: Claim, rescues: int, max_rescues: int) -> Settlement:
+    if rescues >= max_rescues:
+        error = f"its executor died {rescues + 1} times while it ran; not rescued again"
+        return Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
+    return Settlement(claim, RunOutcome.LOST, Then.RESCUED, error="its executor died or lost its lease")
+
+
+def held_by(alias: str, executor: int) -> set[Claim]:
+    """Every claim that the database knows this executor to hold."""
+
+    def read(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
+        return {(task_id, version) for task_id, version in cursor.fetchall()}
+
+    return in_one_statement(alias, read)
+
+
+def release(alias: str, settlements: list[Settlement]) -> int:
+    """Give back claims that were not started; how many were still held."""
+    return len(atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements)))

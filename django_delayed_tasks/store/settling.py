@@ -1,0 +1,145 @@
+"""Settling: the end of a run is written, with its history, in one transaction (DESIGN §3, the lower rows).
+
+Most runs end with the task gone and nothing having happened to it meanwhile: these are recorded and deleted by two
+statements for the whole batch. If the counts disagree, or something else follows, the rows are locked first and
+looked at: a schedule that was deferred during the run wins, then a cancel request, then what the run came to.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.outcomes import UNCHANGED
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.aftermath import aftermath
+from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.history import COLUMNS, FROM_TASK
+from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
+from django_delayed_tasks.store.transactions import atomically
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """How one claim ends: what the history says, and what becomes of the task.
+
+    ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY and
+    RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished`` are by the
+    database's clock. ``keep`` tells whether the history gets a row.
+    """
+
+    claim: Claim
+    outcome: RunOutcome
+    then: Then
+    started: datetime | None = None
+    finished: datetime | None = None
+    when: datetime | timedelta | None = None
+    after: timedelta = timedelta()
+    biz_ext: Any = UNCHANGED
+    result: str | None = None
+    error: str = ""
+    keep: bool = True
+
+
+class _Changed(Exception):
+    """The counts disagree: something happened to a row of the batch."""
+
+
+def settle(alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
+    """Write the end of these runs; which claims were still held. The others write nothing.
+
+    Of two settlements of one claim the first counts. May be called again when it is unknown whether a COMMIT arrived: what is settled is not settled twice.
+    """
+    settlements = list({settlement.claim: settlement for settlement in reversed(settlements)}.values())[::-1]
+    if not settlements:
+        return set()
+    if all(settlement.then is Then.GONE for settlement in settlements):
+        try:
+            with transaction.atomic(using=alias):
+                return atomically(alias, lambda cursor: _settle_gone(cursor, alias, settlements))
+        except _Changed:
+            pass
+    return atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements))
+
+
+def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
+    kept = [settlement for settlement in settlements if settlement.keep]
+    claims = {settlement.claim for settlement in settlements}
+    if kept and record(cursor, dialect_of(connections[alias]), kept) != len(kept):
+        raise _Changed
+    cursor.execute(f"DELETE FROM {TASK} WHERE {fence(claims)} AND status = {RUNNING} AND deferred_when IS NULL")
+    if cursor.rowcount != len(claims):
+        raise _Changed
+    return claims
+
+
+def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
+    """As :func:`settle`, with the rows locked first; inside the caller's transaction."""
+    dialect = dialect_of(connections[alias])
+    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements])
+    held = [_resolved(settlement, *found[settlement.claim]) for settlement in settlements if settlement.claim in found]
+    kept = [settlement for settlement in held if settlement.keep]
+    if kept:
+        record(cursor, dialect, kept)
+    gone = [settlement.claim for settlement in held if settlement.then is Then.GONE and not _is_deferred(settlement, found)]
+    if gone:
+        cursor.execute(f"DELETE FROM {TASK} WHERE {fence(gone)}")
+    for settlement in held:
+        deferred = _is_deferred(settlement, found)
+        if deferred or settlement.then is not Then.GONE:
+            cursor.execute(*aftermath(dialect, settlement, deferred))
+    return set(found)
+
+
+def _is_deferred(settlement: Settlement, found: dict[Claim, tuple[bool, bool]]) -> bool:
+    return found[settlement.claim][0]
+
+
+def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Iterable[Claim]) -> dict[Claim, tuple[bool, bool]]:
+    """The claims that are still held, each with (has a deferred schedule, was asked to cancel)."""
+    dialect.begin_writing(cursor, TASK)
+    cursor.execute(
+        f"SELECT id, version, deferred_when, cancel_requested_at FROM {TASK}"
+        f" WHERE {fence(claims)} AND status = {RUNNING} ORDER BY id{dialect.for_update}"
+    )
+    return {(row[0], row[1]): (row[2] is not None, row[3] is not None) for row in cursor.fetchall()}
+
+
+def _resolved(settlement: Settlement, deferred: bool, cancelled: bool) -> Settlement:
+    """What really follows, given what happened during the run."""
+    if cancelled and not deferred and settlement.then is not Then.GONE:
+        return replace(settlement, then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
+    return settlement
+
+
+_RECORD = (
+    Column("id", "int"),
+    Column("outcome", "int"),
+    Column("started", "moment"),
+    Column("finished", "moment"),
+    Column("result", "text"),
+    Column("error", "text"),
+)
+
+
+def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> int:
+    """A history row for each settlement whose claim is held, put together by the server; how many."""
+    source, parameters = dialect.rows(_RECORD, [_recorded(settlement, dialect) for settlement in settlements])
+    claims = fence((settlement.claim for settlement in settlements), "t.")
+    cursor.execute(
+        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {FROM_TASK}, v.outcome, v.started, COALESCE(v.finished, {dialect.now}),"
+        f" {dialect.json('v.result')}, v.error FROM {source} {dialect.driving_join} {TASK} t ON t.id = v.id"
+        f" WHERE {claims} AND t.status = {RUNNING}",
+        parameters,
+    )
+    return int(cursor.rowcount)
+
+
+def _recorded(settlement: Settlement, dialect: Dialect) -> tuple[Any, ...]:
+    started = settlement.started and dialect.stored(settlement.started)
+    finished = settlement.finished and dialect.stored(settlement.finished)
+    return settlement.claim[0], int(settlement.outcome), started, finished, settlement.result, settlement.error

@@ -1,0 +1,47 @@
+"""Claiming with row locks that others skip. PostgreSQL needs one statement, MariaDB and MySQL a transaction of two."""
+
+from operator import itemgetter
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.transactions import atomically, in_one_statement
+
+
+def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
+    dialect = dialect_of(connections[alias])
+    if dialect.connection.vendor == "postgresql":
+        return in_one_statement(alias, lambda cursor: _with_returning(cursor, dialect, request))
+    return atomically(alias, lambda cursor: _in_two_statements(cursor, dialect, request))
+
+
+def _with_returning(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
+    select, parameters = candidates(dialect, request, request.limit)
+    columns = ", ".join(f"t.{column}" for column in COLUMNS)
+    cursor.execute(
+        f"WITH due AS MATERIALIZED ({select} FOR UPDATE SKIP LOCKED)"
+        f" UPDATE {TASK} t SET {_qualified(taking(dialect, request.executor))} FROM due WHERE t.id = due.id"
+        f" RETURNING t.claim_at, {columns}",
+        parameters,
+    )
+    # RETURNING follows the update's order, not the select's.
+    return [claimed(row[1:], dialect) for row in sorted(cursor.fetchall(), key=itemgetter(0, 1))]
+
+
+def _qualified(assignments: str) -> str:
+    return assignments.replace("= version +", "= t.version +").replace("= attempts +", "= t.attempts +")
+
+
+def _in_two_statements(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
+    select, parameters = candidates(dialect, request, request.limit)
+    cursor.execute(f"{select} FOR UPDATE SKIP LOCKED", parameters)
+    tasks = [claimed(row, dialect, newer=1) for row in cursor.fetchall()]
+    if tasks:
+        ids = ", ".join(str(task.id) for task in tasks)
+        cursor.execute(f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({ids})")
+    return tasks

@@ -1,0 +1,71 @@
+"""Whole transactions, tried again when the database says that trying again will do."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+T = TypeVar("T")
+
+TRIES = 12
+_CODES = {1213, 1205, 1020, 3572, 3101, "40001", "40P01", "55P03"}
+
+
+def atomically(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+    """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
+
+    Outside, deadlocks, lock waits, serialisation failures and a busy SQLite are tried again, with growing pauses.
+
+    Raises:
+        DatabaseError: what the database said, when it is of another kind or tries are used up.
+    """
+    connection = connections[alias]
+    if connection.in_atomic_block:
+        with connection.cursor() as cursor:
+            return work(cursor)
+    for attempt in range(TRIES):
+        try:
+            with transaction.atomic(using=alias), connection.cursor() as cursor:
+                return work(cursor)
+        except DatabaseError as error:
+            if attempt + 1 == TRIES or not is_transient(error):
+                raise
+            time.sleep(pause(attempt))
+    raise AssertionError("unreachable")
+
+
+def in_one_statement(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+    """As :func:`atomically`, for work of a single statement, which is a transaction by itself."""
+    connection = connections[alias]
+    for attempt in range(TRIES):
+        try:
+            with connection.cursor() as cursor:
+                return work(cursor)
+        except DatabaseError as error:
+            if connection.in_atomic_block or attempt + 1 == TRIES or not is_transient(error):
+                raise
+            time.sleep(pause(attempt))
+    raise AssertionError("unreachable")
+
+
+def pause(attempt: int) -> float:
+    """Seconds before the next try: doubling from 2 ms to 250 ms, half of it by chance."""
+    span: float = min(0.25, 0.002 * 2**attempt)
+    return span * random.uniform(0.5, 1.0)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same transaction may succeed if tried again at once."""
+    if not isinstance(error, OperationalError | DatabaseError):
+        return False
+    cause = error.__cause__ or error
+    code: Any = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
+    return code in _CODES or "database is locked" in str(error) or "database table is locked" in str(error)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether the database cannot be reached, or cannot write, for now; transient errors that outlast their tries too."""
+    return isinstance(error, OperationalError | InterfaceError) or is_transient(error)

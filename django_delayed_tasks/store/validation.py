@@ -1,0 +1,138 @@
+"""What may be accepted. Everything is looked at before anything is written."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
+
+PRIORITIES = range(-100, 101)
+EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+LONGEST = timedelta(days=366 * 100)
+_MARGIN = timedelta(days=1)
+
+When = datetime | timedelta | None
+
+
+class Schedule(NamedTuple):
+    """A task as it will be written: valid, with the handler's defaults filled in."""
+
+    biz_code: str
+    biz_num: str
+    when: When
+    biz_ext: str | None
+    queue: str
+    priority: int
+
+
+def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
+    """Both halves of an identity.
+
+    Raises:
+        InvalidTask: a half is no text, empty, too long, or holds what a database would not give back as it was.
+    """
+    return valid_text("biz_code", biz_code, CODE_LENGTH), valid_text("biz_num", biz_num, NUM_LENGTH)
+
+
+def valid_text(field: str, value: Any, longest: int) -> str:
+    """A non-empty text of at most ``longest`` characters, without NULs, lone surrogates, or spaces at its ends."""
+    if not isinstance(value, str):
+        raise InvalidTask(field, value, "must be a str")
+    if not value:
+        raise InvalidTask(field, value, "must not be empty")
+    if len(value) > longest:
+        raise InvalidTask(field, value, f"is {len(value)} characters long; {longest} at most")
+    if value != value.strip():
+        raise InvalidTask(field, value, "must not begin or end with white space")
+    _storable(field, value, value)
+    return value
+
+
+def _storable(field: str, value: Any, text: str) -> None:
+    if "\0" in text:
+        raise InvalidTask(field, value, "holds a NUL character, which databases cannot keep")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidTask(field, value, "holds a lone surrogate, which is no text") from None
+
+
+def valid_when(value: Any, field: str = "when") -> When:
+    """An aware datetime in every database's range (1000 to 9999), a timedelta from now, or None for at once.
+
+    Raises:
+        InvalidTask: anything else.
+    """
+    if value is None:
+        return None
+    if isinstance(value, timedelta):
+        return _valid_delta(value, field)
+    if not isinstance(value, datetime):
+        raise InvalidTask(field, value, "must be an aware datetime, a timedelta from now, or None")
+    if value.utcoffset() is None:
+        raise InvalidTask(field, value, "is naive; give it a time zone")
+    if not EARLIEST + _MARGIN <= value <= LATEST - _MARGIN:
+        raise InvalidTask(field, value, "is out of the range of databases (years 1000 to 9999)")
+    return value.astimezone(UTC)
+
+
+def _valid_delta(value: timedelta, field: str) -> timedelta:
+    if abs(value) > LONGEST:
+        raise InvalidTask(field, value, "is more than a hundred years from now")
+    return value
+
+
+def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
+    """The value as JSON text, or None for None.
+
+    Raises:
+        InvalidTask: it is no JSON (NaN and infinities included), holds a NUL or a lone surrogate, or is larger
+            than ``largest`` bytes.
+    """
+    if value is None:
+        return None
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidTask(field, value, f"is not JSON: {error}") from None
+    if "\\u0000" in text:
+        _without_nul(field, value)
+    _storable(field, value, text)
+    if len(text.encode()) > largest:
+        raise InvalidTask(field, value, f"is {len(text.encode())} bytes of JSON; {largest} at most")
+    return text
+
+
+def _without_nul(field: str, value: Any) -> None:
+    """``\\u0000`` in JSON text is a NUL, or a backslash before ``u0000``: look at the values."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            _storable(field, value, item)
+        elif isinstance(item, dict):
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple):
+            waiting += item
+
+
+def valid_priority(value: Any) -> int:
+    """An int from −100 to 100; a higher one is claimed first."""
+    if not isinstance(value, int) or isinstance(value, bool) or value not in PRIORITIES:
+        raise InvalidTask("priority", value, f"must be an int from {PRIORITIES[0]} to {PRIORITIES[-1]}")
+    return int(value)
+
+
+def valid_queue(value: Any) -> str:
+    """A queue's name: a non-empty text of at most 50 characters."""
+    return valid_text("queue", value, QUEUE_LENGTH)
+
+
+def later_than(when: When) -> datetime:
+    """Roughly when this is, by the host's clock: for a hint, never for a decision."""
+    if isinstance(when, datetime):
+        return when
+    return clock.host_now() + (when or timedelta())

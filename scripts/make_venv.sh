@@ -1,0 +1,43 @@
+#!/bin/sh
+# Makes the virtual environment $1 with the interpreter $2 and installs the project with everything needed to
+# develop it. Packages that mysqlclient is compiled with are installed when they are missing and root may do so.
+set -eu
+
+venv=$1
+python=$2
+
+can_install() {
+    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null
+}
+
+install_packages() {
+    if ! can_install; then
+        echo "Missing here: $*. Install them (on Debian: apt-get install $*), then run make again." >&2
+        exit 1
+    fi
+    echo "Installing with apt: $*"
+    DEBIAN_FRONTEND=noninteractive apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+}
+
+has_headers() {
+    "$python" -c 'import pathlib, sys, sysconfig
+sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())'
+}
+
+missing=
+command -v cc >/dev/null && command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
+command -v pkg-config >/dev/null || missing="$missing pkg-config"
+if ! command -v pkg-config >/dev/null || ! pkg-config --exists libmariadb && ! pkg-config --exists mysqlclient; then
+    missing="$missing libmariadb-dev"
+fi
+has_headers || missing="$missing python3-dev"
+"$python" -c 'import ensurepip, venv' 2>/dev/null || missing="$missing python3-venv"
+# shellcheck disable=SC2086  # a list of words
+[ -z "$missing" ] || install_packages $missing
+
+"$python" -m venv --clear "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+"$venv/bin/python" -c 'import django, sys
+print("Python %d.%d.%d" % sys.version_info[:3] + ", Django " + django.__version__)'

@@ -1,0 +1,1 @@
+"""Products, promotions that end by themselves, orders that are cancelled unless they are paid."""

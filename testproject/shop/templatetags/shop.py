@@ -1,0 +1,46 @@
+"""How the shop writes moments and durations."""
+
+from datetime import datetime, timedelta
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html
+
+register = template.Library()
+
+
+@register.filter
+def countdown(moment: datetime) -> str:
+    """The moment as a ``<time>`` that shows how long it is until then; a script keeps it running."""
+    left = moment - timezone.now()
+    text = f"in {duration(left)}" if left > timedelta(0) else "now"
+    return format_html('<time class="countdown" datetime="{}">{}</time>', moment.isoformat(), text)
+
+
+@register.filter
+def duration(value: timedelta | None) -> str:
+    """In the two largest units that say something: ``2 d 3 h``, ``5 min 10 s``; below ten seconds ``0.041 s``."""
+    if value is None:
+        return ""
+    seconds = abs(value.total_seconds())
+    sign = "−" if value < timedelta(0) else ""
+    if seconds < 10:
+        return f"{sign}{seconds:.3f} s"
+    parts = []
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, seconds = divmod(seconds, size)
+        if count:
+            parts.append(f"{count:.0f} {unit}")
+    return sign + " ".join(parts[:2])
+
+
+@register.filter
+def since(later: datetime | None, earlier: datetime | None) -> timedelta | None:
+    """``later − earlier``."""
+    return later - earlier if later and earlier else None
+
+
+@register.filter
+def last_line(text: str) -> str:
+    """What a traceback ends with."""
+    return text.strip().rpartition("\n")[2]

@@ -1,0 +1,32 @@
+"""Fixtures that every test may use."""
+
+import os
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from tests.database_urls import build
+
+
+@pytest.fixture(scope="session")
+def database() -> str:
+    """The database of this run: "sqlite", "mariadb", "mysql" or "postgres"."""
+    return str(settings.DDT_DATABASE)
+
+
+@pytest.fixture
+def live_db(transactional_db: None, database: str) -> str:
+    """A database whose commits other threads and processes see; its name, as `database`."""
+    return database
+
+
+@pytest.fixture
+def process_environment(live_db: str) -> dict[str, str]:
+    """The environment for a child process that is to work on the test database with ``tests.settings``."""
+    return {
+        **os.environ,
+        "DJANGO_SETTINGS_MODULE": "tests.settings",
+        "DDT_DATABASE": live_db,
+        f"DATABASE_URL_{live_db.upper()}": build(connection.settings_dict),
+    }

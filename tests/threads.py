@@ -1,0 +1,49 @@
+"""A second connection to the test database, in a thread that closes it."""
+
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from django.db import connections
+
+T = TypeVar("T")
+JOIN_TIMEOUT = 60.0  # seconds
+
+
+class DatabaseThread(threading.Thread, Generic[T]):
+    """Runs `function` with database connections of its own, closed when it returns."""
+
+    def __init__(self, function: Callable[[], T]) -> None:
+        super().__init__(name=f"test-{getattr(function, '__name__', 'function')}", daemon=True)
+        self.function = function
+        self.value: T
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.value = self.function()
+        except BaseException as error:
+            self.error = error
+        finally:
+            connections.close_all()
+
+    def result(self, timeout: float = JOIN_TIMEOUT) -> T:
+        """What `function` returned; its error is raised here, TimeoutError when it is not done in time."""
+        self.join(timeout)
+        if self.is_alive():
+            raise TimeoutError(f"{self.name} has not ended within {timeout} s.")
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def start_thread(function: Callable[[], T]) -> DatabaseThread[T]:
+    """Start `function` beside the test."""
+    thread = DatabaseThread(function)
+    thread.start()
+    return thread
+
+
+def in_thread(function: Callable[[], T], timeout: float = JOIN_TIMEOUT) -> T:
+    """Run `function` on another connection, wait for it and return its result."""
+    return start_thread(function).result(timeout)
