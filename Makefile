@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 
-PYTHON ?= $(shell scripts/find_python.sh)
+PYTHON ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
@@ -24,7 +24,6 @@ help: ## Say what can be made
 venv: $(STAMP) ## Make the virtual environment .venv with everything needed
 
 $(STAMP): pyproject.toml scripts/make_venv.sh
-	@test -n "$(PYTHON)"
 	scripts/make_venv.sh $(VENV) $(PYTHON)
 	@touch $@
 

@@ -58,10 +58,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "api": (
-        "add_task add_tasks cancel_task reschedule_task delete_tasks "
-        "get_tasks_by_code get_runs start shutdown"
-    ),
+    "api": ("add_task add_tasks cancel_task reschedule_task delete_tasks get_tasks_by_code get_runs start shutdown"),
     "exceptions": "TaskException",
     "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",
     "models": "Task TaskRun",

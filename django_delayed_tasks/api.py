@@ -10,7 +10,13 @@ from django.db.models import QuerySet
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
 from django_delayed_tasks.executor import inprocess, wakeup
-from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler, scheduling
+from django_delayed_tasks.handlers import (
+    TaskHandler,
+    find,
+    get_task_handlers,
+    register_task_handler,
+    scheduling,
+)
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists
@@ -44,7 +50,9 @@ __all__ = [
 
 
 def add_task(task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, using: str | None = None) -> AddResult:
-    """Make ``task``, an unsaved row, happen at its ``when``: an aware datetime, a timedelta from now, or None for at once.
+    """Make ``task``, an unsaved row, happen at its ``when``.
+
+    That is an aware datetime, a timedelta from now, or None for at once.
 
     One round trip, part of the caller's transaction if there is one. If a task of the same (``biz_code``, ``biz_num``)
     exists, "replace" gives it the new schedule (beside its run, if it runs), "keep" leaves it, "raise" refuses.
@@ -153,12 +161,18 @@ def delete_tasks(biz_code: str, biz_num: str, *, everything: bool = False, using
     if not isinstance(biz_num, str):
         raise InvalidTask("biz_num", biz_num, "must be a str")
     if not biz_num and not everything:
-        raise InvalidTask("biz_num", biz_num, "would delete every task of the code; say everything=True if that is meant")
+        raise InvalidTask(
+            "biz_num", biz_num, "would delete every task of the code; say everything=True if that is meant"
+        )
     return cancelling.delete(database(using), code, biz_num)
 
 
 def get_tasks_by_code(
-    biz_code: str | None = None, biz_num: str | None = None, when: datetime | None = None, *, using: str | None = None
+    biz_code: str | None = None,
+    biz_num: str | None = None,
+    when: datetime | None = None,
+    *,
+    using: str | None = None,
 ) -> "QuerySet[Task]":
     """Pending tasks, earliest first: of a code, with a fragment of the number (whatever its case), at a time.
 

@@ -1,8 +1,8 @@
 """The one place that knows the time.
 
 What is due, late or dead is decided by the *database's* clock, so that executors on hosts with wrong clocks
-agree (DESIGN §5, trap 4). SQLite has no clock of its own finer than a millisecond and lives on one host: there the host's
-clock is the database's. :func:`frozen_at` holds every clock of this process still, for tests.
+agree (DESIGN §5, trap 4). SQLite has no clock of its own finer than a millisecond and lives on one host: there
+the host's clock is the database's. :func:`frozen_at` holds every clock of this process still, for tests.
 """
 
 import time
@@ -52,6 +52,22 @@ def as_micros(moment: datetime) -> int:
 def from_micros(micros: int) -> datetime:
     """The reverse of :func:`as_micros`."""
     return EPOCH + timedelta(microseconds=micros)
+
+
+class DatabaseClock:
+    """What the database's clock shows, told from its last reading and the host's monotonic clock."""
+
+    def __init__(self) -> None:
+        self._read: tuple[datetime, float] = host_now(), monotonic()
+
+    def set(self, moment: datetime) -> None:
+        """The database's clock has just shown ``moment``."""
+        self._read = moment, monotonic()
+
+    def now(self) -> datetime:
+        """The moment that the database's clock shows now, to within a round trip (or the frozen moment)."""
+        moment, since = self._read
+        return _frozen or moment + timedelta(seconds=monotonic() - since)
 
 
 @contextmanager

@@ -161,9 +161,7 @@ def _lease_problems(values: Values) -> list[Problem]:
 def _current() -> Values:
     values, problems = read(getattr(django_settings, "DELAYED_TASKS", {}))
     if problems:
-        raise InvalidSetting(
-            "; ".join(f"DELAYED_TASKS[{found.key!r}]: {found.problem}" for found in problems)
-        )
+        raise InvalidSetting("; ".join(f"DELAYED_TASKS[{found.key!r}]: {found.problem}" for found in problems))
     return values
 
 

@@ -1,8 +1,10 @@
 """The rows. What may happen to them is in ``store``; nothing here writes."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import models
+from django.db.models.expressions import Combinable
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.fields import ExactCharField
@@ -17,14 +19,18 @@ NAME_LENGTH = 150
 class Task(models.Model):
     """A live row: something still to be done, or being done, or failed and waiting for a person.
 
-    ``when`` is the business value and never rewritten by the machinery; ``claim_at`` is when the row may next be claimed.
+    ``when`` is the business value and never rewritten by the machinery; ``claim_at`` is when the row may next be
+    claimed.
     The columns ``deferred_*`` hold a schedule that arrived while the task ran; it takes effect when the run ends.
     """
 
     id = models.BigAutoField(primary_key=True)
     biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH)
     biz_num = ExactCharField(_("number"), max_length=NUM_LENGTH)
-    when = models.DateTimeField(_("when"), db_column="when_time")
+    # An unsaved task may be given an offset from now, or None for at once: add_task makes a moment of it.
+    when: "models.DateTimeField[datetime | timedelta | str | Combinable | None, datetime]" = models.DateTimeField(
+        _("when"), db_column="when_time"
+    )
     biz_ext = models.JSONField(_("data"), null=True, blank=True)
     queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH)
     priority = models.SmallIntegerField(_("priority"))
@@ -87,7 +93,8 @@ class TaskRun(models.Model):
 class Executor(models.Model):
     """One OS process that claims and runs tasks; a fresh row per incarnation beside its stable name.
 
-    ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has one live row at most.
+    ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has one live row at
+    most.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -45,7 +45,7 @@ class Reschedule:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """This attempt did not succeed: run again ``after`` (default: the handler's back-off), until attempts are used up."""
+    """This attempt did not succeed: run again ``after`` (None: the handler's back-off), until attempts are used up."""
 
     after: timedelta | None = None
     reason: str = ""

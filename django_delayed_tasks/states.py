@@ -26,7 +26,7 @@ class RunOutcome(IntegerChoices):
 
 
 class Then(StrEnum):
-    """What becomes of a running task when its claim ends, unless a deferred schedule or a cancel request says otherwise."""
+    """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request says otherwise."""
 
     GONE = "gone"
     AGAIN = "again"

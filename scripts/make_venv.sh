@@ -1,10 +1,11 @@
 #!/bin/sh
-# Makes the virtual environment $1 with the interpreter $2 and installs the project with everything needed to
-# develop it. Packages that mysqlclient is compiled with are installed when they are missing and root may do so.
+# Makes the virtual environment $1 with the interpreter $2 (found when not given) and installs the project with
+# everything needed to develop it. Packages that mysqlclient is compiled with are installed when they are missing
+# and root may do so.
 set -eu
 
 venv=$1
-python=$2
+python=${2:-$("$(dirname "$0")/find_python.sh")}
 
 can_install() {
     [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null

@@ -43,8 +43,9 @@ def database(url: str) -> dict[str, Any]:
 def sqlite(name: str) -> dict[str, Any]:
     """One file, shared by the web server and the executor.
 
-    With a write-ahead log readers and the writer do not wait for each other. A transaction that is to write says so when it
-    begins; one that finds out later fails at once when another has written meanwhile, however long the timeout.
+    With a write-ahead log readers and the writer do not wait for each other. A transaction that is to write
+    says so when it begins; one that finds out later fails at once when another has written meanwhile, however
+    long the timeout.
     """
     return {
         "ENGINE": ENGINES["sqlite"],

@@ -34,9 +34,7 @@ def check_settings(**_: Any) -> list[CheckMessage]:
 
 def _message(problem: conf.Problem) -> Error:
     if problem.kind == "unknown":
-        return Error(
-            f"DELAYED_TASKS has no key {problem.key!r}.", hint=problem.hint, id="django_delayed_tasks.E002"
-        )
+        return Error(f"DELAYED_TASKS has no key {problem.key!r}.", hint=problem.hint, id="django_delayed_tasks.E002")
     number = "E003" if problem.kind == "lease" else "E001"
     return Error(
         f"DELAYED_TASKS[{problem.key!r}]: {problem.problem}.",

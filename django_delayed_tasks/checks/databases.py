@@ -17,7 +17,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E012 to E014, W011: the servers of the given databases, as far as they hold tasks."""
+    """E012, E013, E014, W011: the servers of the given databases, as far as they hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]

@@ -55,15 +55,13 @@ class TaskHandler:
         return exponential(attempt)
 
     def on_failed(self, task: Any, error: str) -> None:
-        """Called when ``task`` has used up its attempts or was given up; ``error`` is the last traceback or reason.
+        """Called when ``task`` will not be tried again; ``error`` is the last traceback, or the reason given.
 
         In the thread of the run, just before the task becomes FAILED. An exception of its own is only logged.
         """
 
     @classmethod
-    def schedule(
-        cls, biz_num: str, when: scheduling.When = None, biz_ext: Any = None, **options: Any
-    ) -> AddResult:
+    def schedule(cls, biz_num: str, when: scheduling.When = None, biz_ext: Any = None, **options: Any) -> AddResult:
         """``add_task`` for a task of this code.
 
         ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options``: ``queue`` and

@@ -63,11 +63,7 @@ def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:
 
 def handler_classes(module: ModuleType) -> list[type[TaskHandler]]:
     """The handler classes written in this module, not those it imports."""
-    return [
-        value
-        for value in vars(module).values()
-        if is_handler_class(value) and value.__module__ == module.__name__
-    ]
+    return [value for value in vars(module).values() if is_handler_class(value) and value.__module__ == module.__name__]
 
 
 def has_code(cls: type[TaskHandler]) -> bool:
@@ -76,16 +72,22 @@ def has_code(cls: type[TaskHandler]) -> bool:
 
 
 def _at(path: Any) -> Found | LoadProblem:
+    source = f"TASK_HANDLERS: {shortened(path)}"
     try:
-        value = import_string(path)
-        if isfunction(value) and hasattr(value, "handler"):
-            value = value.handler  # under @task_handler
-        if not isinstance(value, TaskHandler) and not is_handler_class(value):
-            problem = "expected a TaskHandler or a function under @task_handler"
-            raise InvalidHandler(f"{problem}, not {shortened(value)}")
+        return Found(source, _named_by(path))
     except Exception as error:
-        return LoadProblem(f"TASK_HANDLERS: {shortened(path)}", error)
-    return Found(f"TASK_HANDLERS: {shortened(path)}", value)
+        return LoadProblem(source, error)
+
+
+def _named_by(path: Any) -> TaskHandler | type[TaskHandler]:
+    if not isinstance(path, str):
+        raise InvalidHandler("expected a dotted path, as text")
+    value = import_string(path)
+    if isfunction(value) and hasattr(value, "handler"):
+        value = value.handler  # under @task_handler
+    if isinstance(value, TaskHandler) or is_handler_class(value):
+        return value
+    raise InvalidHandler(f"expected a TaskHandler or a function under @task_handler, not {shortened(value)}")
 
 
 def is_handler_class(value: Any) -> TypeGuard[type[TaskHandler]]:

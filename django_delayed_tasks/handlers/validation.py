@@ -36,9 +36,7 @@ def checked(handler: TaskHandler) -> str:
     return code
 
 
-def _refuse_unless(
-    accepts: Callable[[Any], str | None], handler: TaskHandler, attribute: str, value: Any
-) -> None:
+def _refuse_unless(accepts: Callable[[Any], str | None], handler: TaskHandler, attribute: str, value: Any) -> None:
     problem = accepts(value)
     if problem:
         raise InvalidHandler(f"{name_of(handler)}: {attribute}={shortened(value)}: {problem}")

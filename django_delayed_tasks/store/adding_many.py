@@ -69,11 +69,16 @@ def _add_new(alias: str, chosen: Sequence[Schedule]) -> int:
     dialect = dialect_of(connections[alias])
     while True:
         try:
-            with transaction.atomic(using=alias):
-                return atomically(alias, lambda cursor: _write(cursor, dialect, chosen, IfExists.RAISE))
+            return atomically(alias, lambda cursor: _write_or_nothing(cursor, dialect, chosen))
         except IntegrityError:
             if found := atomically(alias, lambda cursor: _first_existing(cursor, dialect, chosen)):
                 raise TaskExists(*found) from None
+
+
+def _write_or_nothing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> int:
+    # A savepoint: the caller's transaction must survive the refusal.
+    with transaction.atomic(using=dialect.connection.alias):
+        return _write(cursor, dialect, chosen, IfExists.RAISE)
 
 
 def _first_existing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> tuple[str, str] | None:

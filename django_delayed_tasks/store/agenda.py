@@ -12,6 +12,7 @@ from typing import NamedTuple
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.tables import PENDING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
@@ -51,17 +52,19 @@ def read_agenda(alias: str, watermark: datetime | None = None) -> Agenda:
 
 
 def _read(cursor: CursorWrapper, dialect: Dialect, watermark: datetime | None) -> Agenda:
-    cursor.execute(f"SELECT {dialect.now}")
-    now = dialect.to_datetime(cursor.fetchone()[0])
     floor = f"claim_at >= {dialect.moment_literal(watermark)}" if watermark else "1 = 1"
-    read = _READERS[dialect.connection.vendor]
-    return Agenda(now, tuple(read(cursor, dialect, floor)))
+    now, *levels = _READERS[dialect.connection.vendor](cursor, dialect, floor)
+    return Agenda(now.earliest, tuple(levels))
+
+
+# Each reader gives the present moment first, as a level without a name: one statement where the database allows it.
 
 
 def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Iterator[Level]:
     # status <= PENDING, not =: with an equality MariaDB prefers a ref access that reads every entry of it.
     cursor.execute(
-        f"SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING} AND {floor}"
+        f"SELECT -1, '', 0, {dialect.now} UNION ALL"
+        f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING} AND {floor}"
         f" GROUP BY status, queue, priority"
     )
     for _, queue, priority, earliest in cursor.fetchall():
@@ -78,6 +81,7 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Ite
                 SELECT queue, priority {first} AND (queue, priority) > (level.queue, level.priority)
                 ORDER BY queue, priority LIMIT 1) next
         )
+        SELECT '', 0, {dialect.now} UNION ALL
         SELECT level.queue, level.priority, earliest.claim_at FROM level, LATERAL (
             SELECT claim_at {first} AND queue = level.queue AND priority = level.priority AND {floor}
             ORDER BY claim_at LIMIT 1) earliest""")
@@ -86,6 +90,7 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Ite
 
 
 def _by_probes(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Iterator[Level]:
+    yield Level("", 0, clock.host_now())
     probe = f"SELECT queue, priority FROM {TASK} WHERE status = {PENDING}"
     cursor.execute(f"{probe} ORDER BY queue, priority LIMIT 1")
     level = cursor.fetchone()

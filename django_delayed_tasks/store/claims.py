@@ -1,11 +1,16 @@
 """What a claim gives its executor."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from django.db import connections
+
+from django_delayed_tasks import clock
 from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.tables import TASK
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
@@ -27,6 +32,16 @@ class ClaimedTask:
     attempts: int
     rescues: int
     alias: str
+    _asked: float = field(default=float("-inf"), repr=False)
+    _answer: bool = field(default=False, repr=False)
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Whether somebody asked for this run to stop; looks at the database once a second at most."""
+        if not self._answer and clock.monotonic() - self._asked >= 1.0:
+            self._asked = clock.monotonic()
+            self._answer = is_cancel_requested(self.alias, self.claim)
+        return self._answer
 
     @property
     def fencing_token(self) -> int:
@@ -40,6 +55,13 @@ class ClaimedTask:
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num}"
+
+
+def is_cancel_requested(alias: str, claim: Claim) -> bool:
+    """Whether this running task was asked to stop."""
+    with connections[alias].cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL")
+        return cursor.fetchone() is not None
 
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, newer: int = 0) -> ClaimedTask:

@@ -1,5 +1,7 @@
 """Claiming without locks: read candidates, then one UPDATE that repeats version and status, then learn what was won."""
 
+from typing import Any
+
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
@@ -26,17 +28,17 @@ def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list
     factor = LOOK_AHEAD if request.executors > 1 else 1
     sql, parameters = candidates(dialect, request, request.limit * factor)
 
-    def read(cursor: CursorWrapper) -> list[tuple[object, ...]]:
+    def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
         cursor.execute(sql, parameters)
-        return cursor.fetchall()
+        return list(cursor.fetchall())
 
     rows = preferred(in_one_statement(alias, read), request)
     return [claimed(row, dialect, newer=1) for row in rows]
 
 
-def preferred(rows: list[tuple[object, ...]], request: ClaimRequest) -> list[tuple[object, ...]]:
+def preferred(rows: list[tuple[Any, ...]], request: ClaimRequest) -> list[tuple[Any, ...]]:
     """Those whose id falls to this executor's rank; if there is none, the head of the queue is anybody's."""
-    mine = [row for row in rows if row[0] % request.executors == request.rank]  # type: ignore[operator]
+    mine = [row for row in rows if row[0] % request.executors == request.rank]
     return (mine or rows)[: request.limit]
 
 

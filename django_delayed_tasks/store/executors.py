@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
@@ -94,10 +94,19 @@ def declare_expired_dead(cursor: CursorWrapper, alias: str) -> int:
     return int(cursor.rowcount)
 
 
-def live(alias: str) -> dict[int, set[str]]:
-    """The ids of the live executors, in order, each with the codes that it has handlers for."""
-    rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id").values_list("id", "codes")
-    return {executor: set(codes) for executor, codes in rows}
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A live executor as the others see it."""
+
+    id: int
+    codes: frozenset[str]
+    expires_at: datetime
+
+
+def live(alias: str) -> list[Peer]:
+    """The live executors in the order of their ids."""
+    rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id")
+    return [Peer(row.pk, frozenset(row.codes), row.expires_at) for row in rows]
 
 
 def purge_dead(alias: str, older_than: timedelta) -> int:

@@ -12,14 +12,17 @@ from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import RUN, TASK
 from django_delayed_tasks.store.transactions import atomically
 
-COLUMNS = (
-    "task_id, version, biz_code, biz_num, when_time, attempt, executor, outcome, started, finished, result, error"
-)
+COLUMNS = "task_id, version, biz_code, biz_num, when_time, attempt, executor, outcome, started, finished, result, error"
 FROM_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.when_time, t.attempts, t.executor"
 
 
 def record_without_run(
-    cursor: CursorWrapper, condition: str, outcome: RunOutcome, now: str, parameters: Sequence[Any] = (), error: str = ""
+    cursor: CursorWrapper,
+    condition: str,
+    outcome: RunOutcome,
+    now: str,
+    parameters: Sequence[Any] = (),
+    error: str = "",
 ) -> int:
     """A history row for each task under ``condition``, of what ended it other than a run; how many."""
     cursor.execute(

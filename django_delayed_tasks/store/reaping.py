@@ -3,7 +3,6 @@
 Whoever claims late, after it was declared dead, is found all the same: what counts is the row, not the time.
 """
 
-from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import RunOutcome, Then
@@ -26,7 +25,8 @@ def reap(alias: str, max_rescues: int, limit: int = 500) -> int:
 
 def _orphans(cursor: CursorWrapper, limit: int) -> dict[Claim, int]:
     cursor.execute(
-        f"SELECT t.id, t.version, t.rescues FROM {TASK} t LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
+        f"SELECT t.id, t.version, t.rescues FROM {TASK} t"
+        f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
         f" WHERE t.status = {RUNNING} AND e.id IS NULL LIMIT {limit:d}"
     )
     return {(task_id, version): rescues for task_id, version, rescues in cursor.fetchall()}

@@ -25,14 +25,18 @@ def reschedule(alias: str, biz_code: str, biz_num: str, when: When) -> bool:
 
 
 def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
-    """As an add that replaces, with everything but the time kept; ``status`` and ``deferred_when`` come last (MySQL)."""
+    """As an add that replaces, but keeping all but the time; ``status`` and ``deferred_when`` come last (MySQL)."""
     moment, given = dialect.moment(when)
     deferring = f"status = {RUNNING} AND deferred_when IS NULL"
     beside = [
         f"deferred_{column} = CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END"
         for column in ("biz_ext", "queue", "priority")
     ]
-    instead = {"when_time": moment, "claim_at": dialect.greatest(moment, dialect.now), "version": "version + 1"}
+    instead = {
+        "when_time": moment,
+        "claim_at": dialect.greatest(moment, dialect.now),
+        "version": "version + 1",
+    }
     instead |= {"attempts": "0", "rescues": "0", "last_error": "''"}
     changes = [
         f"{column} = CASE WHEN status = {RUNNING} THEN {column} ELSE {value} END" for column, value in instead.items()

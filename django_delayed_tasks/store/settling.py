@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.outcomes import UNCHANGED
@@ -52,18 +52,26 @@ class _Changed(Exception):
 def settle(alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
     """Write the end of these runs; which claims were still held. The others write nothing.
 
-    Of two settlements of one claim the first counts. May be called again when it is unknown whether a COMMIT arrived: what is settled is not settled twice.
+    Of two settlements of one claim the first counts. May be called again when it is unknown whether a COMMIT arrived:
+    what is settled is not settled twice.
     """
-    settlements = list({settlement.claim: settlement for settlement in reversed(settlements)}.values())[::-1]
-    if not settlements:
+    chosen = _first_of_each(settlements)
+    if not chosen:
         return set()
-    if all(settlement.then is Then.GONE for settlement in settlements):
+    all_gone = all(settlement.then is Then.GONE for settlement in chosen)
+    if all_gone and not connections[alias].in_atomic_block:
         try:
-            with transaction.atomic(using=alias):
-                return atomically(alias, lambda cursor: _settle_gone(cursor, alias, settlements))
+            return atomically(alias, lambda cursor: _settle_gone(cursor, alias, chosen))
         except _Changed:
             pass
-    return atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements))
+    return atomically(alias, lambda cursor: settle_locked(cursor, alias, chosen))
+
+
+def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
+    first: dict[Claim, Settlement] = {}
+    for settlement in settlements:
+        first.setdefault(settlement.claim, settlement)
+    return list(first.values())
 
 
 def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
@@ -85,7 +93,9 @@ def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settl
     kept = [settlement for settlement in held if settlement.keep]
     if kept:
         record(cursor, dialect, kept)
-    gone = [settlement.claim for settlement in held if settlement.then is Then.GONE and not _is_deferred(settlement, found)]
+    gone = [
+        settlement.claim for settlement in held if settlement.then is Then.GONE and not _is_deferred(settlement, found)
+    ]
     if gone:
         cursor.execute(f"DELETE FROM {TASK} WHERE {fence(gone)}")
     for settlement in held:
@@ -142,4 +152,11 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
 def _recorded(settlement: Settlement, dialect: Dialect) -> tuple[Any, ...]:
     started = settlement.started and dialect.stored(settlement.started)
     finished = settlement.finished and dialect.stored(settlement.finished)
-    return settlement.claim[0], int(settlement.outcome), started, finished, settlement.result, settlement.error
+    return (
+        settlement.claim[0],
+        int(settlement.outcome),
+        started,
+        finished,
+        settlement.result,
+        settlement.error,
+    )

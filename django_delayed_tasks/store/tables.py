@@ -13,6 +13,4 @@ PENDING: Final = int(TaskStatus.PENDING)
 RUNNING: Final = int(TaskStatus.RUNNING)
 FAILED: Final = int(TaskStatus.FAILED)
 
-FORGET_DEFERRED: Final = (
-    "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL"
-)
+FORGET_DEFERRED: Final = "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL"

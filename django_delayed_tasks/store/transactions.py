@@ -67,5 +67,5 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether the database cannot be reached, or cannot write, for now; transient errors that outlast their tries too."""
+    """Whether the database cannot be reached or written to for now, or a transient error outlasted its tries."""
     return isinstance(error, OperationalError | InterfaceError) or is_transient(error)

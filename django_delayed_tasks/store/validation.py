@@ -79,6 +79,18 @@ def valid_when(value: Any, field: str = "when") -> When:
     return value.astimezone(UTC)
 
 
+def valid_moment(value: Any, field: str = "when") -> datetime:
+    """An aware datetime in every database's range.
+
+    Raises:
+        InvalidTask: anything else.
+    """
+    moment = valid_when(value, field)
+    if not isinstance(moment, datetime):
+        raise InvalidTask(field, value, "must be an aware datetime")
+    return moment
+
+
 def _valid_delta(value: timedelta, field: str) -> timedelta:
     if abs(value) > LONGEST:
         raise InvalidTask(field, value, "is more than a hundred years from now")
@@ -120,7 +132,7 @@ def _without_nul(field: str, value: Any) -> None:
 
 
 def valid_priority(value: Any) -> int:
-    """An int from −100 to 100; a higher one is claimed first."""
+    """An int from -100 to 100; a higher one is claimed first."""
     if not isinstance(value, int) or isinstance(value, bool) or value not in PRIORITIES:
         raise InvalidTask("priority", value, f"must be an int from {PRIORITIES[0]} to {PRIORITIES[-1]}")
     return int(value)

@@ -13,7 +13,12 @@ LONGEST = timedelta(days=366)
 UNITS = {"seconds": "seconds", "minutes": "minutes", "hours": "hours", "days": "days"}
 
 
-class DurationForm(forms.Form):
+class ShopForm(forms.Form):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, label_suffix="", **kwargs)
+
+
+class DurationForm(ShopForm):
     """An amount and its unit; :meth:`duration` is None when it was left empty."""
 
     amount = forms.IntegerField(min_value=1, max_value=100_000)
@@ -35,7 +40,7 @@ class MomentForm(DurationForm):
     field_order = ["percent", "amount", "unit", "ends_at"]
 
     ends_at = forms.DateTimeField(
-        label="or at the moment (UTC)",
+        label="Or ends at (UTC)",
         required=False,
         widget=forms.DateTimeInput(attrs={"type": "datetime-local", "step": "1"}),
     )
@@ -47,8 +52,8 @@ class MomentForm(DurationForm):
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
-        given = [name for name in ("amount", "ends_at") if name in self.errors or cleaned.get(name) is not None]
-        if len(given) != 1:
+        names = ("amount", "ends_at")
+        if sum(name in self.errors or cleaned.get(name) is not None for name in names) != 1:
             raise forms.ValidationError("Give either a duration or a moment.")
         if not self.errors:
             cleaned["ends_at"] = self.ahead(cleaned["ends_at"])
@@ -96,6 +101,6 @@ class OrderForm(DurationForm):
         return OrderRequest(**{name: self.cleaned_data[name] for name in names})
 
 
-class TaskSearchForm(forms.Form):
+class TaskSearchForm(ShopForm):
     code = forms.ChoiceField(choices=[("", "all"), *((code, code) for code in codes.ALL)], required=False)
     number = forms.CharField(label="Number contains", max_length=100, required=False)

@@ -81,7 +81,7 @@ class Order(models.Model):
     pay_by = models.DateTimeField()
     paid_at = models.DateTimeField(null=True, blank=True)
     cancelled_at = models.DateTimeField(null=True, blank=True)
-    flaky = models.BooleanField(default=False, help_text="The warehouse fails twice before it takes the goods back.")
+    flaky = models.BooleanField(default=False, help_text="The warehouse fails twice before it helps.")
     warehouse_failures = models.PositiveSmallIntegerField(default=0)
 
     class Meta:

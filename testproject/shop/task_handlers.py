@@ -3,10 +3,9 @@
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
-
 from django_delayed_tasks import Reschedule, TaskHandler
 from testproject.shop import codes, services, warehouse
+from testproject.shop.conf import reminder_every
 from testproject.shop.models import MAX_REMINDERS, Order
 
 
@@ -20,7 +19,7 @@ class EndPromotion(TaskHandler):
 
 
 class CancelUnpaidOrder(TaskHandler):
-    """The goods go back to the warehouse, and the order is cancelled; the warehouse may need several tries."""
+    """The goods go back to the warehouse, which may need several tries, and the order is cancelled."""
 
     biz_code = codes.CANCEL_UNPAID_ORDER
 
@@ -46,4 +45,4 @@ class RemindCustomer(TaskHandler):
         reminded = services.remind_customer(int(task.biz_num), number)
         if not reminded or number == MAX_REMINDERS:
             return None
-        return Reschedule(settings.SHOP_REMINDER_EVERY, biz_ext={"sent": number})
+        return Reschedule(reminder_every(), biz_ext={"sent": number})

@@ -1,7 +1,6 @@
 """What all servers have in common: prepare the data, start, wait until it answers, stop."""
 
 import contextlib
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -10,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.servers.folders import HeldFolder
 from tests.servers.processes import Account, ServerError, start_as
 
 USER = "ddt"
@@ -38,7 +38,7 @@ class Server(ABC):
 
     def __init__(self) -> None:
         self.account: Account
-        self.folder: Path
+        self._held: HeldFolder | None = None
         self.port = 0
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -59,6 +59,11 @@ class Server(ABC):
         """Whether the server takes connections; called until it does."""
 
     @property
+    def folder(self) -> Path:
+        assert self._held is not None, "prepare() makes the folder"
+        return self._held.path
+
+    @property
     def url(self) -> str:
         return f"{self.scheme}://{USER}:{PASSWORD}@127.0.0.1:{self.port}/{DATABASE}"
 
@@ -72,8 +77,8 @@ class Server(ABC):
 
     def prepare(self) -> None:
         """Make the folder and the data."""
-        parent = None if self.root is None else self.root / "tmp"
-        self.folder = Path(tempfile.mkdtemp(prefix=f"ddt-{self.name}-", dir=parent))
+        parent = Path(tempfile.gettempdir()) if self.root is None else self.root / "tmp"
+        self._held = HeldFolder(f"ddt-{self.name}-", parent)
         self.account.own(self.folder)
         self.initialise()
 
@@ -99,8 +104,9 @@ class Server(ABC):
     def stop(self) -> None:
         """Stop the server and remove its data; safe to call in any state."""
         self._end()
-        if hasattr(self, "folder"):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._held is not None:
+            self._held.remove()
+            self._held = None
 
     def _end(self) -> None:
         process, self.process = self.process, None

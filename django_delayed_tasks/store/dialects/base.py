@@ -92,6 +92,5 @@ class Dialect:
 
     def to_datetime(self, value: Any) -> datetime:
         """A moment as a driver returned it, aware and in UTC."""
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value)
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        moment: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
                 ('pay_by', models.DateTimeField()),
                 ('paid_at', models.DateTimeField(blank=True, null=True)),
                 ('cancelled_at', models.DateTimeField(blank=True, null=True)),
-                ('flaky', models.BooleanField(default=False, help_text='The warehouse fails twice before it takes the goods back.')),
+                ('flaky', models.BooleanField(default=False, help_text='The warehouse fails twice before it helps.')),
                 ('warehouse_failures', models.PositiveSmallIntegerField(default=0)),
                 ('product', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='orders', to='shop.product')),
             ],

@@ -1,11 +1,22 @@
 """What can be done in the shop.
 
-A row and its tasks change in one transaction: either all do or none. Whoever changes a row locks it first, so that a
-person and a handler that meet at the same moment see each other's work.
+A row and its tasks change in one transaction: either all do or none. Whoever changes a row locks it first, so
+that a person and a handler that meet at the same moment see each other's work.
 """
 
-from testproject.shop.services.orders import cancel_order, cancel_unpaid_order, pay_order, place_order, remind_customer
-from testproject.shop.services.promotions import end_due_promotion, end_promotion, move_promotion_end, start_promotion
+from testproject.shop.services.orders import (
+    cancel_order,
+    cancel_unpaid_order,
+    pay_order,
+    place_order,
+    remind_customer,
+)
+from testproject.shop.services.promotions import (
+    end_due_promotion,
+    end_promotion,
+    move_promotion_end,
+    start_promotion,
+)
 
 __all__ = [
     "cancel_order",

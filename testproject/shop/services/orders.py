@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from django_delayed_tasks import Task, add_task, cancel_task
 from testproject.shop.codes import CANCEL_UNPAID_ORDER, REMINDER
+from testproject.shop.conf import reminder_every
 from testproject.shop.errors import ShopError
 from testproject.shop.models import Order, Product, Reminder
 
@@ -41,7 +41,7 @@ def place_order(product_id: int, request: OrderRequest) -> Order:
     )
     number = str(order.pk)
     add_task(Task(biz_code=CANCEL_UNPAID_ORDER, biz_num=number, when=order.pay_by))
-    add_task(Task(biz_code=REMINDER, biz_num=number, when=settings.SHOP_REMINDER_EVERY, biz_ext={"sent": 0}))
+    add_task(Task(biz_code=REMINDER, biz_num=number, when=now + reminder_every(), biz_ext={"sent": 0}))
     return order
 
 

@@ -1,12 +1,24 @@
-"""How the shop writes moments and durations."""
+"""How the shop writes prices, moments, durations and tasks."""
 
+import json
 from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
 
 from django import template
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 
+from django_delayed_tasks import Task, TaskRun
+from testproject.shop.codes import END_PROMOTION
+
 register = template.Library()
+
+
+@register.filter
+def money(amount: Decimal) -> str:
+    return f"£{amount:,.2f}"
 
 
 @register.filter
@@ -19,11 +31,11 @@ def countdown(moment: datetime) -> str:
 
 @register.filter
 def duration(value: timedelta | None) -> str:
-    """In the two largest units that say something: ``2 d 3 h``, ``5 min 10 s``; below ten seconds ``0.041 s``."""
+    """In two units, as in ``2 d 3 h`` and ``5 min 10 s``; below ten seconds as in ``0.041 s``."""
     if value is None:
         return ""
     seconds = abs(value.total_seconds())
-    sign = "−" if value < timedelta(0) else ""
+    sign = "-" if value < timedelta(0) else ""
     if seconds < 10:
         return f"{sign}{seconds:.3f} s"
     parts = []
@@ -36,7 +48,7 @@ def duration(value: timedelta | None) -> str:
 
 @register.filter
 def since(later: datetime | None, earlier: datetime | None) -> timedelta | None:
-    """``later − earlier``."""
+    """``later - earlier``."""
     return later - earlier if later and earlier else None
 
 
@@ -44,3 +56,15 @@ def since(later: datetime | None, earlier: datetime | None) -> timedelta | None:
 def last_line(text: str) -> str:
     """What a traceback ends with."""
     return text.strip().rpartition("\n")[2]
+
+
+@register.filter
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+@register.filter
+def subject(task: Task | TaskRun) -> str:
+    """The page of the promotion or order that a task of the shop is about."""
+    page = "shop:promotion" if task.biz_code == END_PROMOTION else "shop:order"
+    return reverse(page, args=[task.biz_num])

@@ -30,18 +30,21 @@ def promotions(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def start(request: HttpRequest, pk: int) -> HttpResponse:
-    product = get_object_or_404(Product, pk=pk)
     form = StartPromotionForm(request.POST or None)
     if not form.is_valid():
-        status = INVALID if form.is_bound else 200
-        return render(request, "shop/start_promotion.html", {"product": product, "form": form}, status=status)
+        return start_page(request, pk, form, INVALID if form.is_bound else 200)
     try:
         promotion = services.start_promotion(pk, form.cleaned_data["percent"], form.cleaned_data["ends_at"])
     except ShopError as error:
         form.add_error(None, str(error))
-        return render(request, "shop/start_promotion.html", {"product": product, "form": form}, status=REFUSED)
+        return start_page(request, pk, form, REFUSED)
     messages.success(request, "The promotion runs.")
     return redirect(promotion)
+
+
+def start_page(request: HttpRequest, pk: int, form: StartPromotionForm, status: int) -> HttpResponse:
+    product = get_object_or_404(Product, pk=pk)
+    return render(request, "shop/start_promotion.html", {"product": product, "form": form}, status=status)
 
 
 @require_safe

@@ -5,6 +5,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from django_delayed_tasks import get_runs, get_tasks_by_code
+from testproject.shop import codes
 from testproject.shop.forms import TaskSearchForm
 from testproject.shop.views import INVALID, page_of
 
@@ -19,7 +20,7 @@ def tasks(request: HttpRequest) -> HttpResponse:
     number = (form.cleaned_data.get("number") if form.is_bound else None) or None
     context = {
         "form": form,
-        "page": page_of(request, get_tasks_by_code(code, number).order_by("claim_at", "id")),
-        "runs": get_runs(code, number)[:NEWEST_RUNS],
+        "page": page_of(request, get_tasks_by_code(code, number).filter(biz_code__in=codes.ALL)),
+        "runs": get_runs(code, number).filter(biz_code__in=codes.ALL)[:NEWEST_RUNS],
     }
     return render(request, "shop/tasks.html", context, status=200 if valid else INVALID)

@@ -10,8 +10,8 @@ from django.core.management.base import BaseCommand
 
 from testproject.shop.models import Product
 
-KINDS = ["table", "chair", "shelf", "lamp", "desk", "bench", "chest", "stool", "cupboard", "mirror", "clock", "vase"]
-MATERIALS = ["Oak", "Beech", "Walnut", "Steel", "Glass", "Cork", "Bamboo", "Marble", "Copper", "Linen", "Clay", "Slate"]
+KINDS = ["table", "chair", "shelf", "lamp", "desk", "bench", "chest", "stool", "mirror", "clock", "vase"]
+MATERIALS = ["Oak", "Beech", "Walnut", "Steel", "Glass", "Cork", "Bamboo", "Marble", "Copper", "Slate"]
 SIZES = ["small", "large", "round"]
 
 

@@ -1,0 +1,53 @@
+"""Database connections of the executor's threads, kept healthy and open from run to run."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import connections
+
+logger = logging.getLogger(__name__)
+
+
+def prepare(alias: str) -> None:
+    """Make this thread's connection fit for the executor.
+
+    On SQLite every transaction of a worker becomes a writer at its beginning: one that reads first and writes later
+    fails at once if another wrote in between.
+    """
+    connection = connections[alias]
+    if connection.vendor == "sqlite" and getattr(connection, "transaction_mode", "") is None:
+        connection.transaction_mode = "IMMEDIATE"  # type: ignore[attr-defined]
+
+
+def tidy() -> None:
+    """After a run: close what the handler left unusable, and nothing else.
+
+    Django's own ``close_old_connections`` would close them all under the default CONN_MAX_AGE of 0: a new connection
+    for each task.
+    """
+    for connection in connections.all(initialized_only=True):
+        if connection.in_atomic_block:
+            logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
+            connection.close()
+            connection.in_atomic_block = False
+        elif connection.errors_occurred:
+            discard_unusable(connection.alias)
+
+
+def discard_unusable(alias: str) -> None:
+    """Close this thread's connection if it no longer works, so that the next use opens a new one."""
+    connection = connections[alias]
+    connection.errors_occurred = False
+    if connection.connection is not None and not connection.is_usable():
+        connection.close()
+
+
+@contextmanager
+def of_thread(alias: str) -> Iterator[None]:
+    """This thread's connections: prepared at the start, closed at the end."""
+    prepare(alias)
+    try:
+        yield
+    finally:
+        connections.close_all()

@@ -1,0 +1,114 @@
+"""What a run came to, as a value: decided here and nowhere else."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidOutcome, InvalidTask, shortened
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
+from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
+from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.validation import valid_json, valid_when
+
+LONGEST_ERROR = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """``handle`` raised this; ``text`` is the traceback."""
+
+    error: BaseException
+    text: str
+
+
+def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
+    """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
+    try:
+        ending = _ending(task, handler, result)
+    except (InvalidOutcome, InvalidTask) as error:
+        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shortened(result)}: {error}"
+        ending = _attempt_failed(task, handler, text)
+    return Settlement(
+        task.claim,
+        started=started,
+        finished=finished,
+        **{**ending, "keep": _keeps(handler, ending["outcome"])},
+    )
+
+
+def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
+    match result:
+        case None:
+            return {"outcome": RunOutcome.DONE, "then": Then.GONE}
+        case Raised():
+            return _attempt_failed(task, handler, result.text)
+        case Done():
+            text = valid_json(result.result, settings.MAX_BIZ_EXT_BYTES, "result")
+            return {"outcome": RunOutcome.DONE, "then": Then.GONE, "result": text}
+        case datetime() | timedelta():
+            return _again(Reschedule(result))
+        case Reschedule():
+            return _again(result)
+        case Retry():
+            return _attempt_failed(task, handler, str(result.reason), _valid_after(result.after))
+        case Fail():
+            return _failed(str(result.reason))
+    raise InvalidOutcome("expected None, a datetime, a timedelta, Done, Reschedule, Retry or Fail")
+
+
+def _again(result: Reschedule) -> dict[str, Any]:
+    if result.when is None:
+        raise InvalidOutcome("Reschedule needs a time")
+    biz_ext = result.biz_ext
+    if biz_ext is not UNCHANGED:
+        biz_ext = valid_json(biz_ext, settings.MAX_BIZ_EXT_BYTES)
+    return {
+        "outcome": RunOutcome.RESCHEDULED, "then": Then.AGAIN, "when": valid_when(result.when), "biz_ext": biz_ext,
+    }  # fmt: skip
+
+
+def _valid_after(after: Any) -> timedelta | None:
+    if after is not None and not isinstance(after, timedelta):
+        raise InvalidOutcome(f"Retry(after={shortened(after)}): must be a timedelta or None")
+    valid_when(after, "after")
+    return after
+
+
+def _attempt_failed(
+    task: ClaimedTask, handler: TaskHandler, error: str, after: timedelta | None = None
+) -> dict[str, Any]:
+    if task.attempts >= handler.max_attempts:
+        return _failed(error)
+    delay = _backoff(handler, task.attempts) if after is None else after
+    return {"outcome": RunOutcome.RETRIED, "then": Then.RETRY, "after": delay, "error": storable(error)}
+
+
+def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
+    try:
+        delay = handler.backoff(attempt)
+        valid_when(delay, "backoff")
+        return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
+    except Exception:  # a back-off that fails must not cost the task its retry
+        return TaskHandler().backoff(attempt)
+
+
+def _failed(error: str) -> dict[str, Any]:
+    return {"outcome": RunOutcome.FAILED, "then": Then.FAILED, "error": storable(error)}
+
+
+def storable(text: str) -> str:
+    """The text without what a database cannot keep, its middle left out if it is very long."""
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    if len(clean) <= LONGEST_ERROR:
+        return clean
+    half = LONGEST_ERROR // 2
+    return f"{clean[:half]}\n… {len(clean) - LONGEST_ERROR} characters left out …\n{clean[-half:]}"
+
+
+def _keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
+    wanted = KeepHistory(handler.keep_history)
+    if wanted is KeepHistory.FAILURES:
+        return outcome in (RunOutcome.RETRIED, RunOutcome.FAILED)
+    return wanted is KeepHistory.ALL

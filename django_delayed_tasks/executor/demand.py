@@ -1,0 +1,44 @@
+"""How many tasks to claim: enough to keep the threads busy, no more than they start soon."""
+
+from django_delayed_tasks.executor.inflight import InFlight
+
+AHEAD = 0.5
+"""Seconds of work to hold in the local queue."""
+_SHARE = 0.3
+"""How much the latest runs weigh in the mean duration."""
+
+
+class Demand:
+    """Follows how long runs take. Slow handlers are not prefetched for: others could run what would wait here."""
+
+    def __init__(self, inflight: InFlight, threads: int, batch_size: int) -> None:
+        self._inflight = inflight
+        self._threads = threads
+        self._batch_size = batch_size
+        self._most = threads + 4 * batch_size
+        self._seen = (0, 0.0)
+        self._mean: float | None = None
+        self._target = threads
+
+    def wanted(self) -> int:
+        """How many to claim now: 0 while more than half of what is wanted is held, or too much waits to be settled."""
+        self._follow()
+        unfinished = self._inflight.unfinished
+        if unfinished >= self.refill_below or len(self._inflight) >= 2 * self._most:
+            return 0
+        return min(self._batch_size, self._target - unfinished)
+
+    @property
+    def refill_below(self) -> int:
+        """It is time to claim when fewer than this are unfinished."""
+        return max(self._threads, self._target // 2)
+
+    def _follow(self) -> None:
+        finished, seconds = self._inflight.work_done
+        runs, spent = finished - self._seen[0], seconds - self._seen[1]
+        if not runs:
+            return
+        latest = max(spent / runs, 1e-6)
+        self._mean = latest if self._mean is None else self._mean + _SHARE * (latest - self._mean)
+        self._seen = finished, seconds
+        self._target = min(self._most, self._threads + int(self._threads * AHEAD / self._mean))

@@ -1,0 +1,147 @@
+"""One executor: its parts, how they are wired, how they start and end."""
+
+import logging
+from threading import Event, Thread
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor import connections, wakeup
+from django_delayed_tasks.executor.heartbeat import Heartbeat
+from django_delayed_tasks.executor.housekeeping import Housekeeping
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.loops import Loop
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.poller import Poller
+from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.screening import Screening, released
+from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.executor.timeouts import Watchdog
+from django_delayed_tasks.executor.workers import Running, WorkerPool
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store import ClaimedTask, Settlement
+
+logger = logging.getLogger(__name__)
+
+WATCH_EVERY = 0.2
+
+
+class Executor:
+    """Claims and runs tasks in threads of this process, until :meth:`stop`."""
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        self.options = options
+        alias = options.database
+        self.lease = Lease(options)
+        self.inflight = InFlight()
+        self.clock = clock.DatabaseClock()
+        self.sleeper = Event()
+        self.drained = Event()
+        self.worn_out = Event()
+        self.settler = Settler(alias, self.inflight)
+        self.pool = WorkerPool(alias, options.threads, self._perform)
+        screening, rank = Screening(), Rank()
+        self.poller = Poller(
+            options, self.lease, self.inflight, screening, rank, self.clock, self.pool.put, self._settle_all
+        )
+        self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
+        housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock)
+        heartbeat = Heartbeat(alias, self.lease, self._forget_claims)
+        self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
+        self._watching = Loop("watchdog", alias, self._watch)
+        self._housekeeping = Loop("housekeeping", alias, housekeeping.tick)
+        self._beating = Loop(
+            "heartbeat", alias, lambda: options.heartbeat if heartbeat.beat() else min(1.0, options.heartbeat)
+        )
+
+    def start(self) -> None:
+        """Register and begin; returns at once.
+
+        Raises:
+            NameInUse: a live executor has this name.
+            DatabaseError: the database cannot be reached.
+        """
+        self.lease.acquire()
+        wakeup.enlist(self.sleeper)
+        self.settler.start()
+        self.pool.start()
+        for loop in (self._beating, self._polling, self._watching, self._housekeeping):
+            loop.start()
+
+    def _poll(self) -> float:
+        seconds = self.poller.poll()
+        most = self.options.max_tasks
+        is_enough = most is not None and self.inflight.claimed >= most
+        is_idle = self.options.drain and self.poller.found_nothing
+        if (is_enough or is_idle) and not len(self.inflight):
+            self.drained.set()
+        return min(seconds, 0.02) if self.options.drain and not self.drained.is_set() else seconds
+
+    def _perform(self, running: Running) -> None:
+        """In a worker: run one task and hand over its end."""
+        task = running.task
+        settlement = self._run(task) if self.lease.is_trusted else released(task)
+        self.inflight.finish(task.claim, clock.monotonic() - running.began)
+        if not running.is_abandoned:
+            if settlement:
+                self.settler.put(settlement)
+            else:
+                self.inflight.remove([task.claim])
+        if self.inflight.unfinished < self.poller.demand.refill_below and not self.sleeper.is_set():
+            self.sleeper.set()
+
+    def _run(self, task: ClaimedTask) -> Settlement | None:
+        handler = find(task.biz_code)
+        return run(task, handler, self.clock) if handler else released(task)
+
+    def _give_up(self, running: Running, settlement: Settlement) -> None:
+        self.inflight.finish(running.task.claim, clock.monotonic() - running.began)
+        self.settler.put(settlement)
+
+    def _watch(self) -> float:
+        self.watchdog.tick()
+        if self.pool.count_lost() > self.options.max_lost_threads and not self.worn_out.is_set():
+            logger.error("more than %d threads hang; this process must be restarted", self.options.max_lost_threads)
+            self.worn_out.set()
+        return WATCH_EVERY
+
+    def _settle_all(self, settlements: list[Settlement]) -> None:
+        for settlement in settlements:
+            self.inflight.finish(settlement.claim)
+            self.settler.put(settlement)
+
+    def _forget_claims(self) -> None:
+        """Declared dead: what has not started belongs to others now."""
+        self.inflight.remove([task.claim for task in self.pool.take_back()])
+
+    def stop(self, timeout: float | None = None) -> bool:
+        """Claim no more, release what has not started, let runs end while the lease is renewed, settle, end.
+
+        ``timeout`` in seconds (default: the option ``shutdown_timeout``); False if some runs were left behind: their
+        tasks are taken by others at once.
+        """
+        deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
+        wakeup.dismiss(self.sleeper)
+        self._polling.stop()
+        self._settle_all([released(task) for task in self.pool.take_back()])
+        is_clean = self.pool.finish(deadline - clock.monotonic())
+        is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
+        for loop in (self._watching, self._housekeeping, self._beating):
+            loop.stop()
+        self._end_lease()
+        if not is_clean:
+            logger.error("%d runs did not end in time and were left behind", len(self.inflight))
+        return is_clean and is_settled
+
+    def _end_lease(self) -> None:
+        def end() -> None:
+            with connections.of_thread(self.options.database):
+                try:
+                    self.lease.end()
+                except Exception as error:
+                    logger.warning("the lease could not be given back: %s", error)
+
+        # In a thread: the caller's connection may be inside a transaction of its own.
+        thread = Thread(target=end, name="farewell", daemon=True)
+        thread.start()
+        thread.join(5.0)

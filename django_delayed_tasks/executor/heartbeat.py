@@ -1,0 +1,34 @@
+"""Renews the lease, in a thread and on a connection of its own: nothing that a handler does can delay it."""
+
+import logging
+from collections.abc import Callable
+
+from django.db import DatabaseError
+
+from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor.lease import Lease
+
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat:
+    """``was_declared_dead()`` is called when the lease ran out and others may have taken the claims."""
+
+    def __init__(self, alias: str, lease: Lease, was_declared_dead: Callable[[], None]) -> None:
+        self._alias = alias
+        self._lease = lease
+        self._was_declared_dead = was_declared_dead
+
+    def beat(self) -> bool:
+        """Renew once; whether the lease is held now."""
+        try:
+            if self._lease.renew():
+                return True
+            logger.error("executor %d was declared dead; it goes on under a new id", self._lease.executor)
+            self._was_declared_dead()
+            self._lease.acquire()
+            return True
+        except DatabaseError as error:
+            logger.warning("heartbeat failed: %s", error)
+            connections.discard_unusable(self._alias)
+            return False

@@ -1,0 +1,102 @@
+"""What any executor does for all: reap, purge, and learn who else is alive. Each duty has its own period."""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.store import executors, purge, reap
+
+logger = logging.getLogger(__name__)
+
+PURGE_BATCH = 1000
+TICK = 0.2
+KEEP_DEAD = timedelta(days=1)
+"""How long rows of ended executors can be looked at."""
+
+
+@dataclass(slots=True)
+class Duty:
+    """Something to do about every ``period`` seconds, not at the same moment as other executors."""
+
+    period: float
+    perform: Callable[[], None]
+    next_time: float = float("-inf")
+
+    def is_due(self) -> bool:
+        return clock.monotonic() >= self.next_time
+
+    def done(self, again_soon: bool = False) -> None:
+        wait = 0.1 if again_soon else self.period * random.uniform(0.75, 1.25)
+        self.next_time = clock.monotonic() + wait
+
+
+class Housekeeping:
+    """The duties of one executor; :meth:`tick` does those that are due and can be called by hand.
+
+    Reaping needs no polling: it is done when the first lease of another executor runs out, if it was not renewed, and
+    now and then for claims that were made late.
+    """
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        lease: Lease,
+        rank: Rank,
+        screening: Screening,
+        database_clock: clock.DatabaseClock,
+    ) -> None:
+        self._options = options
+        self._alias = options.database
+        self._lease = lease
+        self._rank = rank
+        self._screening = screening
+        self._clock = database_clock
+        self._first_expiry: datetime | None = None
+        self._duties = [
+            Duty(options.heartbeat, self.look_around),
+            Duty(10.0, self.reap),
+            Duty(10.0, self.purge),
+            Duty(600.0, self.purge_dead),
+        ]
+
+    def tick(self) -> float:
+        """Do what is due; seconds until it is worth asking again."""
+        if self._first_expiry and self._clock.now() > self._first_expiry:
+            self.reap()
+            self.look_around()
+        for duty in self._duties:
+            if duty.is_due():
+                duty.perform()
+                duty.done()
+        return TICK
+
+    def look_around(self) -> None:
+        """Who is alive, and what can they run."""
+        live = executors.live(self._alias)
+        others = [peer for peer in live if peer.id != self._lease.executor]
+        self._rank.refresh(self._lease.executor, [peer.id for peer in live])
+        self._screening.codes_elsewhere = frozenset().union(*(peer.codes for peer in others))
+        self._first_expiry = min((peer.expires_at for peer in others), default=None)
+
+    def reap(self) -> None:
+        """Take tasks from dead executors."""
+        while taken := reap(self._alias, self._options.max_rescues):
+            logger.warning("took %d tasks from dead executors", taken)
+
+    def purge(self) -> None:
+        """Delete history that is too old, a batch at a time."""
+        if self._options.keep_history is None:
+            return
+        while purge(self._alias, self._options.keep_history, PURGE_BATCH) == PURGE_BATCH:
+            pass
+
+    def purge_dead(self) -> None:
+        """Delete rows of executors that ended long ago."""
+        executors.purge_dead(self._alias, KEEP_DEAD)

@@ -1,0 +1,60 @@
+"""The claims of this process, from the moment they are won until they are settled."""
+
+from collections.abc import Iterable
+from threading import Lock
+
+from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.fences import Claim
+
+
+class InFlight:
+    """Which claims this process holds, and how far along they are; safe for threads.
+
+    ``unfinished`` counts those that wait in the local queue or run; ``work_done`` is (runs that ended, seconds
+    they took).
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._tasks: dict[Claim, ClaimedTask] = {}
+        self._unfinished: set[Claim] = set()
+        self.work_done = (0, 0.0)
+        self.claimed = 0
+        self.settled = 0
+
+    def add(self, tasks: Iterable[ClaimedTask]) -> None:
+        """These were claimed."""
+        with self._lock:
+            for task in tasks:
+                claim = task.claim
+                self._tasks[claim] = task
+                self._unfinished.add(claim)
+                self.claimed += 1
+
+    def finish(self, claim: Claim, seconds: float = 0.0) -> None:
+        """Its run ended after so long; it may still have to be settled."""
+        with self._lock:
+            if claim in self._unfinished:
+                self._unfinished.remove(claim)
+                runs, spent = self.work_done
+                self.work_done = runs + 1, spent + seconds
+
+    def remove(self, claims: Iterable[Claim]) -> None:
+        """These are settled, released or lost."""
+        with self._lock:
+            for claim in claims:
+                self._unfinished.discard(claim)
+                if self._tasks.pop(claim, None):
+                    self.settled += 1
+
+    def claims(self) -> set[Claim]:
+        """All claims held."""
+        with self._lock:
+            return set(self._tasks)
+
+    @property
+    def unfinished(self) -> int:
+        return len(self._unfinished)
+
+    def __len__(self) -> int:
+        return len(self._tasks)

@@ -1,0 +1,72 @@
+"""A thread that repeats one iteration and carries on through outages."""
+
+import logging
+from collections.abc import Callable
+from threading import Event, Thread
+
+from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor.backoff import Backoff
+
+logger = logging.getLogger(__name__)
+
+
+class Loop:
+    """Calls ``iterate()``, which returns how many seconds to sleep, until :meth:`stop`.
+
+    ``sleeper`` wakes it early. After an error ``recover()`` is called and the loop backs off; it never ends by itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        alias: str,
+        iterate: Callable[[], float],
+        sleeper: Event | None = None,
+        recover: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._alias = alias
+        self._iterate = iterate
+        self._sleeper = sleeper or Event()
+        self._recover = recover
+        self._stopped = Event()
+        self._backoff = Backoff()
+        self._thread = Thread(target=self._repeat, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End after the present iteration; waits for it."""
+        self._stopped.set()
+        self._sleeper.set()
+        self._thread.join(timeout)
+
+    def _repeat(self) -> None:
+        with connections.of_thread(self._alias):
+            while not self._stopped.is_set():
+                self._sleep(self._attempt())
+
+    def _attempt(self) -> float:
+        try:
+            seconds = self._iterate()
+        except Exception as error:
+            return self._failed(error)
+        if self._backoff.succeeded():
+            logger.warning("%s goes on", self._thread.name)
+        return seconds
+
+    def _failed(self, error: Exception) -> float:
+        seconds = self._backoff.failed()
+        if self._backoff.failures == 1:
+            logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
+        connections.discard_unusable(self._alias)
+        self._recover()
+        return seconds
+
+    def _sleep(self, seconds: float) -> None:
+        # Cleared before the next iteration looks, so that what happens meanwhile wakes it again.
+        if seconds > 0 and not self._stopped.is_set():
+            self._sleeper.wait(seconds)
+        if not self._stopped.is_set():
+            self._sleeper.clear()

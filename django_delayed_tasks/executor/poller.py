@@ -1,0 +1,156 @@
+"""Finds due tasks and claims them. :meth:`Poller.poll` is one iteration; the loop and its sleep are apart."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.demand import Demand
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import (
+    Agenda,
+    ClaimedTask,
+    ClaimRequest,
+    Level,
+    Settlement,
+    held_by,
+    read_agenda,
+    strategy_for,
+)
+
+logger = logging.getLogger(__name__)
+
+SWEEP_EVERY = 10.0
+"""Seconds between two looks without a watermark."""
+MARGIN = timedelta(seconds=1)
+"""How far the watermark stays behind the earliest pending task: rows that were committed late are found by a sweep."""
+
+
+class Poller:
+    """Claims for one executor, level by level of the agenda.
+
+    ``deliver(tasks)`` takes what was won, ``release(settlements)`` what nobody here can run.
+    """
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        lease: Lease,
+        inflight: InFlight,
+        screening: Screening,
+        rank: Rank,
+        database_clock: clock.DatabaseClock,
+        deliver: Callable[[list[ClaimedTask]], None],
+        release: Callable[[list[Settlement]], None],
+    ) -> None:
+        self._options = options
+        self._alias = options.database
+        self._lease = lease
+        self._inflight = inflight
+        self._screening = screening
+        self._rank = rank
+        self._clock = database_clock
+        self._deliver = deliver
+        self._release = release
+        self.demand = Demand(inflight, options.threads, options.batch_size)
+        self._claim = strategy_for(options.database, options.claim)
+        self._agenda: Agenda | None = None
+        self._agenda_read = float("-inf")
+        self._swept = float("-inf")
+        self._due: list[Level] = []
+        self._watermark: datetime | None = None
+        self.found_nothing = False
+
+    def poll(self) -> float:
+        """Claim what is wanted and due; seconds until it is worth looking again."""
+        interval = self._options.poll_interval
+        if not self._lease.may_claim or self._is_enough():
+            return interval
+        wanted = self.demand.wanted()
+        if not wanted:
+            return interval
+        if self._is_stale():
+            self._read_agenda()
+        claimed = self._claim_from_levels(wanted)
+        self.found_nothing = not claimed and not self._due
+        return 0.0 if claimed else self._until_next()
+
+    def _is_enough(self) -> bool:
+        most = self._options.max_tasks
+        return most is not None and self._inflight.claimed >= most
+
+    def _is_stale(self) -> bool:
+        return not self._due or clock.monotonic() - self._agenda_read >= self._options.poll_interval
+
+    def _read_agenda(self) -> None:
+        now = clock.monotonic()
+        is_sweep = self._watermark is None or now - self._swept >= SWEEP_EVERY
+        if is_sweep:
+            self._swept = now
+            self._release_forgotten()
+        agenda = read_agenda(self._alias, None if is_sweep else self._watermark)
+        self._clock.set(agenda.now)
+        self._agenda, self._agenda_read = agenda, clock.monotonic()
+        earliest = min((level.earliest for level in agenda.levels), default=agenda.now)
+        self._watermark = min(earliest, agenda.now) - MARGIN
+        self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
+
+    def _claim_from_levels(self, wanted: int) -> int:
+        """Levels in the order of their priority, until enough is claimed; a level that gives nothing is done with."""
+        claimed = 0
+        while self._due and claimed < wanted:
+            tasks = self._claim_from(self._due[0], wanted - claimed)
+            claimed += len(tasks)
+            if not tasks:
+                self._due.pop(0)
+        return claimed
+
+    def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
+        if (most := self._options.max_tasks) is not None:
+            limit = min(limit, most - self._inflight.claimed)
+        if limit < 1:
+            return []
+        tasks = self._claim(self._alias, self._request(level, limit))
+        if tasks:
+            self._inflight.add(tasks)
+            known, refused = self._screening.screen(tasks)
+            self._release(refused)
+            self._deliver(known)
+        return tasks
+
+    def _request(self, level: Level, limit: int) -> ClaimRequest:
+        return ClaimRequest(
+            self._lease.executor, level.queue, level.priority, limit,
+            floor=level.earliest - MARGIN, excluded=self._screening.excluded(),
+            rank=self._rank.mine, executors=self._rank.executors,
+        )  # fmt: skip
+
+    def _until_next(self) -> float:
+        interval = self._options.poll_interval
+        if not self._agenda:
+            return interval
+        served = [level.earliest for level in self._agenda.levels if self._options.serves(level.queue)]
+        future = [moment for moment in served if moment > self._agenda.now]
+        if not future:
+            return interval
+        return max(0.0, min(interval, (min(future) - self._clock.now()).total_seconds()))
+
+    def _release_forgotten(self) -> None:
+        """Claims that the database says are ours and that we know nothing of: an answer was lost on its way.
+
+        What is held is asked after what is known: only this thread claims, so nothing can be missing in between.
+        """
+        known = self._inflight.claims()
+        forgotten = held_by(self._alias, self._lease.executor) - known
+        if forgotten:
+            logger.warning("releasing %d claims whose answer was lost", len(forgotten))
+            self._release([Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False) for claim in forgotten])
+
+    def forget(self) -> None:
+        """After an error nothing is known: look at everything again."""
+        self._due, self._agenda, self._watermark = [], None, None

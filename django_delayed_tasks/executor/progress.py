@@ -1,0 +1,39 @@
+"""What a person sees while an executor works."""
+
+import sys
+from typing import TextIO
+
+from django_delayed_tasks import clock
+
+WIDTH = 30
+
+
+class ProgressBar:
+    """A bar on a terminal; on anything else nothing until :meth:`close`."""
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self._total = total
+        self._stream = stream or sys.stdout
+        self._began = clock.monotonic()
+        self._is_terminal = self._stream.isatty()
+
+    def show(self, done: int) -> None:
+        """Draw, with ``done`` tasks settled."""
+        if self._is_terminal:
+            self._total = max(self._total, done)
+            part = done / self._total if self._total else 1.0
+            bar = "#" * round(part * WIDTH)
+            self._stream.write(f"\r[{bar:<{WIDTH}}] {done:,} of {self._total:,}, {self._rate(done):,.0f}/s ")
+            self._stream.flush()
+
+    def close(self, done: int) -> None:
+        """The last line."""
+        if self._is_terminal:
+            self.show(done)
+            self._stream.write("\n")
+        seconds = clock.monotonic() - self._began
+        self._stream.write(f"Drained: {done:,} runs in {seconds:.1f} s.\n")
+        self._stream.flush()
+
+    def _rate(self, done: int) -> float:
+        return done / max(clock.monotonic() - self._began, 0.001)

@@ -1,0 +1,111 @@
+"""Writes the end of runs in natural batches: whatever has finished while the last settlement was committed."""
+
+import logging
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+from django.db import DatabaseError
+
+from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor.backoff import Backoff
+from django_delayed_tasks.executor.deciding import storable
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.store.transactions import is_outage
+
+logger = logging.getLogger(__name__)
+
+LARGEST_BATCH = 500
+
+
+class Settler:
+    """A thread with a queue of settlements. During an outage they wait here; nothing that ended is run again for it."""
+
+    def __init__(self, alias: str, inflight: InFlight) -> None:
+        self._alias = alias
+        self._inflight = inflight
+        self._queue: SimpleQueue[Settlement | None] = SimpleQueue()
+        self._backoff = Backoff()
+        self._give_up = Event()
+        self._thread = Thread(target=self._loop, name="settler", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def put(self, settlement: Settlement) -> None:
+        """Settle this soon."""
+        self._queue.put(settlement)
+
+    def finish(self, timeout: float) -> bool:
+        """Settle what is left and end; False if the database did not take it within ``timeout`` seconds."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+        self._give_up.set()
+        return not self._thread.is_alive()
+
+    def _loop(self) -> None:
+        with connections.of_thread(self._alias):
+            while batch := self._next_batch():
+                self.settle(batch)
+
+    def _next_batch(self) -> list[Settlement]:
+        batch: list[Settlement] = []
+        settlement = self._queue.get()
+        while settlement is not None:
+            batch.append(settlement)
+            if len(batch) == LARGEST_BATCH:
+                return batch
+            try:
+                settlement = self._queue.get_nowait()
+            except Empty:
+                return batch
+        if batch:
+            self._queue.put(None)
+        return batch
+
+    def settle(self, batch: list[Settlement]) -> None:
+        """Settle the batch, however long the database is away."""
+        while not self._give_up.is_set():
+            try:
+                held = settle(self._alias, batch)
+            except Exception as error:
+                connections.discard_unusable(self._alias)
+                if is_outage(error):
+                    self._wait(error)
+                    continue
+                self._settle_apart(batch, error)
+            else:
+                self._report(batch, held)
+            break
+        self._inflight.remove(settlement.claim for settlement in batch)
+
+    def _wait(self, error: Exception) -> None:
+        if not self._backoff.failures:
+            logger.warning("settling waits for the database: %s", error)
+        self._backoff.wait(self._give_up)
+
+    def _report(self, batch: list[Settlement], held: set[tuple[int, int]]) -> None:
+        if self._backoff.succeeded():
+            logger.warning("settling goes on")
+        if len(held) < len(batch):
+            lost = [settlement.claim for settlement in batch if settlement.claim not in held]
+            logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
+
+    def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
+        """One of them cannot be written: find it, and let its task fail visibly instead."""
+        if len(batch) > 1:
+            for settlement in batch:
+                self.settle([settlement])
+            return
+        logger.error("settling %s failed: %s", batch[0].claim, error)
+        self._fail(batch[0], error)
+
+    def _fail(self, settlement: Settlement, error: Exception) -> None:
+        text = storable(f"the settlement could not be written: {error}")
+        try:
+            settle(self._alias, [Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)])
+        except DatabaseError:
+            connections.discard_unusable(self._alias)
+            logger.exception("task %s stays claimed until this executor ends", settlement.claim)

@@ -1,0 +1,47 @@
+"""Runs that take longer than their handler allows: the task is taken from the run, and the lost thread replaced."""
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.exceptions import TaskTimeout
+from django_delayed_tasks.executor.deciding import Raised, decide
+from django_delayed_tasks.executor.workers import Running, Worker, WorkerPool
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store import ClaimedTask, Settlement
+
+logger = logging.getLogger(__name__)
+
+
+def limit_of(task: ClaimedTask) -> float | None:
+    """How many seconds a run of this task may take; None for no limit."""
+    handler = find(task.biz_code)
+    return handler.timeout_seconds if handler else None
+
+
+class Watchdog:
+    """``give_up(running, settlement)`` ends the claim of a run that took too long."""
+
+    def __init__(self, pool: WorkerPool, clock: DatabaseClock, give_up: Callable[[Running, Settlement], None]) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._give_up = give_up
+
+    def tick(self) -> None:
+        """Look once at every run that is going on."""
+        for worker, running in self._pool.overdue(limit_of):
+            self._take(worker, running)
+
+    def _take(self, worker: Worker, running: Running) -> None:
+        handler = find(running.task.biz_code)
+        if handler is None:
+            return
+        limit = limit_of(running.task)
+        logger.error("%s took longer than %s s; its thread %s is given up", running.task, limit, worker.name)
+        self._pool.abandon(worker, running)
+        error = TaskTimeout(f"the run took longer than {limit:g} s")
+        finished = self._clock.now()
+        started = finished - timedelta(seconds=limit or 0)
+        settlement = decide(running.task, handler, Raised(error, f"TaskTimeout: {error}"), started, finished)
+        self._give_up(running, settlement)

@@ -1,0 +1,135 @@
+"""``manage.py starttask``: claim due tasks and run them, until told to stop."""
+
+import os
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+from django.utils import autoreload
+
+from django_delayed_tasks import __version__
+from django_delayed_tasks.exceptions import InvalidSetting, NameInUse
+from django_delayed_tasks.executor.foreground import StopSignals, run_executor
+from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
+from django_delayed_tasks.executor.supervisor import Supervisor, end_with_parent
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.management.migrations import unapplied
+
+
+class Command(BaseCommand):
+    """Options left out come from ``DELAYED_TASKS``.
+
+    Exit codes: 0 ended in good order, 1 could not start, 75 too many threads hang: start it again.
+    """
+
+    help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it at once."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--threads", type=int, help="threads that run tasks, in each process")
+        parser.add_argument(
+            "--processes", type=int, default=1, help="executor processes under a supervisor (default 1)"
+        )
+        parser.add_argument("--queues", help="serve these queues only: a,b")
+        parser.add_argument("--exclude-queues", help="serve all queues but these: c,d")
+        parser.add_argument(
+            "--name", help="a stable name; started again under it, a dead predecessor is replaced at once"
+        )
+        parser.add_argument("--database", help="alias of the tasks' database")
+        parser.add_argument("--poll-interval", type=float, help="seconds between two looks for due tasks")
+        parser.add_argument("--drain", action="store_true", help="run what is due until nothing is, then exit 0")
+        parser.add_argument("--max-tasks", type=int, help="exit 0 after that many runs")
+        parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        options = self._options(given)
+        if given["processes"] < 1:
+            raise CommandError(f"--processes={given['processes']}: must be at least 1")
+        self._check_database(options.database)
+        if given["reload"]:
+            autoreload.run_with_reloader(self._run_one, options)
+        elif given["processes"] > 1:
+            sys.exit(self._supervise(options, given["processes"]))
+        else:
+            sys.exit(self._run_one(options))
+
+    def _options(self, given: dict[str, Any]) -> ExecutorOptions:
+        plain = ("threads", "name", "database", "poll_interval", "max_tasks")
+        chosen = {name: given[name] for name in plain}
+        for name in ("queues", "exclude_queues"):
+            if given[name] is not None:
+                chosen[name] = _names(name, given[name])
+        try:
+            return from_settings(drain=given["drain"] or None, **chosen)
+        except InvalidSetting as error:
+            raise CommandError(str(error)) from None
+
+    def _check_database(self, alias: str) -> None:
+        if alias not in connections:
+            raise CommandError(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
+        try:
+            missing = unapplied(alias)
+        except DatabaseError as error:
+            raise CommandError(f"database {alias!r} cannot be reached: {error}") from None
+        if missing:
+            names = ", ".join(missing)
+            raise CommandError(f"unapplied migrations on database {alias!r}: {names}. Run `manage.py migrate` first.")
+
+    def _run_one(self, options: ExecutorOptions) -> int:
+        signals = StopSignals()
+        signals.install()
+        end_with_parent()
+        self._banner(options)
+        try:
+            return run_executor(options, sys.stdout, signals, self._ready)
+        except (NameInUse, DatabaseError, ValueError) as error:
+            raise CommandError(str(error)) from None
+
+    def _supervise(self, options: ExecutorOptions, processes: int) -> int:
+        signals = StopSignals()
+        signals.install()
+        self.stdout.write(f"Supervising {processes} executors; Ctrl-C ends them.")
+        return Supervisor(_command_of_a_child(sys.argv), options.name, processes, options.shutdown_timeout).run(signals)
+
+    def _banner(self, options: ExecutorOptions) -> None:
+        connection = connections[options.database]
+        queues = "all" if options.queues is None else ", ".join(options.queues)
+        if options.exclude_queues:
+            queues += f" but {', '.join(options.exclude_queues)}"
+        codes = sorted(get_task_handlers())
+        self.stdout.write(
+            f"django-delayed-tasks {__version__}: executor {options.name}\n"
+            f"  database  {options.database} ({connection.display_name})\n"
+            f"  queues    {queues}\n"
+            f"  threads   {options.threads}, polling every {options.poll_interval:g} s\n"
+            f"  handlers  {len(codes)}: {', '.join(codes) or 'none; add them to TASK_HANDLERS'}"
+        )
+
+    def _ready(self, executor: int) -> None:
+        self.stdout.write(f"Ready (executor {executor}). Ctrl-C ends it in good order.")
+        self.stdout.flush()
+
+
+def _names(option: str, text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise CommandError(f"--{option.replace('_', '-')}={text!r}: names no queue")
+    return names
+
+
+def _command_of_a_child(argv: list[str]) -> list[str]:
+    """This command again, without what is the supervisor's own."""
+    own, rest = ("--processes", "--name"), []
+    words = iter(argv)
+    for word in words:
+        if word in own:
+            next(words, None)
+        elif not word.startswith(tuple(f"{option}=" for option in own)):
+            rest.append(word)
+    return [sys.executable, *(["-m", "django", *rest[1:]] if _is_module(argv[0]) else rest)]
+
+
+def _is_module(program: str) -> bool:
+    # `python -m django`, or the script django-admin, which may not be a Python file.
+    return os.path.basename(program) in ("__main__.py", "django-admin", "django-admin.exe")

@@ -1,0 +1,15 @@
+"""Whether a database is ready for this version of the library."""
+
+from django.db import connections
+from django.db.migrations.executor import MigrationExecutor
+
+
+def unapplied(alias: str) -> list[str]:
+    """Names of this app's migrations that the database lacks.
+
+    Raises:
+        DatabaseError: it cannot be reached.
+    """
+    executor = MigrationExecutor(connections[alias])
+    targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "django_delayed_tasks"]
+    return [migration.name for migration, _ in executor.migration_plan(targets)]

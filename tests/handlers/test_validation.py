@@ -1,0 +1,146 @@
+"""Which handlers are accepted, and what is said about the others."""
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import models
+from django_delayed_tasks.exceptions import InvalidHandler
+from django_delayed_tasks.handlers import (
+    TaskHandler,
+    find,
+    get_task_handlers,
+    register_task_handler,
+    validation,
+)
+from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.store import validation as task_validation
+
+
+class Promotion(TaskHandler):
+    biz_code = "promotion"
+
+    def handle(self, task: Any) -> None: ...
+
+
+def variant(**attributes: Any) -> type[TaskHandler]:
+    return type("Variant", (Promotion,), attributes)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("biz_code", ""),
+        ("biz_code", "c" * 51),
+        ("biz_code", None),
+        ("biz_code", 7),
+        ("biz_code", ["promotion"]),
+        ("biz_code", " promotion"),
+        ("biz_code", "promo\0tion"),
+        ("biz_code", "promo\ud800tion"),
+        ("queue", ""),
+        ("queue", "q" * 51),
+        ("queue", None),
+        ("queue", "mail "),
+        ("priority", -101),
+        ("priority", 101),
+        ("priority", 1.0),
+        ("priority", True),
+        ("priority", "1"),
+        ("max_attempts", 0),
+        ("max_attempts", -1),
+        ("max_attempts", 2.5),
+        ("max_attempts", True),
+        ("max_attempts", None),
+        ("timeout", 0),
+        ("timeout", -1.5),
+        ("timeout", timedelta(0)),
+        ("timeout", timedelta(days=367)),
+        ("timeout", float("nan")),
+        ("timeout", float("inf")),
+        ("timeout", "30"),
+        ("timeout", True),
+        ("keep_history", "some"),
+        ("keep_history", None),
+        ("keep_history", ["all"]),
+        ("atomic", 1),
+        ("atomic", None),
+        ("backoff", timedelta(seconds=5)),
+        ("on_failed", None),
+        ("handle", "promotion"),
+    ],
+)
+def test_a_wrong_attribute_is_named_with_the_handler_and_the_value(attribute: str, value: Any) -> None:
+    with pytest.raises(InvalidHandler) as raised:
+        register_task_handler(variant(**{attribute: value}))
+    message = str(raised.value)
+    assert f"{__name__}.Variant: {attribute}=" in message
+    assert "expected" in message
+    assert get_task_handlers() == {}
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        ("biz_code", "c" * 50),
+        ("biz_code", "Rückgabe prüfen"),
+        ("queue", "q" * 50),
+        ("priority", -100),
+        ("priority", 100),
+        ("max_attempts", 1),
+        ("timeout", None),
+        ("timeout", 0.001),
+        ("timeout", 30),
+        ("timeout", timedelta(days=366)),
+        ("keep_history", "all"),
+        ("keep_history", "failures"),
+        ("keep_history", "none"),
+        ("keep_history", KeepHistory.FAILURES),
+        ("atomic", True),
+    ],
+)
+def test_a_right_attribute_is_accepted(attribute: str, value: Any) -> None:
+    handler = register_task_handler(variant(**{attribute: value}))
+    assert getattr(handler, attribute) == value
+    assert find(handler.get_biz_code()) is handler
+
+
+async def in_a_coroutine(self: TaskHandler, task: Any) -> None: ...
+
+
+async def in_an_async_generator(self: TaskHandler, task: Any) -> AsyncIterator[int]:
+    yield 1
+
+
+def in_a_generator(self: TaskHandler, task: Any) -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("handle", "problem"),
+    [(in_a_coroutine, "async"), (in_an_async_generator, "async"), (in_a_generator, "generator")],
+)
+def test_a_handle_that_would_only_make_an_object_is_refused(handle: Any, problem: str) -> None:
+    with pytest.raises(InvalidHandler, match=f"Variant: handle=.*expected a plain method.*{problem}"):
+        register_task_handler(variant(handle=handle))
+
+
+def test_handle_is_required() -> None:
+    with pytest.raises(InvalidHandler, match=r"Idle: handle is missing"):
+        register_task_handler(type("Idle", (TaskHandler,), {"biz_code": "idle"}))
+
+
+def test_a_code_of_the_instance_that_the_class_contradicts_is_refused() -> None:
+    """``schedule`` is a class method: it would add a task of the class's code."""
+    handler = Promotion()
+    handler.biz_code = "other"
+    with pytest.raises(InvalidHandler, match=r"biz_code='other': the class has 'promotion'"):
+        register_task_handler(handler)
+
+
+def test_lengths_and_priorities_are_those_of_tasks() -> None:
+    """Handlers may not import the models, which have the same numbers."""
+    assert (validation.CODE_LENGTH, validation.QUEUE_LENGTH) == (models.CODE_LENGTH, models.QUEUE_LENGTH)
+    assert validation.PRIORITIES == task_validation.PRIORITIES

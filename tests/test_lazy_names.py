@@ -1,0 +1,86 @@
+"""The names of the package's root, which are loaded when they are used."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# What a project may want before the app registry is ready, in a settings module or an app's __init__.
+BEFORE_SETUP = [
+    "TaskHandler",
+    "task_handler",
+    "register_task_handler",
+    "get_task_handlers",
+    "TaskException",
+    "Done",
+    "Reschedule",
+    "Retry",
+    "Fail",
+    "AddResult",
+    "AddAction",
+    "CancelResult",
+]
+
+
+def python(source: str) -> str:
+    """What a fresh interpreter prints; its errors are the test's."""
+    environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
+    done = subprocess.run(
+        [sys.executable, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("name", BEFORE_SETUP)
+def test_names_that_need_no_models_come_before_setup(name: str) -> None:
+    source = f"""
+import sys
+from django_delayed_tasks import {name}
+print('django_delayed_tasks.models' in sys.modules)
+"""
+    assert python(source) == "False"
+
+
+def test_the_rest_comes_after_setup() -> None:
+    source = """
+import django, django_delayed_tasks
+from django.conf import settings
+database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={"default": database})
+django.setup()
+from django_delayed_tasks import *
+print(Task._meta.label, TaskRun._meta.label, callable(add_task), callable(shutdown))
+print(sorted(set(django_delayed_tasks.__all__) - set(globals())))
+"""
+    assert python(source).splitlines() == [
+        "django_delayed_tasks.Task django_delayed_tasks.TaskRun True True",
+        "[]",
+    ]
+
+
+def test_a_name_is_looked_up_once() -> None:
+    source = """
+import django_delayed_tasks
+django_delayed_tasks.Done
+print("Done" in vars(django_delayed_tasks))
+"""
+    assert python(source) == "True"
+
+
+def test_dir_tells_all_names_before_any_is_loaded() -> None:
+    source = """
+import django_delayed_tasks
+print(set(django_delayed_tasks.__all__) <= set(dir(django_delayed_tasks)))
+"""
+    assert python(source) == "True"
+
+
+def test_submodules_are_still_importable() -> None:
+    assert python("from django_delayed_tasks import states; print(states.__name__)") == (
+        "django_delayed_tasks.states"
+    )
