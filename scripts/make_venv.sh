@@ -37,7 +37,10 @@ has_headers || missing="$missing python3-dev"
 # shellcheck disable=SC2086  # a list of words
 [ -z "$missing" ] || install_packages $missing
 
-"$python" -m venv --clear "$venv"
+# An environment that works is kept and brought up to date: somebody may be using it.
+if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
+    "$python" -m venv --clear "$venv"
+fi
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 "$venv/bin/python" -c 'import django, sys

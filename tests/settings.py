@@ -6,12 +6,12 @@ test database has a name of its own in every process, so that several test runs 
 
 import atexit
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from tests.database_urls import parse
+from tests.servers.folders import HeldFolder
 
 DDT_DATABASE = os.environ.get("DDT_DATABASE", "sqlite")
 TEST_NAME = os.environ.get("DDT_TEST_NAME", f"test_ddt_{os.getpid()}")
@@ -19,9 +19,9 @@ TEST_NAME = os.environ.get("DDT_TEST_NAME", f"test_ddt_{os.getpid()}")
 
 def sqlite_folder() -> Path:
     """A temporary folder that goes when this process ends (and not when a forked child does)."""
-    folder, owner = tempfile.mkdtemp(prefix="ddt-sqlite-"), os.getpid()
-    atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
-    return Path(folder)
+    folder, owner = HeldFolder("ddt-sqlite-", Path(tempfile.gettempdir())), os.getpid()
+    atexit.register(lambda: folder.remove() if os.getpid() == owner else None)
+    return folder.path
 
 
 def default_database() -> dict[str, Any]:

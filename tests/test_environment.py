@@ -73,9 +73,7 @@ def test_other_process_sees_a_commit(process_environment: dict[str, str]) -> Non
     Group.objects.create(name="committed")
     command = [sys.executable, "-c", COUNT_GROUPS]
     root = Path(__file__).parent.parent
-    done = subprocess.run(
-        command, env=process_environment, cwd=root, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(command, env=process_environment, cwd=root, capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("1", "")
 
 

@@ -40,6 +40,7 @@ def test_package_imports_only_downwards() -> None:
         ("clock.py", "try:\n    from .models import Task\nexcept ImportError:\n    pass", "models (layer 1)"),
         ("api.py", "if TYPE_CHECKING:\n    pass\nelse:\n    from .apps import X", "apps (layer 6)"),
         ("api.py", "if not TYPE_CHECKING:\n    from .apps import X", "apps (layer 6)"),
+        ("clock.py", "from django_delayed_tasks import add_task", "add_task, which has no layer"),
         ("misc.py", "", "misc has no layer"),
         ("models.py", "from .misc import helper", "misc, which has no layer"),
         ("__init__.py", "from .models import Task", "loaded lazily"),
@@ -65,6 +66,7 @@ def test_checker_finds(tmp_path: Path, name: str, source: str, expected: str) ->
             "if TYPE_CHECKING:\n    from ..api import add_task",
         ),
         ("apps.py", "from . import checks"),
+        ("clock.py", "from django_delayed_tasks import __version__"),
         ("clock.py", "import datetime\nfrom django.db import models\nfrom .conf import setting"),
         (
             "__init__.py",

@@ -27,10 +27,10 @@ def tidy() -> None:
     for each task.
     """
     for connection in connections.all(initialized_only=True):
-        if connection.in_atomic_block:
+        if connection.in_atomic_block or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]:
             logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
-            connection.close()
             connection.in_atomic_block = False
+            connection.close()
         elif connection.errors_occurred:
             discard_unusable(connection.alias)
 

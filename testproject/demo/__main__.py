@@ -29,8 +29,8 @@ def main() -> int:
 
 def parsed() -> Namespace:
     parser = ArgumentParser("python -m testproject.demo", description=__doc__)
-    parser.add_argument("--promotions", type=count, default=240, help="how many (default: 240)")
-    parser.add_argument("--orders", type=count, default=200, help="how many (default: 200)")
+    parser.add_argument("--promotions", type=count, default=200, help="how many (default: 200)")
+    parser.add_argument("--orders", type=count, default=120, help="how many (default: 120)")
     parser.add_argument("--seed", type=int, default=1, help="for what is left to chance (default: 1)")
     parser.add_argument("--keep", action="store_true", help="leave the shop open afterwards, until Ctrl-C")
     return parser.parse_args()

@@ -7,7 +7,7 @@ from testproject.demo.book import Book, ExpectedOrder, Fate
 from testproject.demo.driver import Story
 from testproject.demo.promotion_stories import LONG, MOMENT
 
-PATIENCE = 18
+PATIENCE = 22
 """Seconds to pay: long enough for all reminders, however late each is within the bound that is checked."""
 
 

@@ -12,7 +12,7 @@ from testproject.demo.processes import FOLDER
 
 DATABASE = FOLDER / "demo.sqlite3"
 ADMIN = "admin"
-REMINDER_SECONDS = 1.0
+REMINDER_SECONDS = 2.0
 
 
 def prepare(products: int, seed: int) -> list[int]:

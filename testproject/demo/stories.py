@@ -12,7 +12,7 @@ from testproject.demo.promotion_stories import PROMOTION_STORIES, ahead, exactly
 
 T = TypeVar("T")
 
-SPREAD = 16.0
+SPREAD = 18.0
 """Seconds over which the stories begin."""
 
 

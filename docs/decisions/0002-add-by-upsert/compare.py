@@ -4,8 +4,8 @@ Run on a private server that may be written to (it drops and creates the databas
 
     python compare.py --port 3306 --threads 50 --seconds 5
 
-Needs mysqlclient alone. Every way has the semantics of DESIGN §3, "add (replace)": it creates the task, replaces one that is
-PENDING or FAILED, and keeps the schedule beside one that is RUNNING.
+Needs mysqlclient alone. Every way does what "add (replace)" means: it creates the task, replaces one that is PENDING or
+FAILED, and keeps the schedule beside one that is RUNNING.
 """
 
 import argparse
@@ -52,11 +52,12 @@ UPSERT = f"INSERT {INSERT} ON DUPLICATE KEY UPDATE id = LAST_INSERT_ID(id), {REP
 CANDIDATES = """SELECT id, version FROM task WHERE status = 0 AND queue = 'default' AND priority = 0
  AND claim_at <= UTC_TIMESTAMP(6) ORDER BY claim_at, id LIMIT 100"""
 # Without the hint a small table is read through the claim index, whose rows other threads move: deadlocks.
-CLAIM = """UPDATE task FORCE INDEX (PRIMARY) SET status = 1, version = version + 1, attempts = attempts + 1, executor = 1
- WHERE status = 0 AND {}"""
+CLAIM = """UPDATE task FORCE INDEX (PRIMARY)
+ SET status = 1, version = version + 1, attempts = attempts + 1, executor = 1 WHERE status = 0 AND {}"""
 REMOVE = "DELETE task FROM task FORCE INDEX (PRIMARY) WHERE status = 1 AND deferred_when IS NULL AND {}"
-REARM = """UPDATE task FORCE INDEX (PRIMARY) SET when_time = deferred_when, claim_at = deferred_when, biz_ext = deferred_biz_ext, deferred_when = NULL,
- deferred_biz_ext = NULL, status = 0, version = version + 1 WHERE status = 1 AND {}"""
+REARM = """UPDATE task FORCE INDEX (PRIMARY) SET when_time = deferred_when, claim_at = deferred_when,
+ biz_ext = deferred_biz_ext, deferred_when = NULL, deferred_biz_ext = NULL,
+ status = 0, version = version + 1 WHERE status = 1 AND {}"""
 
 PAST, FUTURE = "2020-01-01 00:00:00", "2040-01-01 00:00:00"
 
@@ -177,9 +178,7 @@ def measure(options: argparse.Namespace, way: Way, kind: str, in_transaction: bo
     threads = [threading.Thread(target=executor, args=(connect(options), until))]
     for number in range(options.threads):
         tasks = tasks_of(kind, number, options.identities)
-        threads.append(
-            threading.Thread(target=adder, args=(connect(options), way, tasks, in_transaction, until))
-        )
+        threads.append(threading.Thread(target=adder, args=(connect(options), way, tasks, in_transaction, until)))
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -1,0 +1,7 @@
+"""The admin: tasks can be looked at and steered, runs and executors looked at."""
+
+from django_delayed_tasks.admin.executors import ExecutorAdmin
+from django_delayed_tasks.admin.runs import TaskRunAdmin
+from django_delayed_tasks.admin.tasks import TaskAdmin
+
+__all__ = ["ExecutorAdmin", "TaskAdmin", "TaskRunAdmin"]

@@ -1,0 +1,66 @@
+"""How values look: moments, durations, badges, JSON, tracebacks."""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+
+UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def moment_text(moment: datetime | None) -> str | None:
+    """To the second, in the current time zone."""
+    return None if moment is None else date_format(timezone.localtime(moment), "Y-m-d H:i:s")
+
+
+def duration_text(duration: timedelta) -> str:
+    """In the two largest units that matter: "3 d 4 h", "5 min 12 s", "0.25 s"."""
+    seconds = abs(duration.total_seconds())
+    if seconds < 10:
+        return f"{seconds:.2f} s"
+    whole = int(seconds)
+    parts = []
+    for size, unit in UNITS:
+        if whole >= size or parts:
+            parts.append(f"{whole // size} {unit}")
+            whole %= size
+    return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+
+
+def distance_text(moment: datetime, now: datetime) -> str:
+    """How far a moment is from now."""
+    text = duration_text(moment - now)
+    return _("in %s") % text if moment > now else _("late by %s") % text
+
+
+def badge(label: Any, kind: str) -> SafeString:
+    """A coloured word; ``kind`` names its style in admin.css."""
+    return format_html('<span class="ddt-badge ddt-{}">{}</span>', kind, label)
+
+
+def preformatted(text: str) -> SafeString | None:
+    """A text as it is, escaped, such as a traceback."""
+    return format_html('<pre class="ddt-pre">{}</pre>', text) if text else None
+
+
+def pretty_json(value: Any) -> str:
+    """JSON for people."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def json_block(value: Any) -> SafeString | None:
+    """JSON, set out on lines."""
+    return None if value is None else preformatted(pretty_json(value))
+
+
+def last_line(text: str, limit: int = 100) -> str | None:
+    """The last line of a traceback that says something, shortened."""
+    lines = text.strip().splitlines()
+    if not lines:
+        return None
+    return lines[-1] if len(lines[-1]) <= limit else lines[-1][: limit - 1] + "…"

@@ -1,0 +1,87 @@
+"""The history, to be looked at."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.db.models.functions import Right
+from django.http import HttpRequest
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin import columns
+from django_delayed_tasks.admin.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.changelist import BoundedChangeList
+from django_delayed_tasks.admin.filters import CodeFilter, OutcomeFilter, recent
+from django_delayed_tasks.admin.searching import containing
+from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.states import RunOutcome
+
+
+class RunChangeList(BoundedChangeList):
+    """Without results and tracebacks, of which only the end is read."""
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> "QuerySet[Any]":
+        runs = super().get_queryset(request, exclude_parameters)
+        return runs.defer("result", "error").annotate(error_end=Right("error", 500))
+
+
+@admin.register(TaskRun)
+class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
+    """Newest first. Conditions that no index serves are applied to the latest runs only."""
+
+    list_display = ("biz_num", "biz_code", "outcome_badge", "when_", "started_", "took", "attempt", "executor", "failure")
+    list_filter = (OutcomeFilter, CodeFilter)
+    search_fields = ("biz_num",)
+    search_help_text = _("Part of the number, among the latest 100,000 runs; all runs of a code if one is chosen.")
+    ordering = ("-id",)
+    sortable_by = ("id",)
+    fieldsets = (
+        (None, {"fields": ("biz_code", "biz_num", "task_id", "when_")}),
+        (_("Run"), {"fields": ("outcome_badge", "attempt", "started_", "finished_", "took", "executor", "version")}),
+        (_("What it left"), {"fields": ("result_block", "error_block")}),
+    )
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return RunChangeList
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: "QuerySet[TaskRun]", search_term: str
+    ) -> tuple["QuerySet[TaskRun]", bool]:
+        if not search_term.strip():
+            return queryset, False
+        among = queryset if request.GET.get(CodeFilter.parameter_name) else recent(queryset)
+        return containing(among, search_term), False
+
+    @admin.display(description=_("outcome"))
+    def outcome_badge(self, run: TaskRun) -> SafeString:
+        outcome = RunOutcome(run.outcome)
+        return columns.badge(outcome.label, outcome.name.lower())
+
+    @admin.display(description=_("when"))
+    def when_(self, run: TaskRun) -> str | None:
+        return columns.moment_text(run.when)
+
+    @admin.display(description=_("started"))
+    def started_(self, run: TaskRun) -> str | None:
+        return columns.moment_text(run.started)
+
+    @admin.display(description=_("finished"))
+    def finished_(self, run: TaskRun) -> str | None:
+        return columns.moment_text(run.finished)
+
+    @admin.display(description=_("took"))
+    def took(self, run: TaskRun) -> str | None:
+        return columns.duration_text(run.finished - run.started) if run.started else None
+
+    @admin.display(description=_("error"))
+    def failure(self, run: Any) -> str | None:
+        return columns.last_line(run.error_end)
+
+    @admin.display(description=_("result"))
+    def result_block(self, run: TaskRun) -> SafeString | None:
+        return columns.json_block(run.result)
+
+    @admin.display(description=_("error"))
+    def error_block(self, run: TaskRun) -> SafeString | None:
+        return columns.preformatted(run.error)

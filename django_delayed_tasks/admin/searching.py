@@ -1,0 +1,13 @@
+"""Searching by a part of the number."""
+
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
+from django.db.models.functions import Lower
+
+M = TypeVar("M", bound=Model)
+
+
+def containing(rows: "QuerySet[M]", fragment: str) -> "QuerySet[M]":
+    """Rows whose ``biz_num`` contains the fragment, whatever its case (the column itself compares exactly)."""
+    return rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=fragment.strip().lower())

@@ -1,0 +1,138 @@
+"""What a run came to: every result of ``handle`` and what follows from it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import Done, Fail, Reschedule, Retry
+from django_delayed_tasks.executor.deciding import LONGEST_ERROR, Raised, decide, storable
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.outcomes import UNCHANGED
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import ClaimedTask, Settlement
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+LATER = datetime(2026, 5, 2, tzinfo=UTC)
+
+
+class Handler(TaskHandler):
+    biz_code = "code"
+    max_attempts = 3
+
+    def backoff(self, attempt: int) -> timedelta:
+        return timedelta(seconds=10 * attempt)
+
+
+def task_on_attempt(attempts: int) -> ClaimedTask:
+    return ClaimedTask(7, 4, "code", "1", NOW, None, "default", 0, attempts, 0, "default")
+
+
+def decided(result: Any, attempts: int = 1, handler: TaskHandler | None = None) -> Settlement:
+    return decide(task_on_attempt(attempts), handler or Handler(), result, NOW, NOW)
+
+
+def test_none_is_done() -> None:
+    settlement = decided(None)
+    assert (settlement.outcome, settlement.then, settlement.claim) == (RunOutcome.DONE, Then.GONE, (7, 4))
+    assert settlement.result is None
+
+
+def test_done_keeps_its_result() -> None:
+    assert decided(Done(result={"sum": 3})).result == '{"sum":3}'
+
+
+@pytest.mark.parametrize("when", [LATER, timedelta(minutes=3)])
+@pytest.mark.parametrize("wrap", [lambda when: when, Reschedule])
+def test_a_time_is_a_reschedule(when: Any, wrap: Any) -> None:
+    settlement = decided(wrap(when))
+    assert (settlement.outcome, settlement.then, settlement.when) == (RunOutcome.RESCHEDULED, Then.AGAIN, when)
+    assert settlement.biz_ext is UNCHANGED
+
+
+@pytest.mark.parametrize(("given", "text"), [(None, None), ({"n": 1}, '{"n":1}'), (0, "0")])
+def test_reschedule_hands_data_on(given: Any, text: str | None) -> None:
+    assert decided(Reschedule(LATER, biz_ext=given)).biz_ext == text
+
+
+def test_retry_waits_for_the_backoff_of_this_attempt() -> None:
+    settlement = decided(Retry(reason="busy"), attempts=2)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.RETRIED, Then.RETRY)
+    assert (settlement.after, settlement.error) == (timedelta(seconds=20), "busy")
+
+
+def test_retry_after_its_own_time() -> None:
+    assert decided(Retry(after=timedelta(hours=2))).after == timedelta(hours=2)
+
+
+@pytest.mark.parametrize("result", [Retry(reason="no"), Raised(ValueError("no"), "Traceback: no")])
+def test_the_last_attempt_fails(result: Any) -> None:
+    settlement = decided(result, attempts=3)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.FAILED)
+    assert "no" in settlement.error
+
+
+def test_an_exception_is_retried_with_its_traceback() -> None:
+    settlement = decided(Raised(ValueError("no"), "Traceback: no"))
+    assert (settlement.then, settlement.after) == (Then.RETRY, timedelta(seconds=10))
+    assert settlement.error == "Traceback: no"
+
+
+def test_fail_fails_at_once() -> None:
+    settlement = decided(Fail("no such order"))
+    assert (settlement.then, settlement.error) == (Then.FAILED, "no such order")
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        42,
+        "done",
+        True,
+        object(),
+        datetime(2026, 5, 2),  # noqa: DTZ001 (naive on purpose)
+        Reschedule(None),  # type: ignore[arg-type]
+        Reschedule("tomorrow"),  # type: ignore[arg-type]
+        Reschedule(LATER, biz_ext=float("nan")),
+        Retry(after=5),  # type: ignore[arg-type]
+        Done(result={1, 2}),
+        timedelta(days=400 * 365),
+    ],
+)
+def test_anything_else_fails_the_attempt_naming_handler_and_value(result: Any) -> None:
+    settlement = decided(result)
+    assert settlement.then is Then.RETRY
+    assert "Handler (code) returned" in settlement.error
+    assert repr(result)[:40] in settlement.error
+
+
+@pytest.mark.parametrize("broken", [ZeroDivisionError(), None, "soon"])
+def test_a_broken_backoff_costs_no_retry(broken: Any) -> None:
+    class Broken(Handler):
+        def backoff(self, attempt: int) -> timedelta:
+            if isinstance(broken, Exception):
+                raise broken
+            return broken  # type: ignore[no-any-return]
+
+    settlement = decided(Retry(), handler=Broken())
+    assert settlement.then is Then.RETRY
+    assert timedelta(0) < settlement.after < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    ("keep_history", "kept"),
+    [("all", [True, True, True]), ("failures", [False, True, True]), ("none", [False, False, False])],
+)
+def test_history_is_kept_as_the_handler_says(keep_history: str, kept: list[bool]) -> None:
+    class Keeping(Handler):
+        pass
+
+    Keeping.keep_history = keep_history
+    assert [decided(result, handler=Keeping()).keep for result in (None, Retry(), Fail())] == kept
+
+
+def test_errors_become_storable() -> None:
+    assert storable("a\0b\ud800c") == "a\N{REPLACEMENT CHARACTER}b?c"
+    long = storable("x" * LONGEST_ERROR * 2 + "the end")
+    assert len(long) < LONGEST_ERROR + 100
+    assert long.endswith("the end")

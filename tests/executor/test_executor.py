@@ -1,0 +1,176 @@
+"""A whole executor with its threads, in this process."""
+
+from datetime import timedelta
+from threading import Event
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_delayed_tasks import Retry, TaskException, shutdown, start
+from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import Settlement, settle
+from tests.executor.parts import add, claim, executing, handler_of, registered
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_runs_what_is_due_and_keeps_the_history() -> None:
+    handler_of(lambda task: None)
+    for number in range(200):
+        add(str(number))
+    with executing(drain=True) as executor:
+        assert executor.drained.wait(30)
+    assert not Task.objects.exists()
+    assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 200
+    assert TaskRun.objects.filter(started__isnull=True).count() == 0
+
+
+def test_a_commit_in_this_process_wakes_it() -> None:
+    ran = Event()
+    handler_of(lambda task: ran.set())
+    with executing(poll_interval=30.0):
+        wait_until(lambda: Executor.objects.filter(alive=True).exists())
+        add()
+        assert ran.wait(10)
+
+
+def test_retries_until_it_succeeds() -> None:
+    handler_of(lambda task: Retry(after=timedelta(0)) if task.attempts < 3 else None)
+    add()
+    with executing() as executor:
+        wait_until(lambda: not Task.objects.exists())
+        assert executor.inflight.claimed == 3
+    assert list(TaskRun.objects.order_by("id").values_list("attempt", "outcome")) == [
+        (1, RunOutcome.RETRIED),
+        (2, RunOutcome.RETRIED),
+        (3, RunOutcome.DONE),
+    ]
+
+
+def test_stop_releases_what_has_not_started_and_lets_runs_end() -> None:
+    started, go_on = Event(), Event()
+
+    def handle(task: Any) -> None:
+        started.set()
+        go_on.wait(30)
+
+    handler_of(handle)
+    for number in range(3):
+        add(str(number))
+    with executing(threads=1) as executor:
+        assert started.wait(30)
+        executor.pool.put([])
+        go_on.set()
+        assert executor.stop()
+    assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
+    assert Task.objects.count() + TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 3
+    assert not Executor.objects.filter(alive=True).exists()
+    assert set(Task.objects.values_list("attempts", flat=True)) <= {0}
+
+
+def test_a_run_that_hangs_loses_its_task_and_its_thread_is_replaced() -> None:
+    hang, ran = Event(), Event()
+    numbers: list[int] = []
+
+    def handle(task: Any) -> None:
+        numbers.append(task.attempts)
+        if task.attempts == 1:
+            hang.wait(60)
+        else:
+            ran.set()
+
+    handler_of(handle, timeout=0.2, backoff=lambda self, attempt: timedelta(0))
+    add()
+    with executing(threads=1) as executor:
+        assert ran.wait(30)
+        wait_until(lambda: not Task.objects.exists())
+        assert executor.pool.count_lost() == 1
+        hang.set()
+        wait_until(lambda: executor.pool.count_lost() == 0)
+    assert numbers == [1, 2]
+    first = TaskRun.objects.order_by("id")[0]
+    assert first.outcome == RunOutcome.RETRIED
+    assert "TaskTimeout" in first.error
+    assert TaskRun.objects.count() == 2
+
+
+def test_too_many_hanging_threads_wear_the_process_out() -> None:
+    hang = Event()
+    handler_of(lambda task: hang.wait(60) and None, timeout=0.1, max_attempts=1)
+    for number in range(3):
+        add(str(number))
+    with executing(threads=1, max_lost_threads=2) as executor:
+        assert executor.worn_out.wait(30)
+        assert Task.objects.filter(status=TaskStatus.FAILED).count() >= 2
+        hang.set()
+
+
+def test_declared_dead_it_goes_on_under_a_new_id() -> None:
+    ran = Event()
+    handler_of(lambda task: ran.set())
+    with executing(heartbeat=0.1, lease=10.0) as executor:
+        first = executor.lease.executor
+        Executor.objects.filter(id=first).update(alive=None)
+        wait_until(lambda: executor.lease.executor != first and executor.lease.may_claim)
+        add()
+        assert ran.wait(30)
+    assert Executor.objects.filter(name="executing").count() == 2
+
+
+def test_doubted_claims_are_released_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Any] = []
+    handler_of(ran.append)
+    with executing() as executor:
+        monkeypatch.setattr(type(executor.lease), "is_trusted", False)
+        monkeypatch.setattr(type(executor.lease), "may_claim", True)
+        add()
+        wait_until(lambda: Task.objects.get().version >= 2)
+        monkeypatch.setattr(type(executor.lease), "may_claim", False)
+    assert ran == []
+    assert Task.objects.get().attempts == 0
+
+
+def test_a_handler_that_leaves_a_transaction_open_harms_nobody() -> None:
+    done: list[str] = []
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "1":
+            transaction.set_autocommit(False)
+            Executor.objects.filter(id=-1).exists()
+        else:
+            assert connection.get_autocommit()
+            done.append(task.biz_num)
+
+    handler_of(handle, max_attempts=1)
+    for number in range(1, 4):
+        add(str(number))
+    with executing(threads=1, drain=True) as executor:
+        assert executor.drained.wait(30)
+    assert sorted(done) == ["2", "3"]
+
+
+def test_start_and_shutdown_in_this_process() -> None:
+    ran = Event()
+    handler_of(lambda task: ran.set())
+    start(name="mine", threads=1)
+    try:
+        with pytest.raises(TaskException, match="already"):
+            start()
+        add()
+        assert ran.wait(30)
+    finally:
+        shutdown()
+    assert not Executor.objects.filter(alive=True).exists()
+    shutdown()
+
+
+def test_nothing_of_an_abandoned_run_counts_later() -> None:
+    handler_of(lambda task: None)
+    add()
+    [task] = claim(registered())
+    settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)])
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]) == set()
+    assert Task.objects.get().status == TaskStatus.PENDING

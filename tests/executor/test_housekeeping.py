@@ -1,0 +1,136 @@
+"""Duties that any executor does for all."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.housekeeping import Housekeeping
+from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import Settlement, executors, purge, settle
+from tests.executor.parts import Bench, add, claim, claim_one, registered
+
+pytestmark = pytest.mark.django_db
+
+
+def housekeeping(bench: Bench) -> Housekeeping:
+    bench.clock.set(clock.host_now())
+    return Housekeeping(bench.options, bench.lease, bench.rank, bench.screening, bench.clock)
+
+
+def orphan(rescues: int = 0) -> int:
+    """The id of a task whose executor has died."""
+    executor = registered("dead")
+    add("orphan")
+    [task] = claim(executor)
+    Task.objects.update(rescues=rescues)
+    executors.retire("default", executor)
+    return task.id
+
+
+def test_a_dead_executors_task_is_taken(bench: Bench) -> None:
+    orphan()
+    housekeeping(bench).tick()
+    task = Task.objects.get()
+    assert (task.status, task.version, task.attempts, task.rescues) == (TaskStatus.PENDING, 2, 0, 1)
+    assert TaskRun.objects.get().outcome == RunOutcome.LOST
+
+
+def test_too_many_rescues_fail_the_task(bench: Bench) -> None:
+    orphan(rescues=3)
+    housekeeping(bench).tick()
+    task = Task.objects.get()
+    assert task.status == TaskStatus.FAILED
+    assert "died 4 times" in task.last_error
+
+
+def test_an_expired_lease_is_seen_without_polling(bench: Bench, django_assert_num_queries: Any) -> None:
+    other = registered("other", lease=5.0)
+    add("task")
+    claim(other)
+    keeper = housekeeping(bench)
+    keeper.tick()
+    with django_assert_num_queries(0):
+        keeper.tick()
+    assert Task.objects.get().status == TaskStatus.RUNNING
+    moment = Executor.objects.get(id=other).expires_at
+    with clock.frozen_at(moment + timedelta(milliseconds=1)):
+        executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+        keeper.tick()
+    assert Task.objects.get().status == TaskStatus.PENDING
+
+
+def test_a_renewed_lease_is_left_alone(bench: Bench) -> None:
+    other = registered("other", lease=5.0)
+    keeper = housekeeping(bench)
+    keeper.tick()
+    with clock.frozen_at(Executor.objects.get(id=other).expires_at + timedelta(milliseconds=1)):
+        executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+        Executor.objects.filter(id=other).update(expires_at=clock.host_now() + timedelta(seconds=5))
+        keeper.tick()
+    assert Executor.objects.get(id=other).alive is True
+
+
+def test_rank_and_codes_of_the_others(bench: Bench) -> None:
+    registered("other", codes=("theirs",))
+    housekeeping(bench).tick()
+    assert bench.rank == Rank(0, 2)
+    assert bench.screening.codes_elsewhere == {"theirs"}
+
+
+def test_rank_of_one_that_is_not_listed() -> None:
+    rank = Rank()
+    rank.refresh(9, [1, 2])
+    assert rank == Rank(0, 1)
+
+
+def test_screening_knows_nobody_at_first() -> None:
+    assert Screening().codes_elsewhere == frozenset()
+
+
+def runs(count: int) -> None:
+    for number in range(count):
+        add(str(number))
+    tasks = claim(registered("writer"))
+    settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in tasks])
+
+
+def test_purge_deletes_old_history_in_batches() -> None:
+    runs(5)
+    assert purge("default", timedelta(days=1)) == 0
+    with clock.frozen_at(clock.host_now() + timedelta(days=2)):
+        assert purge("default", timedelta(days=1), batch_size=3) == 3
+        assert purge("default", timedelta(days=1), batch_size=3) == 2
+    assert not TaskRun.objects.exists()
+
+
+def test_purge_stops_at_the_first_young_row() -> None:
+    runs(3)
+    young = TaskRun.objects.order_by("id")[1]
+    TaskRun.objects.exclude(id=young.id).update(finished=clock.host_now() - timedelta(days=3))
+    assert purge("default", timedelta(days=1)) == 2
+    assert TaskRun.objects.get().id == young.id
+
+
+def test_keep_history_none_purges_nothing(make_bench: Any) -> None:
+    bench = make_bench(keep_history=None)
+    runs(2)
+    with clock.frozen_at(clock.host_now() + timedelta(days=1000)):
+        housekeeping(bench).purge()
+    assert TaskRun.objects.count() == 2
+
+
+def test_long_dead_executors_are_forgotten(bench: Bench) -> None:
+    executors.retire("default", registered("gone"))
+    with clock.frozen_at(clock.host_now() + timedelta(days=2)):
+        executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+        housekeeping(bench).purge_dead()
+    assert list(Executor.objects.values_list("name", flat=True)) == ["bench"]
+
+
+def test_claim_one_is_claimed() -> None:
+    assert claim_one().attempts == 1

@@ -1,0 +1,205 @@
+"""One iteration of the poller: what it claims, in which order, and when it looks again."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import ClaimRequest, read_agenda, release, strategy_for
+from tests.executor.parts import Bench, add, handler_of, registered
+
+pytestmark = pytest.mark.django_db
+
+
+def poll_all(bench: Bench) -> None:
+    """Poll until nothing is claimed any more."""
+    for _ in range(50):
+        if bench.poller.poll():
+            return
+        bench.finish(bench.delivered[-len(bench.inflight) :])
+    raise AssertionError("the poller never stops claiming")
+
+
+def database_now() -> datetime:
+    return read_agenda("default").now
+
+
+def test_claims_what_is_due_and_nothing_else(bench: Bench) -> None:
+    handler_of(lambda task: None)
+    add("due")
+    add("later", when=timedelta(hours=1))
+    poll_all(bench)
+    assert bench.numbers == ["due"]
+    assert Task.objects.get(biz_num="later").status == TaskStatus.PENDING
+
+
+def test_higher_priority_first_then_the_longest_wait(bench: Bench) -> None:
+    handler_of(lambda task: None)
+    for num, priority in (("low", -5), ("middle 1", 0), ("high", 7), ("middle 2", 0)):
+        add(num, priority=priority)
+    poll_all(bench)
+    assert bench.numbers == ["high", "middle 1", "middle 2", "low"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"queues": ("a", "b")}, {"in a", "in b"}),
+        ({"exclude_queues": ("a",)}, {"in b", "in c"}),
+        ({"queues": ("a", "b"), "exclude_queues": ("a",)}, {"in b"}),
+    ],
+)
+def test_serves_its_queues_only(make_bench: Any, options: dict[str, Any], expected: set[str]) -> None:
+    handler_of(lambda task: None)
+    for queue in "abc":
+        add(f"in {queue}", queue=queue)
+    bench = make_bench(**options)
+    poll_all(bench)
+    assert set(bench.numbers) == expected
+
+
+def test_sleeps_until_the_next_task_is_due_and_not_past_it(bench: Bench) -> None:
+    handler_of(lambda task: None)
+    moment = database_now()
+    with clock.frozen_at(moment):
+        add("soon", when=timedelta(milliseconds=70))
+        assert bench.poller.poll() == pytest.approx(0.07)
+    with clock.frozen_at(moment + timedelta(milliseconds=69)):
+        assert bench.poller.poll() == pytest.approx(0.001)
+        assert bench.numbers == []
+    with clock.frozen_at(moment + timedelta(milliseconds=70)):
+        assert bench.poller.poll() == 0
+    assert bench.numbers == ["soon"]
+
+
+def test_sleeps_one_interval_at_most(bench: Bench) -> None:
+    handler_of(lambda task: None)
+    assert bench.poller.poll() == bench.options.poll_interval
+    add("far", when=timedelta(days=1))
+    assert bench.poller.poll() == bench.options.poll_interval
+
+
+def test_claims_no_more_than_the_threads_can_start(make_bench: Any) -> None:
+    handler_of(lambda task: None)
+    for number in range(10):
+        add(str(number))
+    bench = make_bench(threads=3)
+    bench.poller.poll()
+    assert len(bench.delivered) == 3
+    assert bench.poller.poll() == bench.options.poll_interval
+    assert len(bench.delivered) == 3
+
+
+def test_prefetches_for_fast_handlers_and_not_for_slow_ones(make_bench: Any) -> None:
+    handler_of(lambda task: None)
+    for number in range(100):
+        add(str(number))
+    bench = make_bench(threads=2)
+    bench.poller.poll()
+    bench.finish(list(bench.delivered), seconds=5.0)
+    bench.poller.poll()
+    assert len(bench.delivered) == 4
+    for _ in range(20):
+        bench.inflight.work_done = (bench.inflight.work_done[0] + 100, bench.inflight.work_done[1] + 0.01)
+        bench.poller.demand.wanted()
+    bench.finish(bench.delivered[-2:], seconds=0.0001)
+    bench.poller.poll()
+    assert len(bench.delivered) > 40
+
+
+def test_claims_nothing_while_the_lease_is_in_doubt(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler_of(lambda task: None)
+    add("due")
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + 11)
+    assert bench.poller.poll() == bench.options.poll_interval
+    assert bench.delivered == []
+
+
+def test_max_tasks_is_exact(make_bench: Any) -> None:
+    handler_of(lambda task: None)
+    for number in range(5):
+        add(str(number))
+    bench = make_bench(max_tasks=3)
+    poll_all(bench)
+    assert len(bench.delivered) == 3
+
+
+class TestUnknownCodes:
+    def test_are_released_untouched_and_not_claimed_again_at_once(self, bench: Bench) -> None:
+        add("strange", code="unknown", when=timedelta(seconds=-30))
+        before = Task.objects.values("claim_at", "attempts", "status", "when").get()
+        bench.screening.codes_elsewhere = frozenset({"unknown"})
+        bench.poller.poll()
+        release("default", bench.released)
+        assert bench.delivered == []
+        assert Task.objects.values("claim_at", "attempts", "status", "when").get() == before
+        bench.poller.forget()
+        bench.poller.poll()
+        assert len(bench.released) == 1
+        assert Task.objects.get().version == 2
+
+    def test_that_nobody_knows_are_put_off(self, bench: Bench) -> None:
+        add("strange", code="unknown")
+        bench.poller.poll()
+        release("default", bench.released)
+        task = Task.objects.get()
+        assert (task.status, task.attempts) == (TaskStatus.PENDING, 0)
+        assert timedelta(seconds=50) < task.claim_at - task.when < timedelta(seconds=70)
+
+    def test_do_not_keep_others_waiting(self, bench: Bench) -> None:
+        handler_of(lambda task: None)
+        for number in range(30):
+            add(f"strange {number}", code="unknown")
+        add("known")
+        poll_all(bench)
+        assert "known" in bench.numbers
+
+
+def test_a_claim_whose_answer_was_lost_is_released(bench: Bench) -> None:
+    handler_of(lambda task: None)
+    add("lost")
+    claim = strategy_for("default", "auto")
+    claim("default", ClaimRequest(bench.lease.executor, "default", 0, 10))
+    bench.poller.poll()
+    release("default", bench.released)
+    task = Task.objects.get()
+    assert (task.status, task.attempts, task.version) == (TaskStatus.PENDING, 0, 2)
+
+
+def test_claims_in_flight_are_not_taken_for_lost(bench: Bench) -> None:
+    handler_of(lambda task: None)
+    add("running")
+    bench.poller.poll()
+    bench.poller.forget()
+    bench.poller.poll()
+    assert bench.released == []
+
+
+def test_a_task_committed_late_is_found_by_the_sweep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row whose claim_at lies below the watermark: it became visible after the watermark had passed it."""
+    handler_of(lambda task: None)
+    bench.poller.poll()
+    add("late")
+    Task.objects.update(claim_at=database_now() - timedelta(minutes=1))
+    bench.poller.poll()
+    assert bench.numbers == []
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + 10)
+    monkeypatch.setattr(type(bench.lease), "may_claim", True)
+    bench.poller.poll()
+    assert bench.numbers == ["late"]
+
+
+def test_two_executors_share_by_rank(make_bench: Any) -> None:
+    handler_of(lambda task: None)
+    for number in range(40):
+        add(str(number))
+    bench = make_bench(claim="compare_and_set")
+    other = registered("other")
+    bench.rank.refresh(bench.lease.executor, [bench.lease.executor, other])
+    bench.poller.poll()
+    assert {task.id % 2 for task in bench.delivered} == {0}

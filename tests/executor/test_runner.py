@@ -1,0 +1,172 @@
+"""One run, from the handler to its settlement."""
+
+import sys
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from django_delayed_tasks import Fail, Retry, TaskRun, signals
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import Settlement, cancel, reap, settle
+from tests.executor.parts import add, claim, claim_one, handler_of, registered
+
+pytestmark = pytest.mark.django_db
+
+
+def settlement_of(result: Settlement | None) -> Settlement:
+    assert result is not None
+    return result
+
+
+def test_the_handler_sees_its_task() -> None:
+    seen: list[Any] = []
+    handler = handler_of(
+        lambda task: seen.append((task.biz_code, task.biz_num, task.biz_ext, task.attempts, task.cancel_requested))
+    )
+    result = run(claim_one(num="n", biz_ext={"a": [1]}), handler, DatabaseClock())
+    assert settlement_of(result).then is Then.GONE
+    assert seen == [("code", "n", {"a": [1]}, 1, False)]
+
+
+def test_a_cancel_request_is_seen() -> None:
+    seen: list[bool] = []
+    handler = handler_of(lambda task: seen.append(task.cancel_requested))
+    task = claim_one()
+    cancel("default", "code", "1")
+    run(task, handler, DatabaseClock())
+    assert seen == [True]
+
+
+def test_a_cancel_request_is_looked_up_once_a_second(django_assert_num_queries: Any) -> None:
+    handler = handler_of(lambda task: [task.cancel_requested for _ in range(100)] and None)
+    task = claim_one()
+    with django_assert_num_queries(1):
+        run(task, handler, DatabaseClock())
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt()])
+def test_whatever_is_raised_is_a_failed_attempt(error: BaseException) -> None:
+    def handle(task: Any) -> None:
+        raise error
+
+    settlement = settlement_of(run(claim_one(), handler_of(handle), DatabaseClock()))
+    assert settlement.then is Then.RETRY
+    assert "Traceback" in settlement.error
+    assert type(error).__name__ in settlement.error
+
+
+def test_on_failed_is_told_once_the_attempts_are_used_up() -> None:
+    told: list[tuple[str, str]] = []
+    handler = handler_of(
+        lambda task: Retry(reason="never"),
+        max_attempts=1,
+        on_failed=lambda self, task, error: told.append((task.biz_num, error)),
+    )
+    assert settlement_of(run(claim_one(), handler, DatabaseClock())).then is Then.FAILED
+    assert told == [("1", "never")]
+
+
+def test_an_on_failed_that_raises_changes_nothing() -> None:
+    def on_failed(self: Any, task: Any, error: str) -> None:
+        raise RuntimeError("also broken")
+
+    handler = handler_of(lambda task: Fail("no"), on_failed=on_failed)
+    assert settlement_of(run(claim_one(), handler, DatabaseClock())).error == "no"
+
+
+def test_signals_go_around_the_run() -> None:
+    order: list[str] = []
+
+    def started(**_: Any) -> None:
+        order.append("started")
+
+    def finished(**_: Any) -> None:
+        order.append("finished")
+
+    handler = handler_of(lambda task: order.append("handled"))
+    signals.run_started.connect(started)
+    signals.run_finished.connect(finished)
+    try:
+        run(claim_one(), handler, DatabaseClock())
+    finally:
+        signals.run_started.disconnect(started)
+        signals.run_finished.disconnect(finished)
+    assert order == ["started", "handled", "finished"]
+
+
+class TestAtomic:
+    """``atomic = True``: the handler's writes and the settlement are one transaction."""
+
+    pytestmark = pytest.mark.django_db(transaction=True)
+
+    def effect(self, task: Any) -> None:
+        Executor.objects.create(**EFFECT)
+
+    def test_effects_and_settlement_are_committed_together(self) -> None:
+        task = claim_one()
+        assert run(task, handler_of(self.effect, atomic=True), DatabaseClock()) is None
+        assert Executor.objects.filter(name="effect").count() == 1
+        assert TaskRun.objects.get().outcome == RunOutcome.DONE
+        assert not Task.objects.exists()
+
+    def test_a_lost_claim_takes_the_effects_back(self) -> None:
+        def handle(task: Any) -> None:
+            self.effect(task)
+
+        task = claim_one()
+        settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+        assert run(task, handler_of(handle, atomic=True), DatabaseClock()) is None
+        assert not Executor.objects.filter(name="effect").exists()
+        assert Task.objects.get().status == TaskStatus.PENDING
+
+    def test_an_exception_takes_the_effects_back_and_is_retried(self) -> None:
+        def handle(task: Any) -> None:
+            self.effect(task)
+            sys.exit("no")
+
+        settlement = settlement_of(run(claim_one(), handler_of(handle, atomic=True), DatabaseClock()))
+        assert settlement.then is Then.RETRY
+        assert not Executor.objects.filter(name="effect").exists()
+
+    def test_a_swallowed_database_error_cannot_commit_half(self) -> None:
+        def handle(task: Any) -> None:
+            self.effect(task)
+            try:
+                with transaction.atomic():
+                    Executor.objects.create(**EFFECT | {"threads": None})
+            except Exception:
+                pass
+
+        assert run(claim_one(), handler_of(handle, atomic=True), DatabaseClock()) is None
+        assert Executor.objects.filter(name="effect").count() == 1
+
+    def test_on_commit_hooks_run_after_the_settlement(self) -> None:
+        seen: list[int] = []
+        handler = handler_of(lambda task: transaction.on_commit(lambda: seen.append(Task.objects.count())), atomic=True)
+        run(claim_one(), handler, DatabaseClock())
+        assert seen == [0]
+
+    def test_a_deferred_schedule_survives(self) -> None:
+        def handle(task: Any) -> None:
+            self.effect(task)
+            add(num=task.biz_num, biz_ext="next")
+
+        run(claim_one(), handler_of(handle, atomic=True), DatabaseClock())
+        task = Task.objects.get()
+        assert (task.status, task.biz_ext) == (TaskStatus.PENDING, "next")
+
+
+EFFECT: dict[str, Any] = {
+    "name": "effect", "host": "h", "pid": 1, "threads": 1, "alive": None,
+    "started_at": "2026-01-01T00:00Z", "heartbeat_at": "2026-01-01T00:00Z", "expires_at": "2026-01-01T00:00Z",
+}  # fmt: skip
+
+
+def test_reaped_tasks_of_the_dead_do_not_touch_the_living() -> None:
+    add("mine")
+    claim(registered())
+    assert reap("default", 3) == 0

@@ -1,0 +1,80 @@
+"""The settler: natural batches, and what cannot be written."""
+
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from django_delayed_tasks.executor import settler as settler_module
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.settler import LARGEST_BATCH, Settler
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import Settlement, settle
+from tests.executor.parts import add, claim, claim_one, registered
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def done(claim: tuple[int, int], **fields: Any) -> Settlement:
+    return Settlement(claim, RunOutcome.DONE, Then.GONE, **fields)
+
+
+def test_settles_all_that_is_put_before_it_ends() -> None:
+    for number in range(50):
+        add(str(number))
+    tasks = claim(registered())
+    inflight = InFlight()
+    inflight.add(tasks)
+    settler = Settler("default", inflight)
+    for task in tasks:
+        settler.put(done(task.claim))
+    settler.start()
+    assert settler.finish(timeout=30)
+    assert TaskRun.objects.count() == 50
+    assert len(inflight) == 0
+
+
+def test_batches_are_natural_and_bounded() -> None:
+    settler = Settler("default", InFlight())
+    for number in range(LARGEST_BATCH + 3):
+        settler.put(done((number, 1)))
+    assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST_BATCH, 3]
+
+
+def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
+    for number in range(3):
+        add(str(number))
+    first, second, third = claim(registered())
+    settler = Settler("default", InFlight())
+    settler.settle([done(first.claim), done(second.claim, result="{no json"), done(third.claim)])
+    task = Task.objects.get()
+    assert (task.id, task.status) == (second.id, TaskStatus.FAILED)
+    assert "could not be written" in task.last_error
+    assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 2
+
+
+def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claim_one()
+    answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
+
+    def flaky(alias: str, batch: list[Settlement]) -> set[tuple[int, int]]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        held: set[tuple[int, int]] = answer(alias, batch)
+        return held
+
+    monkeypatch.setattr(settler_module, "settle", flaky)
+    Settler("default", InFlight()).settle([done(task.claim)])
+    assert answers == []
+    assert TaskRun.objects.count() == 1
+
+
+def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
+    task = claim_one()
+    settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+    before = list(Task.objects.values())
+    Settler("default", InFlight()).settle([done(task.claim)])
+    assert list(Task.objects.values()) == before
+    assert TaskRun.objects.get().outcome == RunOutcome.LOST
