@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _frozen: datetime | None = None
 
-_EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "clock_timestamp()"}
+# Not clock_timestamp(): PostgreSQL cannot use what changes within a statement as a bound of an index.
+_EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

@@ -60,5 +60,8 @@ class NameInUse(TaskException):
 
 def shortened(value: Any, limit: int = 80) -> str:
     """``repr(value)``, cut to ``limit`` characters."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a foreign __repr__, or a value nested too deeply for any
+        text = object.__repr__(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,6 +1,6 @@
 """A list of a big table: one page is read, and rows are counted up to a bound."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
@@ -11,7 +11,13 @@ COUNTED: Final = 1000
 """Rows are counted no further than this."""
 
 
-class KnownCountPaginator(Paginator[Any]):
+if TYPE_CHECKING:
+    _Paginator = Paginator[Any]
+else:  # Django's own is not subscriptable
+    _Paginator = Paginator
+
+
+class KnownCountPaginator(_Paginator):
     """Links to pages, for a count that was found otherwise."""
 
     def __init__(self, per_page: int, count: int) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -52,9 +52,6 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
 
     def get_ordering(self, request: HttpRequest) -> Any:
         return (F("alive").desc(nulls_last=True), "-id")
-
-    def get_queryset(self, request: HttpRequest) -> "QuerySet[Executor]":
-        return super().get_queryset(request)
 
     @admin.display(description=_("state"))
     def state(self, executor: Executor) -> SafeString:

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks import store
+from django_delayed_tasks.admin.searching import is_searching
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import TaskRun
@@ -38,6 +39,14 @@ class CodeFilter(SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         return queryset.filter(biz_code=self.value()) if self.value() else queryset
+
+
+class RunCodeFilter(CodeFilter):
+    """For the history: among the latest runs, or among all of the code when its numbers are searched."""
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        runs = super().queryset(request, queryset)
+        return recent(runs) if self.value() and not is_searching(request) else runs
 
 
 class QueueFilter(SimpleListFilter):

@@ -12,8 +12,8 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin import columns
 from django_delayed_tasks.admin.base import ReadOnlyAdmin
 from django_delayed_tasks.admin.changelist import BoundedChangeList
-from django_delayed_tasks.admin.filters import CodeFilter, OutcomeFilter, recent
-from django_delayed_tasks.admin.searching import containing
+from django_delayed_tasks.admin.filters import OutcomeFilter, RunCodeFilter, recent
+from django_delayed_tasks.admin.searching import containing, is_searching
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 
@@ -30,11 +30,20 @@ class RunChangeList(BoundedChangeList):
 class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     """Newest first. Conditions that no index serves are applied to the latest runs only."""
 
-    list_display = ("biz_num", "biz_code", "outcome_badge", "when_", "started_", "took", "attempt", "executor", "failure")
-    list_filter = (OutcomeFilter, CodeFilter)
+    list_display = (
+        "biz_num",
+        "biz_code",
+        "outcome_badge",
+        "when_",
+        "started_",
+        "took",
+        "attempt",
+        "executor",
+        "failure",
+    )
+    list_filter = (OutcomeFilter, RunCodeFilter)
     search_fields = ("biz_num",)
     search_help_text = _("Part of the number, among the latest 100,000 runs; all runs of a code if one is chosen.")
-    ordering = ("-id",)
     sortable_by = ("id",)
     fieldsets = (
         (None, {"fields": ("biz_code", "biz_num", "task_id", "when_")}),
@@ -45,12 +54,17 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return RunChangeList
 
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        # The index of a code's runs is by number; without it only the latest are looked at, by primary key.
+        by_number = is_searching(request) and RunCodeFilter.parameter_name in request.GET
+        return ("-biz_code", "-biz_num", "-id") if by_number else ("-id",)
+
     def get_search_results(
         self, request: HttpRequest, queryset: "QuerySet[TaskRun]", search_term: str
     ) -> tuple["QuerySet[TaskRun]", bool]:
         if not search_term.strip():
             return queryset, False
-        among = queryset if request.GET.get(CodeFilter.parameter_name) else recent(queryset)
+        among = queryset if request.GET.get(RunCodeFilter.parameter_name) else recent(queryset)
         return containing(among, search_term), False
 
     @admin.display(description=_("outcome"))

@@ -2,8 +2,10 @@
 
 from typing import TypeVar
 
+from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Lower
+from django.http import HttpRequest
 
 M = TypeVar("M", bound=Model)
 
@@ -11,3 +13,8 @@ M = TypeVar("M", bound=Model)
 def containing(rows: "QuerySet[M]", fragment: str) -> "QuerySet[M]":
     """Rows whose ``biz_num`` contains the fragment, whatever its case (the column itself compares exactly)."""
     return rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=fragment.strip().lower())
+
+
+def is_searching(request: HttpRequest) -> bool:
+    """Whether the list was asked for with words to search for."""
+    return bool(request.GET.get(SEARCH_VAR, "").strip())

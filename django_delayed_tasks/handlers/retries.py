@@ -3,7 +3,8 @@
 import random
 from datetime import timedelta
 
-HIGHEST_DOUBLING = 63
+MICROSECOND = timedelta(microseconds=1)
+HIGHEST_DOUBLING = 63  # a microsecond doubled as often is above every timedelta
 
 
 def exponential(
@@ -28,5 +29,5 @@ def exponential(
     if not 0 <= jitter <= 1:
         raise ValueError(f"expected a jitter from 0 to 1, not {jitter!r}")
     doublings = min(max(attempt, 1) - 1, HIGHEST_DOUBLING)
-    longest = min(cap.total_seconds(), base.total_seconds() * 2.0**doublings)
-    return min(cap, timedelta(seconds=longest * (1 - jitter * random.random())))
+    longest = min(cap // MICROSECOND, (base // MICROSECOND) << doublings)
+    return longest * MICROSECOND - int(longest * jitter * random.random()) * MICROSECOND

@@ -1,5 +1,6 @@
 """Adding: one statement that creates, replaces, defers or keeps (DESIGN §3, first rows of the table)."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.db import connections
@@ -20,6 +21,7 @@ COLUMNS = (
 FRESH = f"{PENDING}, 0, 0, 0, '', ''"
 _SEEN = 1 << 60
 """Above every id: MySQL reports a row that was there already as id + this, or + twice this if it was running."""
+_REPORT = f"version = version + 0 * LAST_INSERT_ID(id + IF(status = {RUNNING}, 2, 1) * {_SEEN})"
 
 
 def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
@@ -39,7 +41,7 @@ def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
 def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
     insert, parameters = _insert(dialect, schedule)
     if if_exists is IfExists.REPLACE:
-        sql = insert + dialect.on_conflict(replacement(dialect)) + " RETURNING id, version, status"
+        sql = insert + dialect.on_conflict(replacement(dialect.new)) + " RETURNING id, version, status"
         cursor.execute(sql, parameters)
         return _result(*cursor.fetchone())
     while True:
@@ -58,12 +60,34 @@ def _result(task_id: int, version: int, status: int) -> AddResult:
 
 
 def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
-    """MySQL has no RETURNING, but lets an upsert choose what it reports as the last inserted id."""
+    """MySQL has no RETURNING, but lets an upsert choose what it reports as the last inserted id.
+
+    In the caller's transaction, where a deadlock could not be tried again, what exists is updated first: that takes
+    record locks only, where an upsert takes gap locks (docs/decisions/0002). Alone, one statement does all.
+    """
+    is_replacing = if_exists is IfExists.REPLACE
+    if is_replacing and dialect.connection.in_atomic_block and _update(cursor, dialect, schedule):
+        return _reported(cursor.lastrowid, if_exists)
     insert, parameters = _insert(dialect, schedule)
-    report = f"version = version + 0 * LAST_INSERT_ID(id + IF(status = {RUNNING}, 2, 1) * {_SEEN})"
-    changes = f"{report}, {replacement(dialect)}" if if_exists is IfExists.REPLACE else report
+    changes = f"{_REPORT}, {replacement(dialect.new)}" if is_replacing else _REPORT
     cursor.execute(insert + dialect.on_conflict(changes), parameters)
-    seen, task_id = divmod(cursor.lastrowid, _SEEN)
+    return _reported(cursor.lastrowid, if_exists)
+
+
+def _update(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule) -> bool:
+    when, parameters = dialect.moment(schedule.when)
+    when = "%(when)s" if parameters else when
+    columns = ("biz_code", "biz_num", "biz_ext", "queue", "priority")
+    values = {column: f"%({column})s" for column in columns} | {"when_time": when, "update_time": dialect.now}
+    values["claim_at"] = dialect.greatest(when, dialect.now)
+    sql = f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}"
+    given = {column: getattr(schedule, column) for column in columns} | {"when": parameters[0] if parameters else None}
+    cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
+    return bool(cursor.rowcount)
+
+
+def _reported(last_id: int, if_exists: IfExists) -> AddResult:
+    seen, task_id = divmod(last_id, _SEEN)
     if not seen:
         return AddResult(task_id, AddAction.CREATED)
     if if_exists is not IfExists.REPLACE:
@@ -84,10 +108,11 @@ def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", parameters
 
 
-def replacement(dialect: Dialect) -> str:
+def replacement(new: Callable[[str], str]) -> str:
     """The assignments that turn an existing row into the new schedule, or put it beside a run that is going on.
 
-    ``status`` comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
+    ``new(column)`` is the SQL of the new value. ``status`` comes last: MySQL evaluates assignments from left to right
+    and sees the values already assigned.
     """
     beside = {
         "deferred_when": "when_time",
@@ -95,16 +120,16 @@ def replacement(dialect: Dialect) -> str:
         "deferred_queue": "queue",
         "deferred_priority": "priority",
     }
-    instead = {column: dialect.new(column) for column in ("when_time", "biz_ext", "queue", "priority", "claim_at")}
+    instead = {column: new(column) for column in ("when_time", "biz_ext", "queue", "priority", "claim_at")}
     instead |= {"attempts": "0", "rescues": "0", "last_error": "''", "version": f"{TASK}.version + 1"}
     assignments = [
-        f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {dialect.new(source)} ELSE {TASK}.{column} END"
+        f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {new(source)} ELSE {TASK}.{column} END"
         for column, source in beside.items()
     ]
     assignments += [
         f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {TASK}.{column} ELSE {value} END"
         for column, value in instead.items()
     ]
-    assignments.append(f"update_time = {dialect.new('update_time')}")
+    assignments.append(f"update_time = {new('update_time')}")
     assignments.append(f"status = CASE WHEN {TASK}.status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END")
     return ", ".join(assignments)

@@ -99,7 +99,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     )
     # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
     select = f"SELECT {values} FROM {source} WHERE 1 = 1"
-    insert, tail = dialect.bulk_insert(if_exists, replacement(dialect))
+    insert, tail = dialect.bulk_insert(if_exists, replacement(dialect.new))
     cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", parameters)
     return len(chosen) if if_exists is IfExists.REPLACE else cursor.rowcount
 

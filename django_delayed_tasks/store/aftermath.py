@@ -27,7 +27,7 @@ def aftermath(dialect: Dialect, settlement: "Settlement", deferred: bool) -> tup
     ]
     assignments = ", ".join(sql for sql, _ in changes)
     parameters = [value for _, values in changes for value in values]
-    return f"UPDATE {TASK} SET {assignments} WHERE id = {settlement.claim[0]:d}", parameters
+    return f"{dialect.update(TASK)} SET {assignments} WHERE id = {settlement.claim[0]:d}", parameters
 
 
 def _to_deferred(dialect: Dialect) -> Assignments:

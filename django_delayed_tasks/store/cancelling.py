@@ -26,7 +26,8 @@ def cancel_claim(alias: str, task_id: int, version: int) -> CancelResult:
 
 def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[Any]) -> CancelResult:
     # The write comes first: it locks the row on every database, so that what is read next stays true.
-    now = dialect_of(connections[alias]).now
+    dialect = dialect_of(connections[alias])
+    now = dialect.now
     changes = f"cancel_requested_at = {now}, update_time = {now}, {FORGET_DEFERRED}"
     cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", parameters)
     if not cursor.rowcount:
@@ -36,7 +37,7 @@ def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[
     if status == RUNNING:
         return CancelResult.STOPPING
     record_without_run(cursor, f"id = {task_id:d}", RunOutcome.CANCELLED, now)
-    cursor.execute(f"DELETE FROM {TASK} WHERE id = {task_id:d}")
+    cursor.execute(f"{dialect.delete(TASK)} WHERE id = {task_id:d}")
     return CancelResult.CANCELLED
 
 

@@ -45,7 +45,7 @@ def preferred(rows: list[tuple[Any, ...]], request: ClaimRequest) -> list[tuple[
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
     """Those of ``chosen`` that nobody else took or changed since they were read."""
     before = fence((task.id, task.version - 1) for task in chosen)
-    update = f"UPDATE {TASK} SET {taking(dialect, executor)} WHERE status = {PENDING} AND {before}"
+    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE status = {PENDING} AND {before}"
 
     def write(cursor: CursorWrapper) -> int:
         cursor.execute(update)

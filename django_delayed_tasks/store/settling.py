@@ -75,11 +75,12 @@ def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
 
 
 def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
+    dialect = dialect_of(connections[alias])
     kept = [settlement for settlement in settlements if settlement.keep]
     claims = {settlement.claim for settlement in settlements}
-    if kept and record(cursor, dialect_of(connections[alias]), kept) != len(kept):
+    if kept and record(cursor, dialect, kept) != len(kept):
         raise _Changed
-    cursor.execute(f"DELETE FROM {TASK} WHERE {fence(claims)} AND status = {RUNNING} AND deferred_when IS NULL")
+    cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND status = {RUNNING} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
     return claims
@@ -97,7 +98,7 @@ def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settl
         settlement.claim for settlement in held if settlement.then is Then.GONE and not _is_deferred(settlement, found)
     ]
     if gone:
-        cursor.execute(f"DELETE FROM {TASK} WHERE {fence(gone)}")
+        cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
     for settlement in held:
         deferred = _is_deferred(settlement, found)
         if deferred or settlement.then is not Then.GONE:

@@ -43,5 +43,5 @@ def _in_two_statements(cursor: CursorWrapper, dialect: Dialect, request: ClaimRe
     tasks = [claimed(row, dialect, newer=1) for row in cursor.fetchall()]
     if tasks:
         ids = ", ".join(str(task.id) for task in tasks)
-        cursor.execute(f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({ids})")
+        cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, request.executor)} WHERE id IN ({ids})")
     return tasks

@@ -55,9 +55,7 @@ def codes() -> set[str]:
     return set(get_task_handlers())
 
 
-@pytest.mark.parametrize(
-    ("name", "code"), [("Promotion", "promotion"), ("INSTANCE", "instance"), ("greet", "greet")]
-)
+@pytest.mark.parametrize(("name", "code"), [("Promotion", "promotion"), ("INSTANCE", "instance"), ("greet", "greet")])
 def test_a_path_may_name_a_class_an_instance_or_a_decorated_function(
     make_package: MakePackage, name: str, code: str
 ) -> None:
@@ -99,9 +97,7 @@ def test_task_handlers_must_be_a_list(paths: Any) -> None:
     assert "expected a list of dotted paths" in str(problem.error)
 
 
-def test_a_problem_is_logged_with_its_traceback(
-    make_package: MakePackage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_problem_is_logged_with_its_traceback(make_package: MakePackage, caplog: pytest.LogCaptureFixture) -> None:
     package = make_package({"broken": "1 / 0"})
     with caplog.at_level(logging.ERROR, "django_delayed_tasks"):
         loaded_from([f"{package}.broken.Handler"])
@@ -112,7 +108,7 @@ def test_a_problem_is_logged_with_its_traceback(
 
 def test_classes_and_decorated_functions_of_an_app_are_found(make_package: MakePackage) -> None:
     assert loaded_from_app(make_package({"task_handlers": WITHOUT_ARGUMENTS})) == []
-    assert codes() >= {"promotion", "greet"}
+    assert codes() >= {"promotion", "demanding", "greet"}
 
 
 def test_imported_classes_belong_to_the_app_that_wrote_them(make_package: MakePackage) -> None:

@@ -60,6 +60,14 @@ class Dialect:
         """The later of two moments, neither of them NULL."""
         return f"GREATEST({one}, {other})"
 
+    def update(self, table: str) -> str:
+        """The beginning of an UPDATE that finds its rows by primary key."""
+        return f"UPDATE {table}"
+
+    def delete(self, table: str) -> str:
+        """The beginning of a DELETE that finds its rows by primary key."""
+        return f"DELETE FROM {table}"
+
     def position(self, column: str) -> str:
         """Where the parameter's text begins in the column, exactly compared; 0 if it is not in it."""
         return f"INSTR({column}, %s)"

@@ -1,0 +1,112 @@
+"""The forms to add and to change a task."""
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib.admin.widgets import AdminSplitDateTime
+from django.forms.fields import InvalidJSONInput
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks import api
+from django_delayed_tasks.admin.columns import pretty_json
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, Task
+from django_delayed_tasks.store import validation
+
+if TYPE_CHECKING:
+    TaskModelForm = forms.ModelForm[Task]
+else:
+    TaskModelForm = forms.ModelForm
+
+
+class PrettyJSONField(forms.JSONField):
+    """JSON, set out on lines."""
+
+    widget = forms.Textarea(attrs={"rows": 8, "cols": 80, "class": "vLargeTextField ddt-json", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, InvalidJSONInput):
+            return str(value)
+        return "" if value is None else pretty_json(value)
+
+
+class TaskForm(TaskModelForm):
+    """Data, queue and priority as for ``add_task``, which checks them."""
+
+    biz_ext = PrettyJSONField(label=_("Data"), required=False, help_text=_("Any JSON value, or nothing."))
+
+    class Meta:
+        model = Task
+        fields = ("biz_ext", "queue", "priority")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.instance._state.db = settings.DATABASE
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not self.errors:
+            try:
+                self.check(cleaned)
+            except InvalidTask as error:
+                self.add_error(error.field if error.field in self.fields else None, error.problem)
+        return cleaned
+
+    def check(self, cleaned: dict[str, Any]) -> None:
+        """Raise InvalidTask for what cannot be accepted."""
+        raise NotImplementedError
+
+
+class AddTaskForm(TaskForm):
+    """Everything that ``add_task`` takes; what is left empty is the handler's, or now."""
+
+    when = forms.SplitDateTimeField(
+        label=_("When"), required=False, widget=AdminSplitDateTime, help_text=_("Empty: at once.")
+    )
+    queue = forms.CharField(
+        label=_("Queue"), required=False, max_length=QUEUE_LENGTH, help_text=_("Empty: the handler's.")
+    )
+    priority = forms.IntegerField(
+        label=_("Priority"), required=False, help_text=_("From −100 to 100, higher first. Empty: the handler's.")
+    )
+
+    class Meta(TaskForm.Meta):
+        fields = ("biz_code", "biz_num", "when", "biz_ext", "queue", "priority")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["biz_code"] = code_field()
+        self.fields["biz_num"].max_length = NUM_LENGTH
+
+    def task(self, cleaned: dict[str, Any]) -> Task:
+        """The unsaved task that these values describe."""
+        values = {name: cleaned[name] for name in ("biz_code", "biz_num", "when", "biz_ext", "priority")}
+        return Task(queue=cleaned["queue"] or "", **values)
+
+    def check(self, cleaned: dict[str, Any]) -> None:
+        api.accepted(self.task(cleaned))
+
+
+class ChangeTaskForm(TaskForm):
+    """What of a waiting task may be changed."""
+
+    when = forms.SplitDateTimeField(label=_("When"), widget=AdminSplitDateTime)
+
+    class Meta(TaskForm.Meta):
+        fields = ("when", "biz_ext", "queue", "priority")
+
+    def check(self, cleaned: dict[str, Any]) -> None:
+        validation.valid_when(cleaned["when"])
+        validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
+        validation.valid_queue(cleaned["queue"])
+        validation.valid_priority(cleaned["priority"])
+
+
+def code_field() -> forms.Field:
+    """A choice of the codes that have a handler, or any text if unknown codes are allowed."""
+    if settings.ALLOW_UNKNOWN_CODES:
+        return forms.CharField(label=_("Code"), max_length=CODE_LENGTH)
+    codes = sorted(get_task_handlers())
+    return forms.ChoiceField(label=_("Code"), choices=[("", "---------"), *((code, code) for code in codes)])
