@@ -11,6 +11,9 @@ ENGINES = {
     "postgresql": "django.db.backends.postgresql",
 }
 
+LASTING = {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+"""Connections are used again for a minute, if the thread lives that long."""
+
 
 def database(url: str) -> dict[str, Any]:
     """The settings of one database.
@@ -37,6 +40,7 @@ def database(url: str) -> dict[str, Any]:
         "HOST": parts.hostname or "",
         "PORT": str(parts.port or ""),
         "OPTIONS": dict(parse_qsl(parts.query)),
+        **LASTING,
     }
 
 
@@ -53,6 +57,7 @@ def sqlite(name: str) -> dict[str, Any]:
     return {
         "ENGINE": ENGINES["sqlite"],
         "NAME": name,
+        **LASTING,
         "OPTIONS": {
             "timeout": 20,
             "transaction_mode": "IMMEDIATE",

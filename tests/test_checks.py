@@ -1,8 +1,7 @@
-"""The system checks."""
+"""The system checks of settings and handlers."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -12,16 +11,12 @@ from django.apps import apps
 from django.core import checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
-from django.db import connection, connections
 from django.test import modify_settings, override_settings
 
 from django_delayed_tasks.checks import databases as database_checks
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
+from tests.complaints import PREFIX, found, numbers, the_only
 from tests.handlers.conftest import make_package  # noqa: F401 (a fixture)
-
-ExtraDatabase = Callable[[dict[str, Any]], AbstractContextManager[None]]
-PREFIX = "django_delayed_tasks."
-DEFAULT_ONLY = ["default"]
 
 
 @pytest.fixture(autouse=True)
@@ -31,52 +26,9 @@ def empty_registry() -> Iterator[None]:
         yield
 
 
-def found(databases: list[str] | None = None) -> list[checks.CheckMessage]:
-    """Our complaints; the databases' too when some are given."""
-    tags = ["delayed_tasks", "database"] if databases else ["delayed_tasks"]
-    messages = checks.run_checks(tags=tags, databases=databases)
-    return [message for message in messages if str(message.id).startswith(PREFIX)]
-
-
-def numbers(databases: list[str] | None = None) -> list[str]:
-    """The ids of all complaints, without the prefix that every one has."""
-    return sorted(str(message.id).removeprefix(PREFIX) for message in found(databases))
-
-
-def the_only(databases: list[str] | None = None) -> checks.CheckMessage:
-    (message,) = found(databases)
-    return message
-
-
-@pytest.fixture
-def extra_database(django_db_setup: None, django_db_blocker: Any) -> ExtraDatabase:
-    """A database more, as the alias "extra" and as the one of the tasks, that no test run has created."""
-
-    @contextmanager
-    def extra(entry: dict[str, Any]) -> Iterator[None]:
-        both = {"default": connections.settings["default"], "extra": entry}
-        connections.settings["extra"] = connections.configure_settings(both)["extra"]
-        chosen = override_settings(DELAYED_TASKS={"DATABASE": "extra"})
-        try:
-            with django_db_blocker.unblock(), chosen:
-                yield
-                connections["extra"].close()
-        finally:
-            del connections["extra"], connections.settings["extra"]
-
-    return extra
-
-
-def sqlite(path: object, **options: Any) -> dict[str, Any]:
-    return {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path), "OPTIONS": options}
-
-
-GOOD = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA journal_mode=WAL"}
-
-
 @pytest.mark.django_db
 def test_a_good_project_has_no_complaints() -> None:
-    assert found(DEFAULT_ONLY) == []
+    assert found(["default"]) == []
 
 
 def test_every_message_is_explained() -> None:
@@ -150,7 +102,7 @@ class Rival(Promotion):
     [
         (["no_such_package.Handler"], "E006", "cannot be imported: ModuleNotFoundError"),
         ([f"{__name__}.Missing"], "E006", "Missing"),
-        ([f"{__name__}.GOOD"], "E007", "expected a TaskHandler"),
+        ([f"{__name__}.PREFIX"], "E007", "expected a TaskHandler"),
         ([f"{__name__}.Promotion", f"{__name__}.Rival"], "E007", "two handlers for one code"),
         ("shop.Handler", "E007", "expected a list of dotted paths"),
     ],
@@ -194,12 +146,16 @@ def test_attributes_of_its_own_are_the_handlers_business() -> None:
 
 
 NO_CODE = """
-from django_delayed_tasks import TaskHandler
+from django_delayed_tasks import TaskHandler, register_task_handler
 class Base(TaskHandler):
     def handle(self, task): ...
 class Used(Base):
     biz_code = "used"
 class Forgotten(Base): ...
+class ByInstance(Base):
+    def __init__(self, biz_code):
+        self.biz_code = biz_code
+register_task_handler(ByInstance("one"))
 """
 
 
@@ -209,157 +165,3 @@ def test_a_class_without_code_that_nothing_builds_on_is_pointed_out(make_package
         message = the_only()
     assert message.id == PREFIX + "W002"
     assert f"{package}.task_handlers.Forgotten has no biz_code" in message.msg
-
-
-# How databases are configured
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({}, ["W010"]),
-        ({"transaction_mode": None}, ["W010"]),
-        ({"transaction_mode": "DEFERRED"}, ["W010"]),
-        ({"transaction_mode": "IMMEDIATE"}, []),
-        ({"transaction_mode": "immediate"}, []),
-        ({"transaction_mode": "EXCLUSIVE"}, []),
-    ],
-)
-def test_sqlite_begins_immediate(extra_database: ExtraDatabase, options: dict[str, Any], expected: list[str]) -> None:
-    with extra_database(sqlite("x.sqlite3", **options)):
-        assert numbers() == expected
-        with override_settings(DELAYED_TASKS={}):
-            assert numbers() == [], "it is not the database of the tasks"
-
-
-ENGINES = {"sqlite3": ["E011"], "mysql": ["E011"], "postgresql": []}
-
-
-@pytest.mark.parametrize(
-    ("zone", "refused"), [(None, False), ("UTC", False), ("Etc/UTC", False), ("Europe/Berlin", True)]
-)
-def test_the_database_of_this_run_stores_utc(extra_database: ExtraDatabase, zone: str | None, refused: bool) -> None:
-    """PostgreSQL keeps moments, whatever the session's zone; the others keep what Django writes."""
-    entry = {**connections.settings["default"], "TIME_ZONE": zone}
-    with extra_database(entry):
-        wrong = ENGINES[entry["ENGINE"].rpartition(".")[2]]
-        assert numbers() == (wrong if refused else [])
-
-
-def test_other_databases_are_not_supported(extra_database: ExtraDatabase) -> None:
-    dummy = {"ENGINE": "django.db.backends.dummy"}
-    with extra_database(dummy):
-        assert numbers(["extra"]) == ["E010"]
-
-
-# What the databases themselves tell
-
-
-@pytest.fixture
-def too_old(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No server is new enough."""
-    for name in database_checks.LOWEST_VERSIONS:
-        monkeypatch.setitem(database_checks.LOWEST_VERSIONS, name, (99, 1))
-
-
-def test_an_old_server_is_refused(too_old: None) -> None:
-    message = the_only(DEFAULT_ONLY)
-    assert message.id == PREFIX + "E012"
-    assert message.hint == "The lowest supported version is 99.1."
-
-
-def test_databases_are_only_asked_when_django_says_so(too_old: None) -> None:
-    call_command("check")
-    call_command("check", "--tag", "delayed_tasks")
-    with pytest.raises(SystemCheckError, match="E012"):
-        call_command("check", "--database", "default")
-
-
-def test_lowest_versions() -> None:
-    assert database_checks.LOWEST_VERSIONS == {
-        "SQLite": (3, 37),
-        "MariaDB": (10, 6),
-        "MySQL": (8, 4),
-        "PostgreSQL": (14,),
-    }
-
-
-MYSQL_LEVEL = "SET SESSION TRANSACTION ISOLATION LEVEL {}"
-POSTGRES_LEVEL = "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL {}"
-SET_LEVEL = {"mariadb": MYSQL_LEVEL, "mysql": MYSQL_LEVEL, "postgres": POSTGRES_LEVEL, "sqlite": "SELECT 1"}
-
-
-@pytest.mark.parametrize("level", ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE", "READ UNCOMMITTED"])
-def test_mysql_reads_committed(live_db: str, level: str) -> None:
-    wrong = live_db in ("mariadb", "mysql") and level != "READ COMMITTED"
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute(SET_LEVEL[live_db].format(level))
-        messages = found(DEFAULT_ONLY)
-    finally:
-        connection.close()
-    assert [message.id for message in messages] == ([PREFIX + "E013"] if wrong else [])
-    assert [level.replace(" ", "-") in message.msg for message in messages] == ([True] if wrong else [])
-
-
-@pytest.mark.parametrize("option", [None, "repeatable read"])
-def test_mysql_options_that_change_the_level(extra_database: ExtraDatabase, database: str, option: str | None) -> None:
-    """Without the option it is the server's own default, REPEATABLE READ."""
-    mysql = database in ("mariadb", "mysql")
-    entry = {**connections.settings["default"]}
-    if mysql:
-        entry["OPTIONS"] = {**entry["OPTIONS"], "isolation_level": option}
-    with extra_database(entry):
-        assert numbers(["extra"]) == (["E013"] if mysql else [])
-
-
-@pytest.fixture
-def table_without_transactions(live_db: str) -> Iterator[str]:
-    """A table of ours in an engine without transactions, where there are engines; its name, or nothing."""
-    if live_db not in ("mariadb", "mysql"):
-        yield ""
-        return
-    table = "django_delayed_tasks_executor"
-    with connection.cursor() as cursor:
-        cursor.execute(f"ALTER TABLE {table} ENGINE=MyISAM")
-        yield table
-        cursor.execute(f"ALTER TABLE {table} ENGINE=InnoDB")
-
-
-def test_mysql_tables_have_transactions(table_without_transactions: str) -> None:
-    messages = found(DEFAULT_ONLY)
-    expected = [PREFIX + "E014"] if table_without_transactions else []
-    assert [message.id for message in messages] == expected
-    assert [message.hint for message in messages] == (
-        [f"ALTER TABLE {table_without_transactions} ENGINE=InnoDB"] if expected else []
-    )
-
-
-@pytest.mark.parametrize(("mode", "expected"), [("WAL", []), ("DELETE", ["W011"]), ("TRUNCATE", ["W011"])])
-def test_sqlite_files_have_a_write_ahead_log(
-    extra_database: ExtraDatabase, tmp_path: Path, mode: str, expected: list[str]
-) -> None:
-    options = {**GOOD, "init_command": f"PRAGMA journal_mode={mode}"}
-    entry = sqlite(tmp_path / "x.sqlite3", **options)
-    with extra_database(entry):
-        assert numbers(["extra"]) == expected
-
-
-def test_sqlite_in_memory_needs_no_log(
-    extra_database: ExtraDatabase,
-) -> None:
-    entry = sqlite(":memory:", transaction_mode="IMMEDIATE")
-    with extra_database(entry):
-        assert numbers(["extra"]) == []
-
-
-@pytest.mark.parametrize(("tables", "expected"), [(["django_delayed_tasks_task"], ["W011"]), (["shop"], [])])
-def test_another_database_counts_when_it_has_our_tables(
-    extra_database: ExtraDatabase, tmp_path: Path, tables: list[str], expected: list[str]
-) -> None:
-    entry = sqlite(tmp_path / "x.sqlite3", transaction_mode="IMMEDIATE")
-    with extra_database(entry), override_settings(DELAYED_TASKS={}):
-        with connections["extra"].cursor() as cursor:
-            for table in tables:
-                cursor.execute(f"CREATE TABLE {table} (id INTEGER)")
-        assert numbers(["extra"]) == expected

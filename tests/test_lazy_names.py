@@ -81,6 +81,4 @@ print(set(django_delayed_tasks.__all__) <= set(dir(django_delayed_tasks)))
 
 
 def test_submodules_are_still_importable() -> None:
-    assert python("from django_delayed_tasks import states; print(states.__name__)") == (
-        "django_delayed_tasks.states"
-    )
+    assert python("from django_delayed_tasks import states; print(states.__name__)") == ("django_delayed_tasks.states")

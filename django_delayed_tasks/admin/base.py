@@ -12,6 +12,7 @@ from django.http import HttpRequest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.admin.changelist import BoundedChangeList
+from django_delayed_tasks.admin.columns import EMPTY
 from django_delayed_tasks.conf import settings
 
 M = TypeVar("M", bound=Model)
@@ -33,7 +34,7 @@ class DatabaseAdmin(ModelAdmin[M]):
     list_per_page = 100
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
-    empty_value_display = "–"
+    empty_value_display = EMPTY
 
     class Media:
         css = {"all": ["django_delayed_tasks/admin.css"]}
@@ -41,7 +42,9 @@ class DatabaseAdmin(ModelAdmin[M]):
     def get_queryset(self, request: HttpRequest) -> "QuerySet[M]":
         alias = settings.DATABASE
         now = RawSQL(clock.sql_now(connections[alias]), [], output_field=DateTimeField())
-        return super().get_queryset(request).using(alias).annotate(database_now=now)
+        rows: Any = super().get_queryset(request).using(alias)
+        annotated: QuerySet[M] = rows.annotate(database_now=now)
+        return annotated
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return BoundedChangeList

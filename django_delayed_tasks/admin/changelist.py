@@ -10,6 +10,8 @@ from django.http import HttpRequest
 COUNTED: Final = 1000
 """Rows are counted no further than this."""
 
+MOST_PAGES: Final = 100_000
+
 
 if TYPE_CHECKING:
     _Paginator = Paginator[Any]
@@ -25,27 +27,30 @@ class KnownCountPaginator(_Paginator):
         self.known = count
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def count(self) -> int:
         return self.known
 
 
 class BoundedChangeList(ChangeList):
-    """Reads its page and one row more; ``has_uncounted`` says that there are more rows than were counted.
+    """Reads its page and one row more, which tells the last page's count; otherwise rows are counted up to ``COUNTED``.
 
-    The last page's count is known from it. Otherwise rows are counted up to ``COUNTED``.
+    If there are more, ``more_than`` is a number of rows that there are more of.
     """
 
-    has_uncounted = False
+    more_than: int | None = None
 
     def get_results(self, request: HttpRequest) -> None:
+        if not 1 <= self.page_num <= MOST_PAGES:
+            raise IncorrectLookupParameters
         bottom = (self.page_num - 1) * self.list_per_page
         rows = list(self.queryset[bottom : bottom + self.list_per_page + 1])
-        if self.page_num < 1 or (not rows and self.page_num > 1):
+        if not rows and bottom:
             raise IncorrectLookupParameters
         self.result_count = bottom + len(rows)
         if len(rows) > self.list_per_page:
             counted = self.queryset.order_by().values("pk")[: COUNTED + 1].count()
-            self.has_uncounted = counted > COUNTED
+            if counted > COUNTED:
+                self.more_than = max(COUNTED, self.result_count - 1)
             self.result_count = max(self.result_count, min(counted, COUNTED))
         self.result_list: Any = rows[: self.list_per_page]
         self._describe()
@@ -53,8 +58,9 @@ class BoundedChangeList(ChangeList):
     def _describe(self) -> None:
         """What the templates ask for."""
         self.show_full_result_count = False
-        # With a full count that equals the result's, "n results" is not shown beside the search box.
-        self.full_result_count = self.result_count if self.has_uncounted else None
+        # "n results" stands beside the search box unless a full count equals the result's.
+        is_narrowed = bool(self.query or self.has_active_filters)
+        self.full_result_count = None if is_narrowed and self.more_than is None else self.result_count
         self.show_admin_actions = True
         self.can_show_all = False
         self.multi_page = self.result_count > self.list_per_page

@@ -10,12 +10,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+EMPTY = "-"
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def moment_text(moment: datetime | None) -> str | None:
+def moment_text(moment: datetime | None) -> str:
     """To the second, in the current time zone."""
-    return None if moment is None else date_format(timezone.localtime(moment), "Y-m-d H:i:s")
+    return EMPTY if moment is None else date_format(timezone.localtime(moment), "Y-m-d H:i:s")
 
 
 def duration_text(duration: timedelta) -> str:
@@ -24,7 +25,7 @@ def duration_text(duration: timedelta) -> str:
     if seconds < 10:
         return f"{seconds:.2f} s"
     whole = int(seconds)
-    parts = []
+    parts: list[str] = []
     for size, unit in UNITS:
         if whole >= size or parts:
             parts.append(f"{whole // size} {unit}")
@@ -43,24 +44,29 @@ def badge(label: Any, kind: str) -> SafeString:
     return format_html('<span class="ddt-badge ddt-{}">{}</span>', kind, label)
 
 
-def preformatted(text: str) -> SafeString | None:
+def preformatted(text: str) -> SafeString | str:
     """A text as it is, escaped, such as a traceback."""
-    return format_html('<pre class="ddt-pre">{}</pre>', text) if text else None
+    return format_html('<pre class="ddt-pre">{}</pre>', text) if text else EMPTY
 
 
 def pretty_json(value: Any) -> str:
     """JSON for people."""
-    return json.dumps(value, indent=2, ensure_ascii=False)
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, in what somebody typed
+        return json.dumps(value, indent=2)
+    return text
 
 
-def json_block(value: Any) -> SafeString | None:
+def json_block(value: Any) -> SafeString | str:
     """JSON, set out on lines."""
-    return None if value is None else preformatted(pretty_json(value))
+    return EMPTY if value is None else preformatted(pretty_json(value))
 
 
-def last_line(text: str, limit: int = 100) -> str | None:
+def last_line(text: str, limit: int = 100) -> str:
     """The last line of a traceback that says something, shortened."""
     lines = text.strip().splitlines()
     if not lines:
-        return None
+        return EMPTY
     return lines[-1] if len(lines[-1]) <= limit else lines[-1][: limit - 1] + "…"

@@ -42,9 +42,9 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     search_fields = ("name", "host")
     sortable_by = ("name", "host")
     fieldsets = (
-        (None, {"fields": ("name", "state", "host", "pid")}),
-        (_("Work"), {"fields": ("queues_", "codes_", "threads", "running_tasks")}),
-        (_("Lease"), {"fields": ("started_", "heartbeat", "lease")}),
+        (None, {"fields": (("name", "state"), ("host", "pid"))}),
+        (_("Work"), {"fields": (("queues_", "threads", "running_tasks"), "codes_")}),
+        (_("Lease"), {"fields": (("started_", "heartbeat", "lease"),)}),
     )
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
@@ -74,11 +74,11 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         return str(_("%s ago")) % columns.duration_text(database_now(executor) - executor.heartbeat_at)
 
     @admin.display(description=_("lease until"))
-    def lease(self, executor: Executor) -> str | None:
+    def lease(self, executor: Executor) -> str:
         return columns.moment_text(executor.expires_at)
 
     @admin.display(description=_("started"))
-    def started_(self, executor: Executor) -> str | None:
+    def started_(self, executor: Executor) -> str:
         return columns.moment_text(executor.started_at)
 
     @admin.display(description=_("running tasks"))

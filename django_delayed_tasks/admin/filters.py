@@ -107,10 +107,8 @@ class OutcomeFilter(SimpleListFilter):
         yield from ((str(value), label) for value, label in RunOutcome.choices)
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
-        value = self.value()
-        if value not in map(str, RunOutcome.values):
-            return queryset
-        return recent(queryset).filter(outcome=int(value))
+        value = self.value() or ""
+        return recent(queryset).filter(outcome=int(value)) if value in map(str, RunOutcome.values) else queryset
 
 
 def recent(runs: "QuerySet[Any]") -> "QuerySet[Any]":

@@ -8,11 +8,12 @@ from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks import api
+from django_delayed_tasks.admin import seen
 from django_delayed_tasks.admin.columns import pretty_json
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, Task
+from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.store import validation
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class TaskForm(TaskModelForm):
 
     class Meta:
         model = Task
-        fields = ("biz_ext", "queue", "priority")
+        fields: tuple[str, ...] = ("biz_ext", "queue", "priority")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -51,11 +52,11 @@ class TaskForm(TaskModelForm):
             try:
                 self.check(cleaned)
             except InvalidTask as error:
-                self.add_error(error.field if error.field in self.fields else None, error.problem)
+                self.add_error(error.field if error.field in self.fields else None, str(error))
         return cleaned
 
     def check(self, cleaned: dict[str, Any]) -> None:
-        """Raise InvalidTask for what cannot be accepted."""
+        """Raise InvalidTask, or ValidationError, for what cannot be accepted."""
         raise NotImplementedError
 
 
@@ -69,7 +70,7 @@ class AddTaskForm(TaskForm):
         label=_("Queue"), required=False, max_length=QUEUE_LENGTH, help_text=_("Empty: the handler's.")
     )
     priority = forms.IntegerField(
-        label=_("Priority"), required=False, help_text=_("From −100 to 100, higher first. Empty: the handler's.")
+        label=_("Priority"), required=False, help_text=_("From -100 to 100, higher first. Empty: the handler's.")
     )
 
     class Meta(TaskForm.Meta):
@@ -78,7 +79,6 @@ class AddTaskForm(TaskForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["biz_code"] = code_field()
-        self.fields["biz_num"].max_length = NUM_LENGTH
 
     def task(self, cleaned: dict[str, Any]) -> Task:
         """The unsaved task that these values describe."""
@@ -98,6 +98,8 @@ class ChangeTaskForm(TaskForm):
         fields = ("when", "biz_ext", "queue", "priority")
 
     def check(self, cleaned: dict[str, Any]) -> None:
+        if self.data.get(seen.NAME) != seen.mark(self.instance):
+            raise forms.ValidationError(seen.CHANGED)
         validation.valid_when(cleaned["when"])
         validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
         validation.valid_queue(cleaned["queue"])

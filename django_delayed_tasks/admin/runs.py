@@ -22,8 +22,9 @@ class RunChangeList(BoundedChangeList):
     """Without results and tracebacks, of which only the end is read."""
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> "QuerySet[Any]":
-        runs = super().get_queryset(request, exclude_parameters)
-        return runs.defer("result", "error").annotate(error_end=Right("error", 500))
+        runs: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
+        light: QuerySet[Any] = runs.defer("result", "error").annotate(error_end=Right("error", 500))
+        return light
 
 
 @admin.register(TaskRun)
@@ -46,9 +47,9 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     search_help_text = _("Part of the number, among the latest 100,000 runs; all runs of a code if one is chosen.")
     sortable_by = ("id",)
     fieldsets = (
-        (None, {"fields": ("biz_code", "biz_num", "task_id", "when_")}),
-        (_("Run"), {"fields": ("outcome_badge", "attempt", "started_", "finished_", "took", "executor", "version")}),
-        (_("What it left"), {"fields": ("result_block", "error_block")}),
+        (None, {"fields": (("biz_code", "biz_num"), ("outcome_badge", "attempt", "when_"))}),
+        (_("Left behind"), {"fields": ("result_block", "error_block")}),
+        (_("Details"), {"fields": (("started_", "finished_", "took"), ("executor", "task_id", "version"))}),
     )
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
@@ -73,29 +74,29 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
         return columns.badge(outcome.label, outcome.name.lower())
 
     @admin.display(description=_("when"))
-    def when_(self, run: TaskRun) -> str | None:
+    def when_(self, run: TaskRun) -> str:
         return columns.moment_text(run.when)
 
     @admin.display(description=_("started"))
-    def started_(self, run: TaskRun) -> str | None:
+    def started_(self, run: TaskRun) -> str:
         return columns.moment_text(run.started)
 
     @admin.display(description=_("finished"))
-    def finished_(self, run: TaskRun) -> str | None:
+    def finished_(self, run: TaskRun) -> str:
         return columns.moment_text(run.finished)
 
     @admin.display(description=_("took"))
-    def took(self, run: TaskRun) -> str | None:
-        return columns.duration_text(run.finished - run.started) if run.started else None
+    def took(self, run: TaskRun) -> str:
+        return columns.duration_text(run.finished - run.started) if run.started else columns.EMPTY
 
     @admin.display(description=_("error"))
-    def failure(self, run: Any) -> str | None:
+    def failure(self, run: Any) -> str:
         return columns.last_line(run.error_end)
 
     @admin.display(description=_("result"))
-    def result_block(self, run: TaskRun) -> SafeString | None:
+    def result_block(self, run: TaskRun) -> SafeString | str:
         return columns.json_block(run.result)
 
     @admin.display(description=_("error"))
-    def error_block(self, run: TaskRun) -> SafeString | None:
+    def error_block(self, run: TaskRun) -> SafeString | str:
         return columns.preformatted(run.error)

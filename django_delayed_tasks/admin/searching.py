@@ -1,6 +1,6 @@
 """Searching by a part of the number."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.contrib.admin.views.main import SEARCH_VAR
 from django.db.models import Model, QuerySet
@@ -12,7 +12,9 @@ M = TypeVar("M", bound=Model)
 
 def containing(rows: "QuerySet[M]", fragment: str) -> "QuerySet[M]":
     """Rows whose ``biz_num`` contains the fragment, whatever its case (the column itself compares exactly)."""
-    return rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=fragment.strip().lower())
+    lowered: Any = rows.alias(lowered=Lower("biz_num"))
+    found: QuerySet[M] = lowered.filter(lowered__contains=fragment.strip().lower())
+    return found
 
 
 def is_searching(request: HttpRequest) -> bool:

@@ -3,11 +3,14 @@
 from collections.abc import Mapping
 
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.models import Task
 
 NAME = "seen"
 """Of the hidden inputs."""
+
+CHANGED = _("This task changed since the page was loaded, or is running: nothing was written. Load the page again.")
 
 
 def mark(task: Task) -> str:

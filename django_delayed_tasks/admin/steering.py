@@ -70,8 +70,8 @@ class SteeringActions(Base):
             self.message_user(request, text % {"count": changed, "done": done}, messages.SUCCESS)
         if left := asked - changed:
             text = ngettext(
-                "%(count)d task was left as it is: it changed since the page was loaded, or is not in a state for this.",
-                "%(count)d tasks were left as they are: they changed since the page was loaded, or are not in a state for this.",
+                "%(count)d task was left as it is: it changed since the page was loaded, or its state forbids this.",
+                "%(count)d tasks were left as they are: changed since the page was loaded, or in the wrong state.",
                 left,
             )
             self.message_user(request, text % {"count": left}, messages.WARNING)

@@ -5,6 +5,7 @@ from threading import Event, Thread
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections, wakeup
+from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
 from django_delayed_tasks.executor.housekeeping import Housekeeping
 from django_delayed_tasks.executor.inflight import InFlight
@@ -38,14 +39,15 @@ class Executor:
         self.sleeper = Event()
         self.drained = Event()
         self.worn_out = Event()
-        self.settler = Settler(alias, self.inflight)
+        self.failures = Failures(alias)
+        self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
         self.poller = Poller(
             options, self.lease, self.inflight, screening, rank, self.clock, self.pool.put, self._settle_all
         )
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
-        housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock)
+        housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
         self._watching = Loop("watchdog", alias, self._watch)
@@ -63,6 +65,7 @@ class Executor:
         """
         self.lease.acquire()
         wakeup.enlist(self.sleeper)
+        self.failures.start()
         self.settler.start()
         self.pool.start()
         for loop in (self._beating, self._polling, self._watching, self._housekeeping):
@@ -128,6 +131,7 @@ class Executor:
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
         for loop in (self._watching, self._housekeeping, self._beating):
             loop.stop()
+        self.failures.finish(max(1.0, deadline - clock.monotonic()))
         self._end_lease()
         if not is_clean:
             logger.error("%d runs did not end in time and were left behind", len(self.inflight))

@@ -3,11 +3,13 @@
 import logging
 import os
 import signal
-from collections.abc import Callable
-from threading import Event
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TextIO
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.progress import ProgressBar
@@ -21,22 +23,49 @@ _LOOK_EVERY = 0.1
 
 
 class StopSignals:
-    """SIGTERM and SIGINT end the process in good order, a second one at once."""
+    """SIGTERM and SIGINT end the process in good order, a second one at once.
 
-    def __init__(self) -> None:
-        self.stop = Event()
+    ``number`` is the signal that came. No Event tells of it: one that arrives while the main thread is inside
+    ``Event.wait`` would wait for that wait's lock, for ever.
+
+    The same signal again within ``doubling`` seconds counts as one: systemd signals every process of a service, and
+    a supervisor passes on what it gets.
+    """
+
+    def __init__(self, doubling: float = 0.0) -> None:
         self.number: int | None = None
+        self._doubling = doubling
+        self._came = float("-inf")
+        self._arrivals: SimpleQueue[int] = SimpleQueue()
 
-    def install(self) -> None:
-        """From now on, in the main thread."""
-        signal.signal(signal.SIGTERM, self._received)
-        signal.signal(signal.SIGINT, self._received)
+    @contextmanager
+    def installed(self) -> Iterator["StopSignals"]:
+        """In the main thread: from now on, and no more at the end."""
+        before = {number: signal.signal(number, self._received) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if self.stop.is_set():
+        if self.number is None:
+            self._came = clock.monotonic()
+            self.stop(number)
+        elif number != self.number or clock.monotonic() - self._came > self._doubling:
             os._exit(128 + number)
+
+    def stop(self, number: int) -> None:
+        """As if that signal had come."""
         self.number = number
-        self.stop.set()
+        self._arrivals.put(number)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether to stop; waits so long to learn it."""
+        if self.number is None:
+            with suppress(Empty):
+                self._arrivals.get(timeout=seconds)
+        return self.number is not None
 
 
 def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals, ready: Callable[[int], None]) -> int:
@@ -50,12 +79,13 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
     executor = Executor(options)
     progress = ProgressBar(count_due(options.database), stream) if options.drain else None
     executor.start()
-    ready(executor.lease.executor)
-    while not (signals.stop.is_set() or executor.drained.is_set() or executor.worn_out.is_set()):
-        signals.stop.wait(_LOOK_EVERY)
-        if progress:
-            progress.show(executor.inflight.settled)
-    executor.stop()
+    try:
+        ready(executor.lease.executor)
+        while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
+            if progress:
+                progress.show(executor.inflight.settled)
+    finally:
+        executor.stop()
     if progress:
         progress.close(executor.inflight.settled)
     return RESTART if executor.worn_out.is_set() else 0

@@ -11,7 +11,9 @@ from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
-from django_delayed_tasks.store import executors, purge, reap
+from django_delayed_tasks.states import Then
+from django_delayed_tasks.store import ClaimedTask, executors, purge, reap
+from django_delayed_tasks.store.claims import load
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +53,9 @@ class Housekeeping:
         rank: Rank,
         screening: Screening,
         database_clock: clock.DatabaseClock,
+        tell_failed: Callable[[ClaimedTask, str], None],
     ) -> None:
+        self._tell_failed = tell_failed
         self._options = options
         self._alias = options.database
         self._lease = lease
@@ -88,7 +92,10 @@ class Housekeeping:
     def reap(self) -> None:
         """Take tasks from dead executors."""
         while taken := reap(self._alias, self._options.max_rescues):
-            logger.warning("took %d tasks from dead executors", taken)
+            logger.warning("took %d tasks from dead executors", len(taken))
+            for claim, then in taken.items():
+                if then is Then.FAILED and (failed := load(self._alias, claim)):
+                    self._tell_failed(*failed)
 
     def purge(self) -> None:
         """Delete history that is too old, a batch at a time."""

@@ -47,6 +47,10 @@ class InFlight:
                 if self._tasks.pop(claim, None):
                     self.settled += 1
 
+    def get(self, claim: Claim) -> ClaimedTask | None:
+        """The task of a claim that is held."""
+        return self._tasks.get(claim)
+
     def claims(self) -> set[Claim]:
         """All claims held."""
         with self._lock:

@@ -12,7 +12,7 @@ from pathlib import Path
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store import executors
+from django_delayed_tasks.store import executors, reap
 
 TRUSTED_PART = 2 / 3
 _names_here: set[str] = set()
@@ -47,18 +47,23 @@ class Lease:
     def renew(self) -> bool:
         """Renew; False when this executor was declared dead and must :meth:`acquire` anew."""
         begun = clock.monotonic()
-        self._failing = True
-        if not executors.renew(self._alias, self.executor, self._length):
+        try:
+            is_ours = executors.renew(self._alias, self.executor, self._length)
+        except BaseException:
+            self._failing = True
+            raise
+        if is_ours:
+            self._renewed(begun)
+        else:
             self._trusted_until = float("-inf")
-            return False
-        self._renewed(begun)
-        return True
+        return is_ours
 
     def end(self) -> None:
-        """Give the lease back."""
+        """Give the lease back, and what is still claimed under it: nobody else would look for that at once."""
         self._trusted_until = float("-inf")
         _names_here.discard(self._options.name)
         executors.retire(self._alias, self.executor)
+        reap(self._alias, self._options.max_rescues)
 
     def _renewed(self, begun: float) -> None:
         self._trusted_until = begun + self._options.lease * TRUSTED_PART

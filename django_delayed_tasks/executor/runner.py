@@ -14,6 +14,7 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.deciding import Raised, decide
+from django_delayed_tasks.executor.failures import tell_failed
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle
@@ -45,13 +46,16 @@ def _run_atomically(task: ClaimedTask, handler: TaskHandler, clock: DatabaseCloc
     try:
         with transaction.atomic(using=task.alias):
             settlement = _ended(task, handler, handler.handle(task), started, clock)
-            if not settle(task.alias, [settlement]):
+            became = settle(task.alias, [settlement])
+            if not became:
                 raise ClaimLost(f"{task}: the claim is gone")
     except ClaimLost:
         raise
     except BaseException as error:
         # Rolled back, or the COMMIT's answer was lost: then the fence keeps this settlement from counting.
         return _ended(task, handler, _raised(error), started, clock)
+    if became[task.claim] is Then.FAILED:
+        tell_failed(task, settlement.error)
     return None
 
 
@@ -61,15 +65,5 @@ def _raised(error: BaseException) -> Raised:
 
 def _ended(task: ClaimedTask, handler: TaskHandler, result: Any, started: Any, clock: DatabaseClock) -> Settlement:
     settlement = decide(task, handler, result, started, clock.now())
-    if settlement.then is Then.FAILED:
-        _tell_failed(task, handler, settlement.error)
     signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
     return settlement
-
-
-def _tell_failed(task: ClaimedTask, handler: TaskHandler, error: str) -> None:
-    signals.task_failed.send_robust(sender=type(handler), task=task, error=error)
-    try:
-        handler.on_failed(task, error)
-    except Exception:
-        logger.exception("%s: on_failed raised", task)

@@ -1,6 +1,7 @@
 """Writes the end of runs in natural batches: whatever has finished while the last settlement was committed."""
 
 import logging
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
@@ -11,7 +12,8 @@ from django_delayed_tasks.executor.backoff import Backoff
 from django_delayed_tasks.executor.deciding import storable
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.transactions import is_outage
 
 logger = logging.getLogger(__name__)
@@ -22,8 +24,9 @@ LARGEST_BATCH = 500
 class Settler:
     """A thread with a queue of settlements. During an outage they wait here; nothing that ended is run again for it."""
 
-    def __init__(self, alias: str, inflight: InFlight) -> None:
+    def __init__(self, alias: str, inflight: InFlight, tell_failed: Callable[[ClaimedTask, str], None]) -> None:
         self._alias = alias
+        self._tell_failed = tell_failed
         self._inflight = inflight
         self._queue: SimpleQueue[Settlement | None] = SimpleQueue()
         self._backoff = Backoff()
@@ -69,7 +72,7 @@ class Settler:
         """Settle the batch, however long the database is away."""
         while not self._give_up.is_set():
             try:
-                held = settle(self._alias, batch)
+                became = settle(self._alias, batch)
             except Exception as error:
                 connections.discard_unusable(self._alias)
                 if is_outage(error):
@@ -77,7 +80,7 @@ class Settler:
                     continue
                 self._settle_apart(batch, error)
             else:
-                self._report(batch, held)
+                self._report(batch, became)
             break
         self._inflight.remove(settlement.claim for settlement in batch)
 
@@ -86,11 +89,14 @@ class Settler:
             logger.warning("settling waits for the database: %s", error)
         self._backoff.wait(self._give_up)
 
-    def _report(self, batch: list[Settlement], held: set[tuple[int, int]]) -> None:
+    def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
         if self._backoff.succeeded():
             logger.warning("settling goes on")
-        if len(held) < len(batch):
-            lost = [settlement.claim for settlement in batch if settlement.claim not in held]
+        for settlement in batch:
+            if became.get(settlement.claim) is Then.FAILED and (task := self._inflight.get(settlement.claim)):
+                self._tell_failed(task, settlement.error)
+        if len(became) < len(batch):
+            lost = [settlement.claim for settlement in batch if settlement.claim not in became]
             logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
 
     def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
@@ -104,8 +110,9 @@ class Settler:
 
     def _fail(self, settlement: Settlement, error: Exception) -> None:
         text = storable(f"the settlement could not be written: {error}")
+        visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
         try:
-            settle(self._alias, [Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)])
+            self._report([visible], settle(self._alias, [visible]))
         except DatabaseError:
             connections.discard_unusable(self._alias)
             logger.exception("task %s stays claimed until this executor ends", settlement.claim)

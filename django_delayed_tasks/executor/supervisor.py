@@ -46,12 +46,11 @@ class Supervisor:
 
     def run(self, signals: StopSignals) -> int:
         """Until a signal comes or every child ended well; the exit code."""
-        while not signals.stop.is_set():
+        while not signals.wait(LOOK_EVERY):
             for child in self._children:
                 self._look_after(child)
             if all(child.is_done for child in self._children):
                 return 0
-            signals.stop.wait(LOOK_EVERY)
         return self._end()
 
     def _look_after(self, child: Child) -> None:
@@ -85,7 +84,8 @@ class Supervisor:
             process.send_signal(signal.SIGTERM)
         deadline = clock.monotonic() + self._patience
         codes = [self._wait(process, deadline) for process in running]
-        return 0 if all(code == 0 for code in codes) else 1
+        # One that was not ready yet had nothing to end in good order.
+        return 0 if all(code in (0, -signal.SIGTERM) for code in codes) else 1
 
     def _wait(self, process: "subprocess.Popen[bytes]", deadline: float) -> int:
         try:
@@ -104,14 +104,22 @@ PARENT = "DJANGO_DELAYED_TASKS_SUPERVISOR"
 """Tells a child who its supervisor is."""
 
 
+def is_supervised() -> bool:
+    """Whether this process is the child of a supervisor."""
+    return os.environ.get(PARENT) == str(os.getppid())
+
+
 def end_with_parent() -> None:
-    """In a child: get SIGTERM when the supervisor dies, where the kernel offers it (Linux)."""
-    parent = os.environ.get(PARENT)
-    if not parent or not sys.platform.startswith("linux"):
+    """In a child: get SIGINT when the supervisor dies, where the kernel offers it (Linux).
+
+    SIGTERM is what the supervisor sends, so this one is never taken for the same signal again.
+    """
+    parent = os.environ.pop(PARENT, None)
+    if parent is None or not sys.platform.startswith("linux"):
         return
     import ctypes
 
     set_parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
-    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGTERM)
-    if os.getppid() != int(parent):
-        os.kill(os.getpid(), signal.SIGTERM)
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGINT)
+    if str(os.getppid()) != parent:
+        os.kill(os.getpid(), signal.SIGINT)

@@ -4,7 +4,7 @@ import random
 from datetime import timedelta
 
 MICROSECOND = timedelta(microseconds=1)
-HIGHEST_DOUBLING = 63  # a microsecond doubled as often is above every timedelta
+HIGHEST_DOUBLING = 67  # a microsecond doubled as often is above every timedelta
 
 
 def exponential(

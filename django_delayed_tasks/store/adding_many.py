@@ -13,7 +13,7 @@ from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.adding import COLUMNS, FRESH, replacement
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.tables import TASK
-from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule
 
 SENT = (
@@ -67,12 +67,16 @@ def _repeated(batch: Sequence[Schedule]) -> tuple[str, str]:
 
 def _add_new(alias: str, chosen: Sequence[Schedule]) -> int:
     dialect = dialect_of(connections[alias])
-    while True:
+    for attempt in range(TRIES):
         try:
             return atomically(alias, lambda cursor: _write_or_nothing(cursor, dialect, chosen))
         except IntegrityError:
             if found := atomically(alias, lambda cursor: _first_existing(cursor, dialect, chosen)):
                 raise TaskExists(*found) from None
+            # It has ended since, or cannot be seen in the caller's snapshot.
+            if attempt + 1 == TRIES:
+                raise
+    raise AssertionError("unreachable")
 
 
 def _write_or_nothing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> int:

@@ -13,12 +13,17 @@ if TYPE_CHECKING:
 
 Assignments = list[tuple[str, list[Any]]]
 
+_TAKEN = (Then.RESCUED, Then.RELEASED)
+"""Claims that end without the run's knowledge: whoever still has one must find another version."""
+
 _ANEW: Assignments = [("attempts = 0", []), ("rescues = 0", []), ("last_error = ''", [])]
 
 
-def aftermath(dialect: Dialect, settlement: "Settlement", deferred: bool) -> tuple[str, list[Any]]:
+def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> tuple[str, list[Any]]:
     """The UPDATE of one locked row."""
-    changes = _to_deferred(dialect) if deferred else _WAYS[settlement.then](dialect, settlement)
+    changes = _to_deferred(dialect) if is_deferred else _WAYS[settlement.then](dialect, settlement)
+    if settlement.then in _TAKEN:
+        changes.append(("version = version + 1", []))
     changes += [
         ("executor = NULL", []),
         ("cancel_requested_at = NULL", []),
@@ -71,7 +76,6 @@ def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # The attempt is given back: rescues have a limit of their own.
     return [
         (f"claim_at = {dialect.now}", []),
-        ("version = version + 1", []),
         ("rescues = rescues + 1", []),
         ("attempts = attempts - 1", []),
         ("last_error = %s", [settlement.error]),
@@ -81,7 +85,6 @@ def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
 
 def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
     changes: Assignments = [
-        ("version = version + 1", []),
         ("attempts = attempts - 1", []),
         (f"status = {PENDING}", []),
     ]

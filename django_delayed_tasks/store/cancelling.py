@@ -10,6 +10,7 @@ from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.history import record_without_run
 from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.validation import valid_fragment
 
 IDENTITY = "biz_code = %s AND biz_num = %s"
 
@@ -42,8 +43,13 @@ def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[
 
 
 def delete(alias: str, biz_code: str, fragment: str) -> int:
-    """Cancel every pending or failed task of this code whose number contains ``fragment``; how many."""
-    return atomically(alias, lambda cursor: _delete(cursor, alias, biz_code, fragment))
+    """Cancel every pending or failed task of this code whose number contains ``fragment``; how many.
+
+    Raises:
+        InvalidTask: a fragment that no database can be asked about.
+    """
+    searched = valid_fragment("biz_num", fragment)
+    return atomically(alias, lambda cursor: _delete(cursor, alias, biz_code, searched))
 
 
 def _delete(cursor: CursorWrapper, alias: str, biz_code: str, fragment: str) -> int:

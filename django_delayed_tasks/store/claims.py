@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence
 from django_delayed_tasks.store.tables import TASK
 
@@ -62,6 +62,15 @@ def is_cancel_requested(alias: str, claim: Claim) -> bool:
     with connections[alias].cursor() as cursor:
         cursor.execute(f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL")
         return cursor.fetchone() is not None
+
+
+def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
+    """The task of a claim as it is now, with its last error; None if it has gone on."""
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT last_error, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
+        row = cursor.fetchone()
+    return (claimed(row[1:], dialect_of(connection)), row[0]) if row else None
 
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, newer: int = 0) -> ClaimedTask:

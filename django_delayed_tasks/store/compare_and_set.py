@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
 from django_delayed_tasks.store.claims import ClaimedTask, claimed
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 
@@ -45,7 +45,7 @@ def preferred(rows: list[tuple[Any, ...]], request: ClaimRequest) -> list[tuple[
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
     """Those of ``chosen`` that nobody else took or changed since they were read."""
     before = fence((task.id, task.version - 1) for task in chosen)
-    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE status = {PENDING} AND {before}"
+    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {in_status(PENDING)} AND {before}"
 
     def write(cursor: CursorWrapper) -> int:
         cursor.execute(update)
@@ -65,7 +65,7 @@ def held_of(alias: str, executor: int, claims: list[Claim]) -> set[Claim]:
 
     def read(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(
-            f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d} AND {fence(claims)}"
+            f"SELECT id, version FROM {TASK} WHERE {in_status(RUNNING)} AND executor = {executor:d} AND {fence(claims)}"
         )
         return {(task_id, version) for task_id, version in cursor.fetchall()}
 

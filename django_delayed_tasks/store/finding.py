@@ -11,7 +11,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import PENDING, TASK
-from django_delayed_tasks.store.validation import valid_moment
+from django_delayed_tasks.store.validation import valid_fragment, valid_moment
 
 Row = TypeVar("Row", Task, TaskRun)
 
@@ -37,10 +37,10 @@ def find_runs(alias: str, biz_code: str | None, biz_num: str | None) -> "QuerySe
 
 def _narrowed(rows: "QuerySet[Row]", biz_code: str | None, biz_num: str | None) -> "QuerySet[Row]":
     if biz_code is not None:
-        rows = rows.filter(biz_code=biz_code)
-    if biz_num:
+        rows = rows.filter(biz_code=valid_fragment("biz_code", biz_code))
+    if biz_num is not None and (fragment := valid_fragment("biz_num", biz_num)):
         # The column compares exactly; MySQL's ILIKE would too.
-        rows = rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=biz_num.lower())
+        rows = rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=fragment.lower())
     return rows
 
 

@@ -13,14 +13,14 @@ from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, in_one_statement
 
 
-def reap(alias: str, max_rescues: int, limit: int = 500) -> int:
-    """One pass over orphaned tasks; how many were taken."""
+def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
+    """One pass over orphaned tasks; what became of those that were taken."""
     in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
     orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, limit))
     if not orphans:
-        return 0
+        return {}
     settlements = [_rescue(claim, rescues, max_rescues) for claim, rescues in orphans.items()]
-    return len(atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements)))
+    return atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements))
 
 
 def _orphans(cursor: CursorWrapper, limit: int) -> dict[Claim, int]:

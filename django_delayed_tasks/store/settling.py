@@ -17,7 +17,7 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.aftermath import aftermath
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
-from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.history import COLUMNS, FROM_TASK
 from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
@@ -49,15 +49,17 @@ class _Changed(Exception):
     """The counts disagree: something happened to a row of the batch."""
 
 
-def settle(alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
-    """Write the end of these runs; which claims were still held. The others write nothing.
+def settle(alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
+    """Write the end of these runs; what became of each claim that was still held. The others write nothing.
+
+    Then.AGAIN also stands for a deferred schedule that took effect, Then.GONE for a cancel request.
 
     Of two settlements of one claim the first counts. May be called again when it is unknown whether a COMMIT arrived:
     what is settled is not settled twice.
     """
     chosen = _first_of_each(settlements)
     if not chosen:
-        return set()
+        return {}
     all_gone = all(settlement.then is Then.GONE for settlement in chosen)
     if all_gone and not connections[alias].in_atomic_block:
         try:
@@ -74,19 +76,19 @@ def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
     return list(first.values())
 
 
-def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
+def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
     dialect = dialect_of(connections[alias])
     kept = [settlement for settlement in settlements if settlement.keep]
     claims = {settlement.claim for settlement in settlements}
     if kept and record(cursor, dialect, kept) != len(kept):
         raise _Changed
-    cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND status = {RUNNING} AND deferred_when IS NULL")
+    cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
-    return claims
+    return dict.fromkeys(claims, Then.GONE)
 
 
-def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> set[Claim]:
+def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
     """As :func:`settle`, with the rows locked first; inside the caller's transaction."""
     dialect = dialect_of(connections[alias])
     found = _lock(cursor, dialect, [settlement.claim for settlement in settlements])
@@ -94,20 +96,13 @@ def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settl
     kept = [settlement for settlement in held if settlement.keep]
     if kept:
         record(cursor, dialect, kept)
-    gone = [
-        settlement.claim for settlement in held if settlement.then is Then.GONE and not _is_deferred(settlement, found)
-    ]
-    if gone:
+    became = {held_one.claim: Then.AGAIN if found[held_one.claim][0] else held_one.then for held_one in held}
+    if gone := [claim for claim, then in became.items() if then is Then.GONE]:
         cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
     for settlement in held:
-        deferred = _is_deferred(settlement, found)
-        if deferred or settlement.then is not Then.GONE:
-            cursor.execute(*aftermath(dialect, settlement, deferred))
-    return set(found)
-
-
-def _is_deferred(settlement: Settlement, found: dict[Claim, tuple[bool, bool]]) -> bool:
-    return found[settlement.claim][0]
+        if became[settlement.claim] is not Then.GONE:
+            cursor.execute(*aftermath(dialect, settlement, is_deferred=found[settlement.claim][0]))
+    return became
 
 
 def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Iterable[Claim]) -> dict[Claim, tuple[bool, bool]]:
@@ -115,7 +110,7 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Iterable[Claim]) -> d
     dialect.begin_writing(cursor, TASK)
     cursor.execute(
         f"SELECT id, version, deferred_when, cancel_requested_at FROM {TASK}"
-        f" WHERE {fence(claims)} AND status = {RUNNING} ORDER BY id{dialect.for_update}"
+        f" WHERE {fence(claims)} AND {in_status(RUNNING)} ORDER BY id{dialect.for_update}"
     )
     return {(row[0], row[1]): (row[2] is not None, row[3] is not None) for row in cursor.fetchall()}
 
@@ -144,7 +139,7 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS}) SELECT {FROM_TASK}, v.outcome, v.started, COALESCE(v.finished, {dialect.now}),"
         f" {dialect.json('v.result')}, v.error FROM {source} {dialect.driving_join} {TASK} t ON t.id = v.id"
-        f" WHERE {claims} AND t.status = {RUNNING}",
+        f" WHERE {claims} AND {in_status(RUNNING, 't.')}",
         parameters,
     )
     return int(cursor.rowcount)

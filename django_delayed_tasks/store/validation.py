@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
+from django_delayed_tasks.store.json_limits import problem_of
 
 PRIORITIES = range(-100, 101)
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
@@ -48,7 +49,20 @@ def valid_text(field: str, value: Any, longest: int) -> str:
     if value != value.strip():
         raise InvalidTask(field, value, "must not begin or end with white space")
     _storable(field, value, value)
-    return value
+    return _plain(value)
+
+
+def valid_fragment(field: str, value: Any) -> str:
+    """A text to search for: any that a database can be asked about, the empty one too."""
+    if not isinstance(value, str):
+        raise InvalidTask(field, value, "must be a str")
+    _storable(field, value, value)
+    return _plain(value)
+
+
+def _plain(text: str) -> str:
+    # Of a member of TextChoices some database drivers would write the name.
+    return str.__str__(text)
 
 
 def _storable(field: str, value: Any, text: str) -> None:
@@ -101,8 +115,8 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
     """The value as JSON text, or None for None.
 
     Raises:
-        InvalidTask: it is no JSON (NaN and infinities included), holds a NUL or a lone surrogate, or is larger
-            than ``largest`` bytes.
+        InvalidTask: it is no JSON (NaN and infinities included), holds what a database cannot keep (a NUL, a lone
+            surrogate, an integer beyond 64 bits, too deep a nesting), or is larger than ``largest`` bytes.
     """
     if value is None:
         return None
@@ -110,25 +124,12 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidTask(field, value, f"is not JSON: {error}") from None
-    if "\\u0000" in text:
-        _without_nul(field, value)
+    if problem := problem_of(value, text):
+        raise InvalidTask(field, value, problem)
     _storable(field, value, text)
     if len(text.encode()) > largest:
         raise InvalidTask(field, value, f"is {len(text.encode())} bytes of JSON; {largest} at most")
     return text
-
-
-def _without_nul(field: str, value: Any) -> None:
-    """``\\u0000`` in JSON text is a NUL, or a backslash before ``u0000``: look at the values."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            _storable(field, value, item)
-        elif isinstance(item, dict):
-            waiting += [*item.keys(), *item.values()]
-        elif isinstance(item, list | tuple):
-            waiting += item
 
 
 def valid_priority(value: Any) -> int:

@@ -5,7 +5,7 @@ from random import Random
 
 from testproject.demo.book import Book, ExpectedOrder, Fate
 from testproject.demo.driver import Story
-from testproject.demo.promotion_stories import LONG, MOMENT
+from testproject.demo.promotion_stories import LONG, MOMENT, ahead
 
 PATIENCE = 22
 """Seconds to pay: long enough for all reminders, however late each is within the bound that is checked."""
@@ -34,9 +34,10 @@ def paid(book: Book, chance: Random, start: float, product: int) -> Story:
 def paid_at_the_last_moment(book: Book, chance: Random, start: float, product: int) -> Story:
     """The shop may accept it or say that it is too late; whichever it said must be true."""
     client = yield start
+    pay_by = ahead(3)
     order = client.place_order(product, 3)
     book.orders[order] = ExpectedOrder()
-    yield 3 - MOMENT + chance.uniform(-MOMENT, MOMENT)
+    yield (pay_by - ahead(0)).total_seconds() + chance.uniform(-MOMENT, MOMENT)
     accepted = client.pay(order)
     settle(book, order, Fate.PAID, accepted, "paid at the last moment")
     if not accepted:

@@ -17,7 +17,7 @@ from testproject.demo.stories import all_stories
 from testproject.shop.conf import reminder_every
 from testproject.shop.models import Order, Promotion
 
-BROWSERS = 4
+BROWSERS = 8
 GLANCE = 0.5
 """Seconds between two looks at the rows."""
 LAST_WAIT = 60.0
@@ -57,7 +57,7 @@ def happen(
 ) -> None:
     """Until all stories are told and no task is left, or the last wait is over."""
     driver = Driver(address, all_stories(book, products, options.orders, options.seed), BROWSERS)
-    progress = Progress(options.promotions + options.orders)
+    progress = Progress(len(products) + options.orders)
     driver.start()
     end = None
     while end is None or (time.monotonic() < end and open_tasks(book)):

@@ -15,7 +15,7 @@ UNITS = {"seconds": "seconds", "minutes": "minutes", "hours": "hours", "days": "
 
 class ShopForm(forms.Form):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, label_suffix="", **kwargs)
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
 
 
 class DurationForm(ShopForm):

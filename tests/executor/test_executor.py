@@ -172,5 +172,5 @@ def test_nothing_of_an_abandoned_run_counts_later() -> None:
     add()
     [task] = claim(registered())
     settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)])
-    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]) == set()
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]) == {}
     assert Task.objects.get().status == TaskStatus.PENDING

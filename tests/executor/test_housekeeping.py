@@ -1,5 +1,6 @@
 """Duties that any executor does for all."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -11,15 +12,15 @@ from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, executors, purge, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement, executors, purge, settle
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db
 
 
-def housekeeping(bench: Bench) -> Housekeeping:
+def housekeeping(bench: Bench, tell_failed: Callable[[ClaimedTask, str], None] = lambda t, e: None) -> Housekeeping:
     bench.clock.set(clock.host_now())
-    return Housekeeping(bench.options, bench.lease, bench.rank, bench.screening, bench.clock)
+    return Housekeeping(bench.options, bench.lease, bench.rank, bench.screening, bench.clock, tell_failed)
 
 
 def orphan(rescues: int = 0) -> int:
@@ -42,10 +43,12 @@ def test_a_dead_executors_task_is_taken(bench: Bench) -> None:
 
 def test_too_many_rescues_fail_the_task(bench: Bench) -> None:
     orphan(rescues=3)
-    housekeeping(bench).tick()
+    told: list[tuple[str, str]] = []
+    housekeeping(bench, lambda task, error: told.append((task.biz_num, error))).tick()
     task = Task.objects.get()
     assert task.status == TaskStatus.FAILED
     assert "died 4 times" in task.last_error
+    assert told == [("orphan", task.last_error)]
 
 
 def test_an_expired_lease_is_seen_without_polling(bench: Bench, django_assert_num_queries: Any) -> None:

@@ -10,10 +10,14 @@ from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.settler import LARGEST_BATCH, Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle
 from tests.executor.parts import add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def ignore(task: ClaimedTask, error: str) -> None:
+    """Nobody is told."""
 
 
 def done(claim: tuple[int, int], **fields: Any) -> Settlement:
@@ -26,7 +30,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
     tasks = claim(registered())
     inflight = InFlight()
     inflight.add(tasks)
-    settler = Settler("default", inflight)
+    settler = Settler("default", inflight, ignore)
     for task in tasks:
         settler.put(done(task.claim))
     settler.start()
@@ -36,7 +40,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
 
 
 def test_batches_are_natural_and_bounded() -> None:
-    settler = Settler("default", InFlight())
+    settler = Settler("default", InFlight(), ignore)
     for number in range(LARGEST_BATCH + 3):
         settler.put(done((number, 1)))
     assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST_BATCH, 3]
@@ -46,7 +50,7 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
     for number in range(3):
         add(str(number))
     first, second, third = claim(registered())
-    settler = Settler("default", InFlight())
+    settler = Settler("default", InFlight(), ignore)
     settler.settle([done(first.claim), done(second.claim, result="{no json"), done(third.claim)])
     task = Task.objects.get()
     assert (task.id, task.status) == (second.id, TaskStatus.FAILED)
@@ -58,23 +62,37 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
 
-    def flaky(alias: str, batch: list[Settlement]) -> set[tuple[int, int]]:
+    def flaky(alias: str, batch: list[Settlement]) -> dict[tuple[int, int], Then]:
         answer = answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
-        held: set[tuple[int, int]] = answer(alias, batch)
-        return held
+        became: dict[tuple[int, int], Then] = answer(alias, batch)
+        return became
 
     monkeypatch.setattr(settler_module, "settle", flaky)
-    Settler("default", InFlight()).settle([done(task.claim)])
+    Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
+
+
+def test_it_tells_of_a_failure_that_was_written_and_of_no_other() -> None:
+    for number in range(3):
+        add(str(number))
+    tasks = claim(registered())
+    inflight = InFlight()
+    inflight.add(tasks)
+    cancel("default", "code", tasks[1].biz_num)
+    settle("default", [Settlement(tasks[2].claim, RunOutcome.LOST, Then.RESCUED)])
+    told: list[tuple[ClaimedTask, str]] = []
+    settler = Settler("default", inflight, lambda task, error: told.append((task, error)))
+    settler.settle([Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no") for task in tasks])
+    assert told == [(tasks[0], "no")]
 
 
 def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     task = claim_one()
     settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
     before = list(Task.objects.values())
-    Settler("default", InFlight()).settle([done(task.claim)])
+    Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST

@@ -111,6 +111,11 @@ def test_classes_and_decorated_functions_of_an_app_are_found(make_package: MakeP
     assert codes() >= {"promotion", "demanding", "greet"}
 
 
+def test_django_loads_them_at_its_start(make_package: MakePackage) -> None:
+    with modify_settings(INSTALLED_APPS={"append": make_package({"task_handlers": WITHOUT_ARGUMENTS})}):
+        assert codes() >= {"promotion", "demanding", "greet"}
+
+
 def test_imported_classes_belong_to_the_app_that_wrote_them(make_package: MakePackage) -> None:
     """An app may import the handlers of another that is not installed."""
     library = make_package({"tasks": HANDLERS.replace("@task_handler", "# @task_handler")})

@@ -14,7 +14,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.mark.parametrize(
     ("attempt", "seconds"),
-    [(-1, 1), (0, 1), (1, 1), (2, 2), (3, 4), (12, 2048), (13, 3600), (64, 3600), (10_000, 3600)],
+    [(-1, 1), (0, 1), (1, 1), (2, 2), (3, 4), (12, 2048), (13, 3600), (64, 3600), (10_000, 3600), (10**18, 3600)],
 )
 def test_doubles_up_to_the_cap(attempt: int, seconds: int) -> None:
     assert exponential(attempt, jitter=0) == timedelta(seconds=seconds)
@@ -31,6 +31,10 @@ def test_never_overflows_nor_passes_the_cap(attempt: int, base: timedelta, more:
     cap = timedelta.max if more > timedelta.max - base else base + more
     assert timedelta(0) <= exponential(attempt, base, cap) <= cap
     assert base <= exponential(attempt, base, cap, jitter=0) <= cap
+
+
+def test_even_the_shortest_base_reaches_the_longest_cap() -> None:
+    assert exponential(10_000, timedelta(microseconds=1), timedelta.max, jitter=0) == timedelta.max
 
 
 def test_waits_are_spread() -> None:

@@ -5,17 +5,20 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connections
-from django.utils import autoreload
 
 from django_delayed_tasks import __version__
 from django_delayed_tasks.exceptions import InvalidSetting, NameInUse
 from django_delayed_tasks.executor.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
-from django_delayed_tasks.executor.supervisor import Supervisor, end_with_parent
+from django_delayed_tasks.executor.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.management.migrations import unapplied
+from django_delayed_tasks.management.reloading import run_with_reloader
+
+SAME_SIGNAL = 2.0
+"""Seconds in which a child may get one SIGTERM twice: from systemd, and from its supervisor."""
 
 
 class Command(BaseCommand):
@@ -25,6 +28,10 @@ class Command(BaseCommand):
     """
 
     help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it at once."
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        # An abbreviated --processes would be handed down to the children, who would supervise children of their own.
+        return super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--threads", type=int, help="threads that run tasks, in each process")
@@ -46,13 +53,15 @@ class Command(BaseCommand):
         options = self._options(given)
         if given["processes"] < 1:
             raise CommandError(f"--processes={given['processes']}: must be at least 1")
+        if given["reload"] and given["processes"] > 1:
+            raise CommandError("--reload is for one process; leave out --processes")
         self._check_database(options.database)
         if given["reload"]:
-            autoreload.run_with_reloader(self._run_one, options)
+            run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
         elif given["processes"] > 1:
             sys.exit(self._supervise(options, given["processes"]))
         else:
-            sys.exit(self._run_one(options))
+            sys.exit(self._run_in_foreground(options))
 
     def _options(self, given: dict[str, Any]) -> ExecutorOptions:
         plain = ("threads", "name", "database", "poll_interval", "max_tasks")
@@ -76,10 +85,12 @@ class Command(BaseCommand):
             names = ", ".join(missing)
             raise CommandError(f"unapplied migrations on database {alias!r}: {names}. Run `manage.py migrate` first.")
 
-    def _run_one(self, options: ExecutorOptions) -> int:
-        signals = StopSignals()
-        signals.install()
-        end_with_parent()
+    def _run_in_foreground(self, options: ExecutorOptions) -> int:
+        with StopSignals(doubling=SAME_SIGNAL if is_supervised() else 0.0).installed() as signals:
+            end_with_parent()
+            return self._run_one(options, signals)
+
+    def _run_one(self, options: ExecutorOptions, signals: StopSignals) -> int:
         self._banner(options)
         try:
             return run_executor(options, sys.stdout, signals, self._ready)
@@ -87,10 +98,12 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:
-        signals = StopSignals()
-        signals.install()
+        connections.close_all()
         self.stdout.write(f"Supervising {processes} executors; Ctrl-C ends them.")
-        return Supervisor(_command_of_a_child(sys.argv), options.name, processes, options.shutdown_timeout).run(signals)
+        self.stdout.flush()
+        supervisor = Supervisor(_command_of_a_child(sys.argv), options.name, processes, options.shutdown_timeout)
+        with StopSignals().installed() as signals:
+            return supervisor.run(signals)
 
     def _banner(self, options: ExecutorOptions) -> None:
         connection = connections[options.database]

@@ -4,10 +4,15 @@ from typing import Any
 
 from django.core.paginator import Page, Paginator
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
 
 INVALID = 422
 REFUSED = 409
+
+
+def posted(request: HttpRequest) -> QueryDict | None:
+    """What a form is bound to: nothing when the page is only looked at."""
+    return request.POST if request.method == "POST" else None
 
 
 def page_of(request: HttpRequest, rows: "QuerySet[Any]", size: int = 20) -> Page[Any]:

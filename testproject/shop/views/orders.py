@@ -11,7 +11,7 @@ from testproject.shop import services
 from testproject.shop.errors import ShopError
 from testproject.shop.forms import OrderForm
 from testproject.shop.models import Order, Product
-from testproject.shop.views import INVALID, REFUSED, page_of
+from testproject.shop.views import INVALID, REFUSED, page_of, posted
 
 
 @require_safe
@@ -27,7 +27,7 @@ def orders(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def place(request: HttpRequest, pk: int) -> HttpResponse:
     product = get_object_or_404(Product, pk=pk)
-    form = OrderForm(request.POST or None)
+    form = OrderForm(posted(request))
     if not form.is_valid():
         status = INVALID if form.is_bound else 200
         return render(request, "shop/place_order.html", {"product": product, "form": form}, status=status)
@@ -52,6 +52,7 @@ def cancel(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def changed(request: HttpRequest, pk: int, change: Callable[[int], Order], message: str) -> HttpResponse:
+    get_object_or_404(Order, pk=pk)
     try:
         order = change(pk)
     except ShopError as error:

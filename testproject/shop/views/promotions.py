@@ -10,7 +10,7 @@ from testproject.shop import services
 from testproject.shop.errors import ShopError
 from testproject.shop.forms import MomentForm, StartPromotionForm
 from testproject.shop.models import Product, Promotion
-from testproject.shop.views import INVALID, REFUSED, page_of
+from testproject.shop.views import INVALID, REFUSED, page_of, posted
 
 
 @require_safe
@@ -30,20 +30,20 @@ def promotions(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def start(request: HttpRequest, pk: int) -> HttpResponse:
-    form = StartPromotionForm(request.POST or None)
+    product = get_object_or_404(Product, pk=pk)
+    form = StartPromotionForm(posted(request))
     if not form.is_valid():
-        return start_page(request, pk, form, INVALID if form.is_bound else 200)
+        return start_page(request, product, form, INVALID if form.is_bound else 200)
     try:
         promotion = services.start_promotion(pk, form.cleaned_data["percent"], form.cleaned_data["ends_at"])
     except ShopError as error:
         form.add_error(None, str(error))
-        return start_page(request, pk, form, REFUSED)
+        return start_page(request, product, form, REFUSED)
     messages.success(request, "The promotion runs.")
     return redirect(promotion)
 
 
-def start_page(request: HttpRequest, pk: int, form: StartPromotionForm, status: int) -> HttpResponse:
-    product = get_object_or_404(Product, pk=pk)
+def start_page(request: HttpRequest, product: Product, form: StartPromotionForm, status: int) -> HttpResponse:
     return render(request, "shop/start_promotion.html", {"product": product, "form": form}, status=status)
 
 
@@ -54,6 +54,7 @@ def promotion(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def move(request: HttpRequest, pk: int) -> HttpResponse:
+    get_object_or_404(Promotion, pk=pk)
     form = MomentForm(request.POST)
     if not form.is_valid():
         return promotion_page(request, pk, form, INVALID)
@@ -68,6 +69,7 @@ def move(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def end(request: HttpRequest, pk: int) -> HttpResponse:
+    get_object_or_404(Promotion, pk=pk)
     try:
         promotion = services.end_promotion(pk)
     except ShopError as error:

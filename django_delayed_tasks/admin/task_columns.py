@@ -1,0 +1,81 @@
+"""How a task's values are shown, in the list and on its page."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin import columns
+from django_delayed_tasks.admin.base import database_now
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+
+
+class TaskColumns:
+    """Display methods; those of the list's own annotations (``error_end``, ``executor_name``) are for it alone."""
+
+    @admin.display(description=_("state"))
+    def state(self, task: Task) -> SafeString:
+        status = TaskStatus(task.status)
+        if task.cancel_requested_at:
+            return columns.badge(_("stopping"), "stopping")
+        return columns.badge(status.label, status.name.lower())
+
+    @admin.display(description=_("when"), ordering="when")
+    def when_(self, task: Task) -> str:
+        return columns.moment_text(task.when)
+
+    @admin.display(description=_("claimable from"), ordering="claim_at")
+    def claim_at_(self, task: Task) -> str:
+        return columns.moment_text(task.claim_at)
+
+    @admin.display(description=_("due"))
+    def due(self, task: Task) -> str:
+        if task.status != TaskStatus.PENDING:
+            return columns.EMPTY
+        return columns.distance_text(task.claim_at, database_now(task))
+
+    @admin.display(description=_("executor"))
+    def executor_(self, task: Any) -> Any:
+        return getattr(task, "executor_name", None) or task.executor or columns.EMPTY
+
+    @admin.display(description=_("error"))
+    def failure(self, task: Any) -> str:
+        return columns.last_line(task.error_end)
+
+    @admin.display(description=_("data"))
+    def data_block(self, task: Task) -> SafeString | str:
+        return columns.json_block(task.biz_ext)
+
+    @admin.display(description=_("last error"))
+    def error_block(self, task: Task) -> SafeString | str:
+        return columns.preformatted(task.last_error)
+
+    @admin.display(description=_("cancel requested"))
+    def cancel_requested_(self, task: Task) -> str:
+        return columns.moment_text(task.cancel_requested_at)
+
+    @admin.display(description=_("when"))
+    def deferred_when_(self, task: Task) -> str:
+        return columns.moment_text(task.deferred_when)
+
+    @admin.display(description=_("data"))
+    def deferred_block(self, task: Task) -> SafeString | str:
+        return columns.json_block(task.deferred_biz_ext)
+
+    @admin.display(description=_("queue"))
+    def deferred_queue_(self, task: Task) -> str:
+        return task.deferred_queue
+
+    @admin.display(description=_("priority"))
+    def deferred_priority_(self, task: Task) -> int | None:
+        return task.deferred_priority
+
+    @admin.display(description=_("created"))
+    def created_(self, task: Task) -> str:
+        return columns.moment_text(task.create_time)
+
+    @admin.display(description=_("updated"))
+    def updated_(self, task: Task) -> str:
+        return columns.moment_text(task.update_time)

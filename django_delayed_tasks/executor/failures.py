@@ -1,0 +1,51 @@
+"""Tells handlers and receivers of ``task_failed`` about tasks that became FAILED, once that is committed."""
+
+import logging
+from queue import SimpleQueue
+from threading import Thread
+
+from django_delayed_tasks import signals
+from django_delayed_tasks.executor import connections
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store import ClaimedTask
+
+logger = logging.getLogger(__name__)
+
+
+def tell_failed(task: ClaimedTask, error: str) -> None:
+    """Call ``on_failed`` and send ``task_failed``; what they raise is logged."""
+    handler = find(task.biz_code)
+    signals.task_failed.send_robust(sender=type(handler), task=task, error=error)
+    try:
+        if handler:
+            handler.on_failed(task, error)
+    except Exception:
+        logger.exception("%s: on_failed raised", task)
+
+
+class Failures:
+    """A thread that does it: hooks are a user's code, and must not hold up the settler or the reaper."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._queue: SimpleQueue[tuple[ClaimedTask, str] | None] = SimpleQueue()
+        self._thread = Thread(target=self._loop, name="failures", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def put(self, task: ClaimedTask, error: str) -> None:
+        """Tell of this one soon."""
+        self._queue.put((task, error))
+
+    def finish(self, timeout: float) -> None:
+        """Tell of what is left and end, within ``timeout`` seconds."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+
+    def _loop(self) -> None:
+        with connections.of_thread(self._alias):
+            while (failure := self._queue.get()) is not None:
+                tell_failed(*failure)
+                connections.tidy()

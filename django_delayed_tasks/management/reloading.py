@@ -1,0 +1,49 @@
+"""``starttask --reload``: Django's reloader around an executor, which ends in good order before it starts again."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from threading import Event
+
+from django.core.management.base import CommandError
+from django.utils import autoreload
+
+from django_delayed_tasks.executor.foreground import RESTART, StopSignals
+
+START_AGAIN = 3
+"""The exit code by which a process asks Django's reloader to start it again."""
+
+
+def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> None:
+    """``run(signals)`` in a thread, as the reloader wants it; told to stop when the reloader ends this process.
+
+    It then has ``patience`` seconds.
+    """
+    signals, has_begun, has_ended = StopSignals(), Event(), Event()
+
+    def run_in_thread() -> None:
+        has_begun.set()
+        try:
+            code = run(signals)
+        except CommandError as error:
+            _exit(1, f"CommandError: {error}\n")
+        finally:
+            has_ended.set()
+        if code == RESTART:
+            _exit(START_AGAIN)
+
+    try:
+        autoreload.run_with_reloader(run_in_thread)
+    finally:
+        # Here, in the main thread, and not at exit: from then on no thread can be started.
+        signals.stop(signal.SIGTERM)
+        if has_begun.is_set():
+            has_ended.wait(patience)
+
+
+def _exit(code: int, message: str = "") -> None:
+    # sys.exit would end the thread alone.
+    sys.stderr.write(message)
+    sys.stderr.flush()
+    os._exit(code)

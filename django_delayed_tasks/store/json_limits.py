@@ -1,0 +1,39 @@
+"""JSON that one of the databases would refuse, or not give back as it was."""
+
+import re
+from typing import Any
+
+DEEPEST = 31
+"""Levels of lists and objects in one another that MariaDB keeps; MySQL keeps 100."""
+
+INTEGERS = range(-(2**63), 2**64)
+"""Those that MySQL keeps exactly; it turns others into floats."""
+
+_SUSPECT = re.compile(r"\\u0000|\d{19}")
+
+
+def problem_of(value: Any, text: str) -> str | None:
+    """What is wrong with the JSON ``value`` that is written ``text``; None if nothing is."""
+    # In the text \u0000 is a NUL, or a backslash before "u0000"; digits may be part of a string: look at the values.
+    if text.count("[") + text.count("{") <= DEEPEST and not _SUSPECT.search(text):
+        return None
+    waiting = [(value, 0)]
+    while waiting:
+        item, depth = waiting.pop()
+        if problem := _problem_of_one(item, depth):
+            return problem
+        if isinstance(item, dict):
+            waiting += [(inner, depth + 1) for inner in (*item.keys(), *item.values())]
+        elif isinstance(item, list | tuple):
+            waiting += [(inner, depth + 1) for inner in item]
+    return None
+
+
+def _problem_of_one(item: Any, depth: int) -> str | None:
+    if isinstance(item, str) and "\0" in item:
+        return "holds a NUL character, which databases cannot keep"
+    if isinstance(item, int) and item not in INTEGERS:
+        return "holds an integer beyond 64 bits, which databases cannot keep exactly; give it as a str"
+    if isinstance(item, dict | list | tuple) and depth >= DEEPEST:
+        return f"is nested deeper than {DEEPEST} levels, which databases cannot keep"
+    return None

@@ -1,0 +1,136 @@
+"""What a page of a list reads does not depend on how many rows there are."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection, transaction
+from django.test import Client
+
+from django_delayed_tasks.admin import filters
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.admin.rows import CODE, HOUR, NOW, OTHER, executor, list_of, new_run, new_task
+
+FEW, MANY = 3_000, 12_000
+LEVELS = [("default", 0), ("default", 5), ("mail", 0)]
+
+PAGES = [
+    ("task", {}),
+    ("task", {"p": "9"}),
+    ("task", {"status__exact": "0"}),
+    ("task", {"status__exact": "1"}),
+    ("task", {"status__exact": "2"}),
+    ("task", {"code": CODE}),
+    ("task", {"code": CODE, "p": "3"}),
+    ("task", {"code": CODE, "status__exact": "0"}),
+    ("task", {"queue": "mail"}),
+    ("task", {"queue": "nowhere"}),
+    ("task", {"due": "overdue"}),
+    ("task", {"due": "hour"}),
+    ("taskrun", {}),
+    ("taskrun", {"p": "9"}),
+    ("taskrun", {"outcome": "3"}),
+    ("taskrun", {"code": CODE}),
+    ("taskrun", {"q": "x"}),
+    ("executor", {}),
+]
+
+Meter = Callable[[], int]
+
+
+class Steps:
+    """Counts SQLite's steps, by the hundred."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        connection.ensure_connection()
+        connection.connection.set_progress_handler(self.step, 100)
+
+    def step(self) -> int:
+        self.count += 1
+        return 0
+
+
+def entries_read_by_innodb() -> int:
+    """Entries of tables and indexes that this session has read."""
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW SESSION STATUS LIKE 'Handler_read%'")
+        return sum(int(value) for _, value in cursor.fetchall())
+
+
+def entries_read_by_postgres() -> int:
+    """Entries of tables and indexes that this transaction has read."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT SUM(pg_stat_get_xact_tuples_returned(oid)) FROM pg_class"
+            " WHERE relname LIKE 'django_delayed_tasks%' OR relname LIKE 'ddt_%'"
+        )
+        return int(cursor.fetchone()[0])
+
+
+@contextmanager
+def meter(database: str) -> Iterator[Meter]:
+    """Tells what has been read so far, in this database's measure."""
+    if database == "sqlite":
+        steps = Steps()
+        yield lambda: steps.count
+        connection.connection.set_progress_handler(None, 0)
+    else:
+        yield entries_read_by_postgres if database == "postgres" else entries_read_by_innodb
+
+
+def fill(first: int, last: int) -> None:
+    """Pending tasks of two codes on three levels, most of them later; a history."""
+    tasks, runs = [], []
+    for i in range(first, last):
+        queue, priority = LEVELS[i % 3]
+        when = NOW + HOUR + timedelta(minutes=1 + i)
+        code = CODE if i % 2 else OTHER
+        tasks.append(new_task(f"{i}", when, queue=queue, priority=priority, biz_code=code))
+        runs.append(new_run(f"{i}", biz_code=code))
+    Task.objects.bulk_create(tasks, batch_size=2000)
+    TaskRun.objects.bulk_create(runs, batch_size=2000)
+
+
+def fill_with_what_is_rare() -> None:
+    """Some tasks of every other kind."""
+    owner = executor()
+    for i in range(30):
+        new_task(f"overdue {i}", NOW - HOUR, claim_at=NOW - HOUR).save()
+        new_task(f"failed {i}", status=TaskStatus.FAILED).save()
+        new_task(f"running {i}", status=TaskStatus.RUNNING, executor=owner.pk).save()
+        new_run(f"failed {i}", RunOutcome.FAILED).save()
+
+
+def measured(client: Client, database: str) -> dict[str, int]:
+    """What each page reads."""
+    found = {}
+    statement = {"sqlite": "ANALYZE", "postgres": "ANALYZE"}
+    with connection.cursor() as cursor:
+        cursor.execute(statement.get(database, f"ANALYZE TABLE {Task._meta.db_table}, {TaskRun._meta.db_table}"))
+    for model, condition in PAGES:
+        with transaction.atomic(), meter(database) as read:
+            before = read()
+            response = client.get(list_of(model), condition)
+            found[f"{model} {condition}"] = read() - before
+            assert response.status_code == 200
+    return found
+
+
+@pytest.mark.usefixtures("frozen")
+def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "RECENT", 1_000)
+    client: Any = Client()
+    client.force_login(User.objects.create_superuser("boss"))
+    fill_with_what_is_rare()
+    fill(0, FEW)
+    few = measured(client, live_db)
+    fill(FEW, MANY)
+    many = measured(client, live_db)
+    grown = {page: (few[page], many[page]) for page in few if many[page] > 1.5 * few[page] + 50}
+    assert not grown
+    assert max(many.values()) < MANY or live_db == "sqlite"

@@ -1,0 +1,87 @@
+"""The executors in the admin."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.states import TaskStatus
+from tests.admin.pages import numbers_of, rows_of
+from tests.admin.rows import HOUR, MINUTE, NOW, executor, list_of, new_task, page_of
+
+LIST = list_of("executor")
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+def runs(owner: Executor, count: int) -> None:
+    Task.objects.bulk_create(
+        new_task(f"{owner.pk}-{i}", status=TaskStatus.RUNNING, executor=owner.pk) for i in range(count)
+    )
+
+
+def test_columns(boss: Client) -> None:
+    runs(executor("web/1", queues=["mail", "shop"]), 2)
+    [row] = rows_of(boss.get(LIST))
+    assert row == {
+        "name": "web/1", "state": "alive", "host": "web.example.org", "pid": "4711", "queues_": "mail, shop",
+        "threads": "8", "heartbeat": "3.00 s ago", "started_": "2031-05-17 10:30:00", "running_tasks": "2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({}, "alive"),
+        ({"expires_at": NOW - MINUTE}, "lost"),
+        ({"alive": None, "expires_at": NOW + MINUTE}, "ended"),
+    ],
+)
+def test_state(boss: Client, fields: dict[str, Any], state: str) -> None:
+    executor(**fields)
+    assert rows_of(boss.get(LIST))[0]["state"] == state
+
+
+def test_live_ones_first_then_the_latest(boss: Client) -> None:
+    for name, alive in (("a", None), ("b", True), ("c", None), ("d", True)):
+        executor(name, alive=alive)
+    assert [row["name"] for row in rows_of(boss.get(LIST))] == ["d", "b", "c", "a"]
+
+
+def test_one_statement_counts_all_running_tasks(boss: Client) -> None:
+    for i in range(10):
+        runs(executor(f"web/{i}"), i)
+    Task.objects.bulk_create(new_task(f"p{i}") for i in range(10))
+    with CaptureQueriesContext(connection) as context:
+        rows = rows_of(boss.get(LIST))
+    assert [row["running_tasks"] for row in rows] == [str(i) for i in reversed(range(10))]
+    about_tasks = [query for query in context.captured_queries if "django_delayed_tasks_" in query["sql"]]
+    assert len(about_tasks) == 2
+
+
+def test_link_to_its_tasks(boss: Client) -> None:
+    owner, other = executor("web/1"), executor("web/2")
+    runs(owner, 2)
+    runs(other, 1)
+    html = boss.get(LIST).content.decode()
+    address = f"{list_of('task')}?status__exact=1&amp;executor={owner.pk}"
+    assert f'<a href="{address}">2</a>' in html
+    assert sorted(numbers_of(boss.get(address.replace("&amp;", "&")))) == [f"{owner.pk}-0", f"{owner.pk}-1"]
+
+
+def test_page(boss: Client) -> None:
+    owner = executor(codes=["a", "b"], heartbeat_at=NOW - 30 * HOUR)
+    runs(owner, 1)
+    html = boss.get(page_of(owner)).content.decode()
+    for text in ("a, b", "1 d 6 h ago", "alive", "2031-05-17 11:31:00", ">1</a>"):
+        assert text in html
+
+
+def test_nothing_can_be_changed(boss: Client) -> None:
+    owner = executor()
+    assert boss.get(page_of(owner, "delete")).status_code == 403
+    assert boss.post(page_of(owner), {"_save": "1"}).status_code == 403
+    assert boss.get(f"{LIST}add/").status_code == 403

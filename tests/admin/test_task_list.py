@@ -1,0 +1,214 @@
+"""The list of tasks: what it shows, finds and filters."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
+
+from django_delayed_tasks.admin import TaskAdmin, changelist
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import read_agenda
+from tests.admin.pages import footer_of, numbers_of, rows_of
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_task, task
+
+LIST = list_of("task")
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+class TestColumns:
+    def test_pending(self, boss: Client) -> None:
+        task("A-1", NOW + 2 * HOUR + 5 * MINUTE, queue="shop", priority=7)
+        [row] = rows_of(boss.get(LIST))
+        assert row == {
+            "biz_num": "A-1", "biz_code": CODE, "state": "pending", "due": "in 2 h 5 min",
+            "when_": "2031-05-17 13:35:00", "claim_at_": "2031-05-17 13:35:00",  # Berlin
+            "attempts": "0", "executor_": "-", "failure": "-", "queue": "shop", "priority": "7",
+        }  # fmt: skip
+
+    def test_running(self, boss: Client) -> None:
+        owner = executor("web/1")
+        task(status=TaskStatus.RUNNING, executor=owner.pk, attempts=2)
+        [row] = rows_of(boss.get(LIST))
+        assert (row["state"], row["due"], row["attempts"], row["executor_"]) == ("running", "-", "2", "web/1")
+
+    def test_running_on_an_executor_whose_row_is_gone(self, boss: Client) -> None:
+        task(status=TaskStatus.RUNNING, executor=77)
+        assert rows_of(boss.get(LIST))[0]["executor_"] == "77"
+
+    def test_asked_to_stop(self, boss: Client) -> None:
+        task(status=TaskStatus.RUNNING, executor=77, cancel_requested_at=NOW)
+        assert rows_of(boss.get(LIST))[0]["state"] == "stopping"
+
+    def test_failed_shows_the_end_of_the_error_escaped(self, boss: Client) -> None:
+        task(status=TaskStatus.FAILED, last_error="x" * 9000 + "\n" + TRACEBACK + "\n")
+        response = boss.get(LIST)
+        assert rows_of(response)[0]["failure"] == "ValueError: <b>no & never</b>"
+        assert b"<b>no" not in response.content
+
+    @pytest.mark.parametrize(
+        ("away", "text"),
+        [
+            (timedelta(days=3, hours=4, minutes=5), "in 3 d 4 h"),
+            (timedelta(days=3, seconds=5), "in 3 d"),
+            (timedelta(seconds=61), "in 1 min 1 s"),
+            (timedelta(seconds=0.25), "in 0.25 s"),
+            (-timedelta(seconds=12), "late by 12 s"),
+            (-timedelta(hours=30), "late by 1 d 6 h"),
+        ],
+    )
+    def test_due(self, boss: Client, away: timedelta, text: str) -> None:
+        task(when=NOW + away, claim_at=NOW + away)
+        assert rows_of(boss.get(LIST))[0]["due"] == text
+
+    def test_due_is_by_the_next_attempt(self, boss: Client) -> None:
+        task(when=NOW - HOUR, claim_at=NOW + 2 * MINUTE)
+        [row] = rows_of(boss.get(LIST))
+        assert (row["when_"], row["due"]) == ("2031-05-17 10:30:00", "in 2 min")
+
+
+class TestOrder:
+    def test_pending_by_time_then_running_then_failed(self, boss: Client) -> None:
+        task("failed", status=TaskStatus.FAILED)
+        task("running", status=TaskStatus.RUNNING)
+        for hours in (3, 1, 2):
+            task(f"in {hours} h", NOW + hours * HOUR)
+        assert numbers_of(boss.get(LIST)) == ["in 1 h", "in 2 h", "in 3 h", "running", "failed"]
+
+    def test_of_one_code_by_number(self, boss: Client) -> None:
+        for num, hours in (("b", 1), ("c", 2), ("a", 3)):
+            task(num, NOW + hours * HOUR)
+        task("other", biz_code=OTHER)
+        assert numbers_of(boss.get(LIST, {"code": CODE})) == ["a", "b", "c"]
+
+
+class TestFilters:
+    @pytest.fixture(autouse=True)
+    def tasks(self, db: None) -> None:
+        task("overdue", NOW - HOUR, claim_at=NOW - HOUR, queue="mail", priority=-3)
+        task("now", NOW, biz_code=OTHER)
+        task("soon", NOW + MINUTE, queue="mail")
+        task("tonight", NOW + 10 * HOUR, priority=9)
+        task("next week", NOW + timedelta(days=7))
+        task("running", NOW - HOUR, status=TaskStatus.RUNNING)
+        task("failed", NOW - HOUR, status=TaskStatus.FAILED, queue="mail")
+
+    @pytest.mark.parametrize(
+        ("condition", "numbers"),
+        [
+            ({"status__exact": "1"}, {"running"}),
+            ({"status__exact": "2"}, {"failed"}),
+            ({"due": "overdue"}, {"overdue", "now"}),
+            ({"due": "hour"}, {"overdue", "now", "soon"}),
+            ({"due": "day"}, {"overdue", "now", "soon", "tonight"}),
+            ({"code": OTHER}, {"now"}),
+            ({"queue": "mail"}, {"overdue", "soon", "failed"}),
+            ({"queue": "mail", "due": "overdue", "code": CODE}, {"overdue"}),
+            ({"queue": "nowhere"}, set()),
+            ({"code": "no handler has this"}, set()),
+            ({"q": "O"}, {"overdue", "now", "soon", "tonight"}),
+            ({"q": " NEXT w"}, {"next week"}),
+            ({"q": "o", "due": "overdue"}, {"overdue", "now"}),
+            ({"q": "100%"}, set()),
+        ],
+    )
+    def test_condition(self, boss: Client, condition: dict[str, str], numbers: set[str]) -> None:
+        assert set(numbers_of(boss.get(LIST, condition))) == numbers
+
+    @pytest.mark.parametrize("levels", [0, 1])
+    def test_overdue_on_many_levels(self, boss: Client, monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
+        monkeypatch.setattr("django_delayed_tasks.admin.filters.MOST_LEVELS", levels)
+        assert set(numbers_of(boss.get(LIST, {"due": "overdue"}))) == {"overdue", "now"}
+
+    def test_nothing_is_pending(self, boss: Client) -> None:
+        Task.objects.filter(status=TaskStatus.PENDING).delete()
+        assert numbers_of(boss.get(LIST, {"due": "overdue"})) == []
+
+    def test_choices(self, boss: Client) -> None:
+        html = boss.get(LIST).content.decode()
+        assert f"?code={CODE}" in html
+        assert f"?code={OTHER}" in html
+        for queue in ("shop", "mail", "default"):  # of a handler, of tasks, of both
+            assert f"?queue={queue}" in html
+
+
+class TestPages:
+    @pytest.fixture(autouse=True)
+    def small(self, monkeypatch: pytest.MonkeyPatch, db: None) -> None:
+        monkeypatch.setattr(TaskAdmin, "list_per_page", 4)
+        monkeypatch.setattr(changelist, "COUNTED", 10)
+
+    def fill(self, count: int) -> list[str]:
+        Task.objects.bulk_create(new_task(f"{i:02}", NOW + i * HOUR) for i in range(count))
+        return [f"{i:02}" for i in range(count)]
+
+    @pytest.mark.parametrize(
+        ("count", "page", "footer"),
+        [
+            (0, 1, "0 tasks"),
+            (1, 1, "1 task"),
+            (4, 1, "4 tasks"),
+            (5, 1, "1 2 5 tasks"),
+            (10, 1, "1 2 3 10 tasks"),
+            (11, 1, "1 2 3 more than 10 tasks"),
+            (11, 3, "1 2 3 11 tasks"),
+            (17, 3, "1 2 3 4 more than 12 tasks"),
+            (17, 4, "1 2 3 4 5 more than 16 tasks"),
+            (17, 5, "1 2 3 4 5 17 tasks"),
+        ],
+    )
+    def test_every_page_is_reached(self, boss: Client, count: int, page: int, footer: str) -> None:
+        numbers = self.fill(count)
+        response = boss.get(LIST, {"p": page})
+        assert numbers_of(response) == numbers[(page - 1) * 4 : page * 4]
+        assert footer_of(response) == footer
+
+    @pytest.mark.parametrize("page", ["0", "3", "999", "-1", "9" * 20])
+    def test_no_such_page(self, boss: Client, page: str) -> None:
+        self.fill(8)
+        assert boss.get(LIST, {"p": page})["Location"] == f"{LIST}?e=1"
+
+    def test_all_that_match(self, boss: Client) -> None:
+        self.fill(9)
+        assert "Select all 9 tasks" in boss.get(LIST).content.decode()
+        self.fill_more(3)
+        assert "Select all tasks that match" in boss.get(LIST).content.decode()
+
+    def fill_more(self, count: int) -> None:
+        Task.objects.bulk_create(new_task(f"more {i}") for i in range(count))
+
+
+class TestStatements:
+    def statements(self, client: Client, **condition: str) -> list[str]:
+        with CaptureQueriesContext(connection) as context:
+            assert client.get(LIST, condition).status_code == 200
+        return [query["sql"] for query in context.captured_queries if "django_delayed_tasks_" in query["sql"]]
+
+    def test_as_many_as_it_takes(self, boss: Client) -> None:
+        owners = [executor(f"web/{i}") for i in range(5)]
+        Task.objects.bulk_create(new_task(f"p{i}") for i in range(150))
+        Task.objects.bulk_create(
+            new_task(f"r{i}", status=TaskStatus.RUNNING, executor=owners[i % 5].pk) for i in range(60)
+        )
+        levels = len(self.agenda())
+        assert len(self.statements(boss)) == levels + 2  # the page and the bounded count
+        assert len(self.statements(boss, status__exact="1")) == levels + 2  # the page and the executors' names
+
+    def agenda(self) -> list[str]:
+        """What the choice of queues takes: one statement, on SQLite some for each level."""
+        with CaptureQueriesContext(connection) as context:
+            read_agenda("default")
+        return [query["sql"] for query in context.captured_queries]
+
+    def test_texts_and_data_are_not_read(self, boss: Client) -> None:
+        task(biz_ext={"big": "value"}, last_error="an error")
+        [page] = [sql for sql in self.statements(boss) if "error_end" in sql]
+        assert "biz_ext" not in page
+
+
+def test_tasks_in_the_database_that_the_setting_names(boss: Client) -> None:
+    with override_settings(DELAYED_TASKS={"DATABASE": "nowhere"}), pytest.raises(Exception, match="nowhere"):
+        boss.get(LIST)

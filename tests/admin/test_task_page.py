@@ -1,0 +1,324 @@
+"""A task's page: adding, changing, cancelling."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client, override_settings
+from django.urls import reverse
+
+from django_delayed_tasks.admin.seen import CHANGED
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.admin.pages import inputs_of, messages_of, submit
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, page_of, task
+
+ADD = reverse("admin:django_delayed_tasks_task_add")
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+def errors_of(response: Any) -> dict[str, list[str]]:
+    """What the form complains about."""
+    return dict(response.context["errors"] and response.context["adminform"].form.errors)
+
+
+def add(client: Client, **values: str) -> Any:
+    """Fill in the form that adds a task."""
+    empty = dict.fromkeys(("biz_num", "when_0", "when_1", "biz_ext", "queue", "priority"), "")
+    return client.post(ADD, {**empty, "biz_code": CODE, **values})
+
+
+class TestAdd:
+    def test_with_everything(self, boss: Client) -> None:
+        values = {
+            "when_0": "2031-05-20",
+            "when_1": "12:00:00",
+            "biz_ext": '{"a": [1, "é"]}',
+            "queue": "q",
+            "priority": "-5",
+        }
+        add(boss, biz_num="A-1", **values)
+        row = Task.objects.get(biz_code=CODE, biz_num="A-1")
+        assert (row.when.isoformat(), row.claim_at) == ("2031-05-20T10:00:00+00:00", row.when)  # Berlin's noon
+        assert (row.biz_ext, row.queue, row.priority, row.status) == ({"a": [1, "é"]}, "q", -5, TaskStatus.PENDING)
+
+    def test_with_the_handlers_defaults(self, boss: Client) -> None:
+        add(boss, biz_num="A-1")
+        row = Task.objects.get()
+        assert (row.when, row.biz_ext, row.queue, row.priority) == (NOW, None, "shop", 7)
+
+    def test_priority_zero_is_not_the_default(self, boss: Client) -> None:
+        add(boss, biz_num="A-1", priority="0")
+        assert Task.objects.get().priority == 0
+
+    @pytest.mark.parametrize(
+        ("field", "value", "complaint"),
+        [
+            ("biz_num", "", "required"),
+            ("biz_num", "x" * 101, "at most 100 characters"),
+            ("biz_code", "unknown", "not one of the available choices"),
+            ("biz_ext", "{", "valid JSON"),
+            ("biz_ext", '{"a": NaN}', "not JSON"),
+            ("biz_ext", '"\\u0000"', "nul"),
+            ("biz_ext", '"\\ud800"', "lone surrogate"),
+            ("biz_ext", json.dumps("x" * 70_000), "65536 at most"),
+            ("priority", "101", "from -100 to 100"),
+            ("priority", "x", "whole number"),
+            ("queue", "q" * 51, "at most 50 characters"),
+        ],
+    )
+    def test_what_cannot_be_accepted(self, boss: Client, field: str, value: str, complaint: str) -> None:
+        response = add(boss, **{"biz_num": "A-1", field: value})
+        assert complaint.lower() in " ".join(errors_of(response)[field]).lower()
+        assert not Task.objects.exists()
+
+    @pytest.mark.parametrize("when", [("0001-01-01", "12:00"), ("9999-12-31", "23:59")])
+    def test_when_out_of_range(self, boss: Client, when: tuple[str, str]) -> None:
+        response = add(boss, biz_num="A-1", when_0=when[0], when_1=when[1])
+        assert "when" in errors_of(response)
+
+    def test_existing_task_is_not_replaced(self, boss: Client) -> None:
+        row = task("A-1")
+        response = add(boss, biz_num="A-1")
+        assert "already exists" in str(errors_of(response))
+        assert Task.objects.get().version == row.version
+
+    def test_unknown_codes_if_allowed(self, boss: Client) -> None:
+        with override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True}):
+            add(boss, biz_code="any", biz_num="A-1")
+        assert Task.objects.get().biz_code == "any"
+
+    def test_needs_the_permission(self, client_of: Callable[..., Client]) -> None:
+        client = client_of("view", "change", "delete")
+        assert client.get(ADD).status_code == 403
+        assert add(client, biz_num="A-1").status_code == 403
+        assert not Task.objects.exists()
+
+
+class TestChange:
+    @pytest.mark.parametrize(
+        ("changes", "column", "value"),
+        [
+            ({"biz_ext": '{"b": 2}'}, "biz_ext", {"b": 2}),
+            ({"biz_ext": ""}, "biz_ext", None),
+            ({"queue": "mail"}, "queue", "mail"),
+            ({"priority": "-9"}, "priority", -9),
+        ],
+    )
+    def test_one_field(self, boss: Client, changes: dict[str, str], column: str, value: Any) -> None:
+        row = task(when=NOW - HOUR, claim_at=NOW + MINUTE, biz_ext={"a": 1}, attempts=2, last_error="oh")
+        response = submit(boss, page_of(row), **changes)
+        assert response.status_code == 302
+        row.refresh_from_db()
+        assert (getattr(row, column), row.version) == (value, 5)
+        assert (row.claim_at, row.attempts, row.last_error) == (NOW + MINUTE, 2, "oh")  # the back-off goes on
+
+    def test_when(self, boss: Client) -> None:
+        row = task(when=NOW + timedelta(seconds=1.5), biz_ext="kept")
+        submit(boss, page_of(row), when_1="14:00:00")
+        row.refresh_from_db()
+        assert (row.when, row.claim_at) == (NOW + 2.5 * HOUR, NOW + 2.5 * HOUR)
+        assert (row.biz_ext, row.version) == ("kept", 5)
+
+    def test_nothing(self, boss: Client) -> None:
+        row = task(when=NOW + timedelta(seconds=1.5), biz_ext={"a": [1, None, "é"]})
+        assert submit(boss, page_of(row)).status_code == 302
+        assert Task.objects.values_list("version", "when").get() == (4, row.when)
+
+    def test_failed_stays_failed(self, boss: Client) -> None:
+        row = task(status=TaskStatus.FAILED, last_error="oh")
+        submit(boss, page_of(row), biz_ext="1")
+        row.refresh_from_db()
+        assert (row.status, row.biz_ext, row.last_error) == (TaskStatus.FAILED, 1, "oh")
+
+    def test_data_is_set_out_on_lines(self, boss: Client) -> None:
+        row = task(biz_ext={"a": ["é", "<b>"]})
+        assert inputs_of(boss.get(page_of(row)))["biz_ext"] == '{\n  "a": [\n    "é",\n    "<b>"\n  ]\n}'
+
+    @pytest.mark.parametrize(
+        ("field", "value"), [("priority", "1000"), ("queue", ""), ("biz_ext", "[NaN]"), ("when_0", "0001-01-01")]
+    )
+    def test_what_cannot_be_accepted(self, boss: Client, field: str, value: str) -> None:
+        row = task()
+        response = submit(boss, page_of(row), **{field: value})
+        assert list(errors_of(response)) == [field.removesuffix("_0")]
+        assert Task.objects.get().version == 4
+
+    def test_of_a_code_without_handler(self, boss: Client) -> None:
+        row = task(biz_code="from another release")
+        assert submit(boss, page_of(row), priority="3").status_code == 302
+        assert Task.objects.get().priority == 3
+
+    def test_columns_of_the_machinery_are_read_only(self, boss: Client) -> None:
+        row = task(status=TaskStatus.FAILED)
+        assert set(inputs_of(boss.get(page_of(row)))) == {
+            "csrfmiddlewaretoken", "seen", "when_0", "when_1", "biz_ext", "queue", "priority",
+        }  # fmt: skip
+        submit(
+            boss, page_of(row), priority="1", status="0", claim_at="2031-01-01", version="9", biz_num="2", attempts="9"
+        )
+        row.refresh_from_db()
+        assert (row.status, row.claim_at, row.version, row.biz_num, row.attempts) == (2, NOW + HOUR, 5, "1", 0)
+
+
+class TestConflict:
+    def test_changed_meanwhile_keeps_what_was_typed(self, boss: Client) -> None:
+        row = task()
+        form = inputs_of(boss.get(page_of(row)))
+        Task.objects.update(version=5)
+        for _ in range(2):  # pressing the button again does not help
+            response = boss.post(page_of(row), {**form, "queue": "typed", "_save": "1"})
+            assert errors_of(response) == {"__all__": [str(CHANGED)]}
+            form = inputs_of(response)
+            assert form["queue"] == "typed"
+        assert Task.objects.values_list("version", "queue").get() == (5, "default")
+
+    def test_changed_between_looking_and_writing(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        from django_delayed_tasks.store import steering
+
+        row, edit = task(), steering.edit
+
+        def overtaken(*args: Any) -> bool:
+            Task.objects.update(version=5)
+            return edit(*args)
+
+        monkeypatch.setattr(steering, "edit", overtaken)
+        response = submit(boss, page_of(row), queue="mail")
+        assert messages_of(response) == [str(CHANGED)]
+        assert Task.objects.get().queue == "default"
+
+    def test_runs_meanwhile(self, boss: Client) -> None:
+        row = task()
+        form = inputs_of(boss.get(page_of(row)))
+        Task.objects.update(status=TaskStatus.RUNNING, version=5)
+        response = boss.post(page_of(row), {**form, "queue": "mail", "_save": "1"})
+        assert response.status_code == 302
+        assert messages_of(response) == [str(CHANGED)]
+        assert Task.objects.get().queue == "default"
+
+    def test_without_the_version(self, boss: Client) -> None:
+        row = task()
+        form = inputs_of(boss.get(page_of(row)))
+        del form["seen"]
+        response = boss.post(page_of(row), {**form, "queue": "mail", "_save": "1"})
+        assert errors_of(response) == {"__all__": [str(CHANGED)]}
+
+    def test_added_by_somebody_else_meanwhile(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        task("A-1")
+        monkeypatch.setattr(Task, "validate_constraints", lambda *args, **kwargs: None)  # it came a moment later
+        response = add(boss, biz_num="A-1")
+        assert response.status_code == 302
+        assert "exists already" in messages_of(response)[0]
+        assert Task.objects.get().version == 4
+
+
+class TestRunning:
+    def test_is_shown_and_not_edited(self, boss: Client) -> None:
+        row = task(status=TaskStatus.RUNNING, biz_ext={"a": "<i>"}, deferred_when=NOW + HOUR, deferred_biz_ext={"b": 2})
+        html = boss.get(page_of(row)).content.decode()
+        assert "This task is running" in html
+        assert "&lt;i&gt;" in html
+        assert "Next schedule" in html
+        assert 'name="queue"' not in html
+        assert 'name="_save"' not in html
+
+
+class TestButtons:
+    @pytest.mark.parametrize(
+        ("status", "offered"),
+        [
+            (TaskStatus.PENDING, {"_run_now", "_postpone"}),
+            (TaskStatus.RUNNING, set()),
+            (TaskStatus.FAILED, {"_retry_failed"}),
+        ],
+    )
+    def test_offered(self, boss: Client, status: TaskStatus, offered: set[str]) -> None:
+        html = boss.get(page_of(task(status=status))).content.decode()
+        assert {name for name in ("_run_now", "_postpone", "_retry_failed") if f'name="{name}"' in html} == offered
+
+    @pytest.mark.parametrize(("button", "claim_at"), [("_run_now", NOW), ("_postpone", NOW + 2 * HOUR)])
+    def test_pressed(self, boss: Client, button: str, claim_at: Any) -> None:
+        row = task()
+        assert submit(boss, page_of(row), button).url == page_of(row)
+        assert Task.objects.get().claim_at == claim_at
+
+    def test_retry(self, boss: Client) -> None:
+        row = task(status=TaskStatus.FAILED)
+        submit(boss, page_of(row), "_retry_failed")
+        assert Task.objects.get().status == TaskStatus.PENDING
+
+    def test_fenced(self, boss: Client) -> None:
+        row = task()
+        form = inputs_of(boss.get(page_of(row)))
+        Task.objects.update(version=5)
+        boss.post(page_of(row), {**form, "_run_now": "1"})
+        assert Task.objects.get().version == 5
+
+    def test_need_the_permission(self, client_of: Callable[..., Client]) -> None:
+        row = task()
+        client = client_of("view", "delete")
+        assert "_run_now" not in client.get(page_of(row)).content.decode()
+        response = client.post(page_of(row), {"seen": f"{row.pk}:4", "_run_now": "1"})
+        assert response.status_code == 403
+        assert Task.objects.get().version == 4
+
+
+class TestCancel:
+    def confirm(self, client: Client, row: Task) -> Any:
+        page = page_of(row, "delete")
+        assert f'value="{row.pk}:4"' in client.get(page).content.decode()
+        return client.post(page, {"post": "yes", "seen": f"{row.pk}:4"})
+
+    def test_leaves_a_history(self, boss: Client) -> None:
+        row = task("A-1")
+        response = self.confirm(boss, row)
+        assert messages_of(response) == [f"“{CODE} A-1” was cancelled."]
+        assert not Task.objects.exists()
+        assert TaskRun.objects.get().outcome == RunOutcome.CANCELLED
+
+    def test_running_is_asked_to_stop(self, boss: Client) -> None:
+        row = task(status=TaskStatus.RUNNING)
+        response = self.confirm(boss, row)
+        assert "asked to stop" in messages_of(response)[0]
+        assert Task.objects.get().cancel_requested_at == NOW
+
+    def test_changed_meanwhile(self, boss: Client) -> None:
+        row = task()
+        Task.objects.update(version=5)
+        response = boss.post(page_of(row, "delete"), {"post": "yes", "seen": f"{row.pk}:4"})
+        assert messages_of(response) == [str(CHANGED)]
+        assert Task.objects.get().version == 5
+
+    def test_needs_the_permission(self, client_of: Callable[..., Client]) -> None:
+        row = task()
+        client = client_of("view", "change")
+        assert client.post(page_of(row, "delete"), {"post": "yes", "seen": f"{row.pk}:4"}).status_code == 403
+        assert "Cancel task" not in client.get(page_of(row)).content.decode()
+        assert Task.objects.exists()
+
+
+class TestLooks:
+    def test_traceback_is_escaped(self, boss: Client) -> None:
+        html = boss.get(page_of(task(status=TaskStatus.FAILED, last_error=TRACEBACK))).content.decode()
+        assert '<pre class="ddt-pre">Traceback (most recent call last):\n  File &quot;x.py&quot;' in html
+        assert "ValueError: &lt;b&gt;no &amp; never&lt;/b&gt;</pre>" in html
+
+    def test_runs_of_the_identity(self, boss: Client) -> None:
+        row = task("A&1", biz_code=OTHER)
+        address = f"?biz_code__exact={OTHER}&amp;biz_num__exact=A%261"
+        assert address in boss.get(page_of(row)).content.decode()
+
+    def test_only_looking(self, client_of: Callable[..., Client]) -> None:
+        html = client_of("view").get(page_of(task(biz_ext={"a": 1}))).content.decode()
+        assert "&quot;a&quot;: 1" in html
+        assert "<textarea" not in html
+
+    def test_gone(self, boss: Client) -> None:
+        row = task()
+        Task.objects.all().delete()
+        assert boss.get(page_of(row)).status_code == 302
+        assert boss.post(page_of(row), {"_save": "1"}).status_code == 302
+        assert boss.post(page_of(row, "delete"), {"post": "yes"}).status_code == 302

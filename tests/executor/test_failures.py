@@ -1,0 +1,67 @@
+"""Who is told about a task that failed."""
+
+from threading import Event
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import Retry, signals
+from django_delayed_tasks.executor.failures import Failures, tell_failed
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from tests.executor.parts import add, claim_one, executing, handler_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_an_on_failed_that_raises_keeps_nobody_else_from_hearing() -> None:
+    heard: list[str] = []
+
+    def receiver(error: str, **_: Any) -> None:
+        heard.append(error)
+
+    def on_failed(self: Any, task: Any, error: str) -> None:
+        raise RuntimeError("also broken")
+
+    handler_of(lambda task: None, on_failed=on_failed)
+    signals.task_failed.connect(receiver)
+    try:
+        tell_failed(claim_one(), "no")
+    finally:
+        signals.task_failed.disconnect(receiver)
+    assert heard == ["no"]
+
+
+def test_all_are_told_before_it_ends() -> None:
+    told: list[str] = []
+    handler_of(lambda task: None, on_failed=lambda self, task, error: told.append(error))
+    failures = Failures("default")
+    task = claim_one()
+    for number in range(20):
+        failures.put(task, str(number))
+    failures.start()
+    failures.finish(timeout=30)
+    assert told == [str(number) for number in range(20)]
+
+
+@pytest.mark.parametrize("way", ["attempts used up", "timeout"])
+def test_on_failed_sees_the_task_failed(way: str) -> None:
+    told, go_on = Event(), Event()
+    seen: list[tuple[int, str]] = []
+
+    def on_failed(self: Any, task: Any, error: str) -> None:
+        seen.append((Task.objects.get().status, error))
+        told.set()
+
+    def handle(task: Any) -> Any:
+        if way == "timeout":
+            go_on.wait(60)
+        return Retry(reason="never")
+
+    handler_of(handle, max_attempts=1, timeout=0.2 if way == "timeout" else None, on_failed=on_failed)
+    add()
+    with executing():
+        assert told.wait(30)
+        go_on.set()
+    assert seen[0][0] == TaskStatus.FAILED
+    assert ("TaskTimeout" if way == "timeout" else "never") in seen[0][1]

@@ -1,0 +1,112 @@
+"""Somebody who follows a page of the documentation to the letter, in a fresh project on SQLite."""
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Timer
+
+from tests.pages import PACKAGE, ROOT, Block, blocks
+
+PATIENCE = 120.0
+DONE_BEFORE = ("pip install ", "python -m venv ", ". .venv/bin/activate")
+"""What the tests' own environment has behind it."""
+SETTINGS = f'INSTALLED_APPS += ["{PACKAGE}", "shop"]\n'
+
+
+@dataclass
+class Newcomer:
+    """Follows examples in ``folder``; ``outputs`` is what the commands printed."""
+
+    folder: Path
+    outputs: dict[str, str] = field(default_factory=dict)
+
+    def saw(self, words: str) -> str:
+        """What the one command with these words in it printed."""
+        [output] = [output for command, output in self.outputs.items() if words in command]
+        return output
+
+    def has_a_project(self, settings: str) -> None:
+        """Begins with a project ``mysite`` that has an app ``shop``, and these lines more in its settings."""
+        self.run("django-admin startproject mysite .")
+        self.run("python manage.py startapp shop")
+        self.append("mysite/settings.py", settings)
+
+    def follows(self, page: Path) -> None:
+        """Writes each file and runs each command of the page, in order."""
+        rest = iter(blocks(page))
+        for block in rest:
+            if block.language == "python":
+                self.append(block.file, block.text)
+            for command in commands(block):
+                if command == "python manage.py starttask":
+                    self.watches(command, next(rest).text)
+                else:
+                    self.run(command)
+
+    def append(self, file: str, text: str) -> None:
+        assert file, f"the example names no file: {text}"
+        with (self.folder / file).open("a") as stream:
+            stream.write(text)
+
+    def run(self, command: str) -> str:
+        """Runs it to its end, which must be a good one; what it printed."""
+        done = subprocess.run(
+            arguments(command), cwd=self.folder, env=environment(), timeout=PATIENCE,
+            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{command}\n{done.stdout}"
+        self.outputs[command] = done.stdout
+        return done.stdout
+
+    def types(self, statements: str) -> str:
+        """Runs Python statements, without double quotes, in the project's shell; what they printed."""
+        return self.run(f'python manage.py shell -v 0 -c "{statements}"')
+
+    def watches(self, command: str, expected: str) -> None:
+        """Runs it until it has printed the expected line, then presses Ctrl-C."""
+        process = subprocess.Popen(
+            arguments(command), cwd=self.folder, env=environment(), text=True, stdout=subprocess.PIPE
+        )
+        impatience = Timer(PATIENCE, process.kill)
+        impatience.start()
+        assert process.stdout
+        with process.stdout as lines:
+            before = read_until(expected, lines)
+            process.send_signal(signal.SIGINT)
+            before += lines.read()
+        impatience.cancel()
+        assert expected in before, before
+        assert process.wait(PATIENCE) == 0
+
+
+def read_until(expected: str, lines: Iterator[str]) -> str:
+    before = ""
+    for line in lines:
+        before += line
+        if line == expected:
+            break
+    return before
+
+
+def commands(block: Block) -> list[str]:
+    """What there is to run in it; an unknown program is an error of the page."""
+    if block.language != "sh":
+        return []
+    return [line for line in block.text.splitlines() if not line.startswith(DONE_BEFORE)]
+
+
+def arguments(command: str) -> list[str]:
+    program, *rest = shlex.split(command, comments=True)
+    programs = {"python": [sys.executable], "django-admin": [sys.executable, "-m", "django"]}
+    return [*programs[program], *rest]
+
+
+def environment() -> dict[str, str]:
+    """As a newcomer's shell: the package is installed, nothing else is known."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("DJANGO", "DATABASE_URL", "DDT"))}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

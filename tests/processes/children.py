@@ -1,0 +1,102 @@
+"""Real processes under test. Whatever they start is found and ended with them."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.processes.folder import VARIABLE
+from tests.processes.waiting import PATIENCE, wait_until
+from tests.servers.processes import die_with_parent
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Child:
+    """A Python process whose output goes to a file; its input is a pipe of the test."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path, output: int | None) -> None:
+        self.log = log
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-W", "error", *arguments],
+                cwd=ROOT,
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                stdout=file if output is None else output,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=lambda: die_with_parent(signal.SIGKILL),
+            )
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def output(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Until the output contains ``text``; AssertionError when the process ends before it does."""
+
+        def shows() -> bool:
+            has_ended = self.process.poll() is not None
+            if self.output.count(text) >= times:
+                return True
+            assert not has_ended, f"ended with {self.process.returncode} before {text!r}:\n{self.output}"
+            return False
+
+        wait_until(shows, what=lambda: f"{text!r} is missing in:\n{self.output}")
+
+    def wait_until_ready(self) -> "Child":
+        """Until its executor is registered."""
+        self.wait_for("Ready (executor")
+        return self
+
+    def say(self, line: str) -> None:
+        """Write a line to its input."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n".encode())
+        self.process.stdin.flush()
+
+    def send(self, number: int) -> None:
+        """A signal."""
+        self.process.send_signal(number)
+
+    def exit_code(self, timeout: float = PATIENCE) -> int:
+        """How it ended (negative: by that signal); AssertionError with its output when it does not end in time."""
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {timeout:g} s:\n{self.output}") from None
+
+    def close(self) -> None:
+        """End it, whatever it does."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.stdin.close()
+
+
+def processes_of(folder: Path) -> list[int]:
+    """The processes, at any depth, whose environment names this folder (Linux tells)."""
+    mark = f"{VARIABLE}={folder}".encode()
+    found = []
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+    return found
+
+
+def kill_all(folder: Path) -> None:
+    """End all of them; one may start another meanwhile."""
+    while pids := processes_of(folder):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

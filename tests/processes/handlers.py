@@ -1,0 +1,72 @@
+"""The handlers of the child processes. What they do is noted in the test's folder."""
+
+import os
+from datetime import timedelta
+from typing import Any
+
+from django_delayed_tasks import TaskHandler
+from tests.processes.database import database_now
+from tests.processes.folder import pass_gate, write_note
+
+
+class Noting(TaskHandler):
+    """A base for the others."""
+
+    def note(self, event: str, task: Any, with_time: bool = True) -> None:
+        at = database_now() if with_time else None
+        write_note(event, task.biz_code, task.biz_num, task.attempts, at)
+
+
+class Quick(Noting):
+    biz_code = "quick"
+
+    def handle(self, task: Any) -> None:
+        self.note("ran", task, with_time=False)
+
+
+class Held(Noting):
+    """Stands before its gate in mid-run."""
+
+    biz_code = "held"
+
+    def handle(self, task: Any) -> None:
+        self.note("started", task)
+        pass_gate(task.biz_num)
+        self.note("ended", task)
+
+
+class Chain(Noting):
+    """Adds its successor, due at once, until ``biz_ext`` is down to 0."""
+
+    biz_code = "chain"
+
+    def handle(self, task: Any) -> None:
+        self.note("ran", task)
+        if task.biz_ext:
+            self.schedule(f"{task.biz_num}+", biz_ext=task.biz_ext - 1)
+
+
+class Hanging(Noting):
+    """Its first attempts, as many as ``biz_ext`` says, stand before the gate for too long."""
+
+    biz_code = "hanging"
+    timeout = 0.5
+
+    def backoff(self, attempt: int) -> timedelta:
+        return timedelta(milliseconds=20)
+
+    def handle(self, task: Any) -> None:
+        self.note("started", task)
+        if task.attempts <= task.biz_ext:
+            pass_gate(task.biz_num)
+        self.note("ended", task)
+
+
+class Deadly(Noting):
+    """Ends its process on the spot."""
+
+    biz_code = "deadly"
+
+    def handle(self, task: Any) -> None:
+        self.note("started", task)
+        os._exit(9)

@@ -1,0 +1,18 @@
+"""Settings of the child processes: as small an installation as a project can have."""
+
+import json
+import os
+
+from tests.settings import *  # noqa: F403
+from tests.settings import DATABASES
+
+INSTALLED_APPS = ["django_delayed_tasks"]
+ROOT_URLCONF = ""
+MIDDLEWARE = []
+TASK_HANDLERS = ["tests.processes.handlers." + name for name in ("Quick", "Held", "Chain", "Hanging", "Deadly")]
+TASK_HANDLERS += json.loads(os.environ.get("DDT_MORE_HANDLERS", "[]"))
+DELAYED_TASKS = json.loads(os.environ.get("DDT_DELAYED_TASKS", "{}"))
+
+# As in a project that has never thought about it: SQLite without a transaction mode, a mode of journal, a time-out.
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    DATABASES["default"]["OPTIONS"] = json.loads(os.environ.get("DDT_SQLITE_OPTIONS", "{}"))

@@ -1,0 +1,87 @@
+"""What an executor runs before it ends by itself: --drain, --max-tasks, --queues."""
+
+import os
+import pty
+from datetime import timedelta
+
+import pytest
+
+from django_delayed_tasks.api import add_task, add_tasks
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from tests.processes.conftest import Start
+from tests.processes.database import count, incarnations
+from tests.processes.folder import Folder
+
+LATER = timedelta(hours=1)
+
+
+def test_drain_runs_what_is_due_and_leaves_the_future(starttask: Start, folder: Folder) -> None:
+    add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(150))
+    add_task(Task(biz_code="chain", biz_num="c", biz_ext=4))  # four more, each added by the one before
+    add_task(Task(biz_code="quick", biz_num="later", when=LATER))
+
+    child = starttask("--drain", "--name", "drain")
+    assert child.exit_code() == 0
+    assert "Drained: 155 runs in " in child.output
+    ran = [note.num for note in folder.notes("ran")]
+    assert sorted(ran) == sorted([*map(str, range(150)), "c", "c+", "c++", "c+++", "c++++"])
+    (left,) = Task.objects.all()
+    assert (left.biz_num, left.status) == ("later", TaskStatus.PENDING)
+    assert incarnations("drain")[0].alive is None
+
+
+def test_drain_with_nothing_due(starttask: Start) -> None:
+    child = starttask("--drain")
+    assert child.exit_code() == 0
+    assert "Drained: 0 runs" in child.output
+
+
+def test_drain_shows_a_bar_on_a_terminal(starttask: Start) -> None:
+    add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
+    terminal, other_end = pty.openpty()
+    child = starttask("--drain", output=other_end)
+    os.close(other_end)
+    assert child.exit_code() == 0
+    shown = os.read(terminal, 100_000).decode()
+    os.close(terminal)
+    assert f"[{'#' * 30}] 20 of 20, " in shown
+    assert "Drained: 20 runs" in shown
+
+
+@pytest.mark.parametrize("more", [[], ["--drain"]])
+def test_max_tasks_runs_exactly_so_many(starttask: Start, folder: Folder, more: list[str]) -> None:
+    add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
+    child = starttask("--max-tasks", "7", *more)
+    assert child.exit_code() == 0
+    assert folder.count("ran") == 7
+    assert count(TaskStatus.PENDING) == 13
+    assert {row.attempts for row in Task.objects.all()} == {0}
+
+
+def test_max_tasks_counts_runs_and_not_what_it_has_no_handler_for(
+    starttask: Start, folder: Folder, unknown_codes: None
+) -> None:
+    add_tasks(Task(biz_code="unknown", biz_num=str(number), priority=1) for number in range(5))
+    add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(5))
+    child = starttask("--max-tasks", "3")
+    assert child.exit_code() == 0
+    assert folder.count("ran") == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--queues", "a,b"], ["a", "b"]),
+        (["--exclude-queues", "a,b"], ["c", "default"]),
+        (["--queues", "a,c", "--exclude-queues", "c"], ["a"]),
+        ([], ["a", "b", "c", "default"]),
+    ],
+)
+def test_queues(starttask: Start, folder: Folder, options: list[str], expected: list[str]) -> None:
+    for queue in ("a", "b", "c", "default"):
+        add_task(Task(biz_code="quick", biz_num=queue, queue=queue))
+    child = starttask("--drain", *options)
+    assert child.exit_code() == 0
+    assert sorted(note.num for note in folder.notes("ran")) == expected
+    assert count(TaskStatus.PENDING) == 4 - len(expected)

@@ -1,0 +1,82 @@
+"""An executor that is killed: its tasks run again."""
+
+from datetime import timedelta
+
+import pytest
+
+from django_delayed_tasks.api import add_task
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import RunOutcome
+from tests.processes.conftest import Start
+from tests.processes.database import alive, await_heartbeats, database_now, incarnations, is_settled, outcomes
+from tests.processes.folder import Folder
+from tests.processes.waiting import wait_until
+
+LEASE, POLL = 1.5, 0.1
+SCHEDULING = 1.0
+"""Seconds that a busy machine may take on top of the bound."""
+SHORT_LEASE = {"LEASE": LEASE, "HEARTBEAT": 0.5, "POLL_INTERVAL": POLL}
+
+
+def test_task_runs_again_within_lease_and_poll_interval(
+    starttask: Start, folder: Folder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gate = folder.shut("1")
+    first = starttask("--name", "first", **SHORT_LEASE).wait_until_ready()
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1", pid=first.pid))
+    second = starttask("--name", "second", **SHORT_LEASE).wait_until_ready()
+    await_heartbeats("first")  # the worst moment: the whole lease lies ahead
+
+    killed_at = database_now()
+    first.process.kill()
+    gate.open()
+    (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))
+    wait_until(lambda: is_settled("held", "1"))
+
+    assert again.at is not None
+    took = (again.at - killed_at).total_seconds()
+    with capsys.disabled():
+        print(f"\n  from SIGKILL to the second run: {took:.3f} s (lease {LEASE} s + poll {POLL} s)")
+    assert took <= LEASE + POLL + SCHEDULING
+    assert again.at > incarnations("first")[0].expires_at, "taken from an executor that still had its lease"
+    assert again.attempts == 1, "an attempt that its executor's death cut short does not count"
+    assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
+
+
+def test_started_again_under_its_name_it_takes_over_at_once(starttask: Start, folder: Folder) -> None:
+    gate = folder.shut("1")
+    first = starttask("--name", "stable", LEASE=600).wait_until_ready()
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+
+    first.process.kill()  # and nobody asks for its exit code: the process table still has it
+    second = starttask("--name", "stable", LEASE=600).wait_until_ready()
+    gate.open()
+    (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))
+
+    wait_until(lambda: is_settled("held", "1"))
+    dead, living = incarnations("stable")
+    assert (dead.pid, dead.alive) == (first.pid, None)
+    assert (living.pid, living.alive) == (second.pid, True)
+    assert again.at is not None
+    assert again.at - living.started_at < timedelta(seconds=5)
+
+
+def test_second_live_process_under_a_name_is_refused(starttask: Start, folder: Folder) -> None:
+    first = starttask("--name", "stable").wait_until_ready()
+
+    second = starttask("--name", "stable")
+    assert second.exit_code() == 1
+    assert f"the name 'stable' belongs to a live executor: host {alive_host()}, process {first.pid}" in second.output
+    assert "Traceback" not in second.output
+    assert len(incarnations("stable")) == 1
+
+    add_task(Task(biz_code="quick", biz_num="1"))
+    wait_until(lambda: folder.notes("ran", "1", pid=first.pid))
+
+
+def alive_host() -> str:
+    living = alive("stable")
+    assert living is not None
+    return living.host

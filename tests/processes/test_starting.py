@@ -1,0 +1,91 @@
+"""What ``starttask`` says when it starts, and when it cannot."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
+
+import django_delayed_tasks
+from tests.processes.children import Child
+from tests.processes.conftest import Start
+from tests.processes.database import incarnations
+
+DISPLAY_NAMES = {"sqlite": "SQLite", "mariadb": "MariaDB", "mysql": "MySQL", "postgres": "PostgreSQL"}
+
+
+def test_banner(starttask: Start, database: str) -> None:
+    child = starttask("--name", "shown", "--threads", "3", "--queues", "a,b", "--exclude-queues", "c")
+    child.wait_until_ready()
+    (row,) = incarnations("shown")
+    lines = [" ".join(line.split()) for line in child.output.splitlines()]
+    assert lines == [
+        f"django-delayed-tasks {django_delayed_tasks.__version__}: executor shown",
+        f"database default ({DISPLAY_NAMES[database]})",
+        "queues a, b but c",
+        "threads 3, polling every 0.1 s",
+        "handlers 5: chain, deadly, hanging, held, quick",
+        f"Ready (executor {row.pk}). Ctrl-C ends it in good order.",
+    ]
+    assert (row.pid, row.threads, row.queues) == (child.pid, 3, ["a", "b"])
+
+
+def refused(child: Child) -> str:
+    """The one line that it ended with, and exit code 1."""
+    assert child.exit_code() == 1, child.output
+    assert "Traceback" not in child.output
+    last = child.output.splitlines()[-1]
+    assert last.startswith("CommandError: ")
+    return last
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--threads", "0"], "threads=0: must be an int of at least 1"),
+        (["--max-tasks", "-1"], "max_tasks=-1: must be an int of at least 1"),
+        (["--poll-interval", "0"], "poll_interval=0.0: must be"),
+        (["--poll-interval", "nan"], "poll_interval=nan: must be"),
+        (["--poll-interval", "inf"], "poll_interval=inf: must be"),
+        (["--processes", "0"], "--processes=0: must be at least 1"),
+        (["--processes", "2", "--reload"], "--reload is for one process"),
+        (["--queues", ","], "--queues=',': names no queue"),
+        (["--name", ""], "name=''"),
+        (["--name", "n" * 151], "name='nnn"),
+        (["--database", "nowhere"], "there is no database 'nowhere'; the aliases are default"),
+    ],
+)
+def test_wrong_option(starttask: Start, options: list[str], said: str) -> None:
+    assert said in refused(starttask(*options))
+
+
+def test_unapplied_migrations(starttask: Start, forgotten_migration: str) -> None:
+    said = refused(starttask())
+    assert f"unapplied migrations on database 'default': {forgotten_migration}" in said
+    assert "Run `manage.py migrate` first." in said
+
+
+@pytest.fixture
+def forgotten_migration(live_db: str) -> Iterator[str]:
+    """The latest migration, which the database does not remember."""
+    recorder = MigrationRecorder(connection)
+    name = max(name for app, name in recorder.applied_migrations() if app == "django_delayed_tasks")
+    recorder.record_unapplied("django_delayed_tasks", name)
+    yield name
+    recorder.record_applied("django_delayed_tasks", name)
+
+
+def test_unreachable_database(starttask: Start, database: str, tmp_path: Path) -> None:
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))  # and does not listen
+        address = f"ddt:ddt@127.0.0.1:{nobody.getsockname()[1]}/ddt"
+        urls = {
+            "sqlite": f"sqlite:///{tmp_path}/missing/folder/db.sqlite3",
+            "mariadb": f"mysql://{address}",
+            "mysql": f"mysql://{address}",
+            "postgres": f"postgres://{address}",
+        }
+        said = refused(starttask(environment={f"DATABASE_URL_{database.upper()}": urls[database]}))
+    assert "database 'default' cannot be reached: " in said

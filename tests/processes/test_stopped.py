@@ -1,0 +1,125 @@
+"""SIGTERM and SIGINT: an executor ends in good order, or at once when told twice."""
+
+import faulthandler
+import random
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.api import add_task, add_tasks
+from django_delayed_tasks.executor.foreground import StopSignals
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.processes.conftest import Start
+from tests.processes.database import await_heartbeats, count, incarnations, is_settled, outcomes, task
+from tests.processes.folder import Folder
+from tests.processes.waiting import PATIENCE, wait_until
+
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_idle_executor_ends_with_0(starttask: Start, number: int) -> None:
+    child = starttask("--name", "idle").wait_until_ready()
+    child.send(number)
+    assert child.exit_code() == 0
+    (row,) = incarnations("idle")
+    assert row.alive is None, "the lease was not given back"
+    assert "Traceback" not in child.output
+
+
+def test_full_local_queue_is_released_and_the_run_ends(starttask: Start, folder: Folder) -> None:
+    gate = folder.shut("1")
+    child = starttask("--name", "full", "--threads", "1").wait_until_ready()
+    fill_local_queue(folder)
+
+    child.send(signal.SIGTERM)
+    wait_until(lambda: count(TaskStatus.RUNNING) == 1)  # the run alone, which cannot have ended
+    assert task("held", "1").status == TaskStatus.RUNNING  # type: ignore[union-attr]
+    ran = folder.count("ran")
+    waiting = Task.objects.filter(biz_code="quick")
+    assert {row.attempts for row in waiting} == {0}, "a task that was not started has used up an attempt"
+    assert {(row.status, row.executor) for row in waiting} == {(TaskStatus.PENDING, None)}
+    assert waiting.count() + ran == QUICK
+
+    await_heartbeats("full", 2)
+    gate.open()
+    assert child.exit_code() == 0
+    assert folder.count("ran") == ran, "something was started after the signal"
+    assert is_settled("held", "1")
+    assert outcomes("held", "1") == [RunOutcome.DONE]
+
+
+QUICK = 400
+
+
+def fill_local_queue(folder: Folder) -> None:
+    """One run stands still in mid-handler, and many claimed tasks wait behind it in the same process."""
+    first = [Task(biz_code="quick", biz_num=f"a{number}", priority=2) for number in range(QUICK // 2)]
+    rest = [Task(biz_code="quick", biz_num=f"b{number}") for number in range(QUICK // 2)]
+    add_tasks([*first, Task(biz_code="held", biz_num="1", priority=1), *rest])
+    wait_until(lambda: folder.notes("started", "1"))
+    wait_until(lambda: count(TaskStatus.RUNNING, biz_code="quick") >= 10)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_second_signal_ends_it_at_once(starttask: Start, folder: Folder, number: int) -> None:
+    folder.shut("1")
+    child = starttask("--name", "impatient", "--threads", "1").wait_until_ready()
+    fill_local_queue(folder)
+
+    child.send(number)
+    wait_until(lambda: count(TaskStatus.RUNNING) == 1)  # the first signal has been heard
+    child.send(number)
+    assert child.exit_code(timeout=10) == 128 + number
+    assert task("held", "1").status == TaskStatus.RUNNING  # type: ignore[union-attr]
+
+
+def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(starttask: Start, folder: Folder) -> None:
+    folder.shut("1", gates="first")
+    first = starttask("--name", "first", gates="first", SHUTDOWN_TIMEOUT=0.5, LEASE=600).wait_until_ready()
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1", pid=first.pid))
+    second = starttask("--name", "second", gates="second", LEASE=600).wait_until_ready()
+
+    first.send(signal.SIGTERM)
+    (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))
+    assert first.exit_code() == 0
+    assert "1 runs did not end in time" in first.output
+
+    wait_until(lambda: is_settled("held", "1"))
+    gone = incarnations("first")[0]
+    assert again.at is not None
+    assert (again.at - gone.expires_at).total_seconds() < 4
+    assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
+
+
+@pytest.mark.usefixtures("_alarm")
+def test_signal_may_come_at_any_moment_of_the_wait() -> None:
+    until = clock.monotonic() + 1.5
+    while clock.monotonic() < until:
+        signals = StopSignals()
+        signal.signal(signal.SIGALRM, signals._received)
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-6, 3e-4))
+        while not signals.wait(0.0001):
+            pass
+        assert signals.number == signal.SIGALRM
+
+
+@pytest.fixture
+def _alarm() -> Iterator[None]:
+    faulthandler.dump_traceback_later(PATIENCE, exit=True)  # what hangs here can be interrupted by nothing else
+    before = signal.getsignal(signal.SIGALRM)
+    yield
+    signal.signal(signal.SIGALRM, before)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def test_same_signal_twice_at_once_is_one_to_a_supervised_process() -> None:
+    signals = StopSignals(doubling=600)
+    with signals.installed():
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # would end this process
+    assert signals.number == signal.SIGTERM

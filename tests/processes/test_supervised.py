@@ -1,0 +1,104 @@
+"""``--processes N``: one supervisor, several executors."""
+
+import os
+import signal
+
+import pytest
+
+from django_delayed_tasks.api import add_task
+from django_delayed_tasks.models import Task
+from tests.processes.children import Child, processes_of
+from tests.processes.conftest import Start
+from tests.processes.database import alive, await_heartbeats, incarnations, is_settled
+from tests.processes.folder import Folder
+from tests.processes.waiting import wait_until
+
+NAMES = ("team-1", "team-2")
+
+
+@pytest.fixture
+def team(starttask: Start) -> Child:
+    """A supervisor of two executors, each with one thread."""
+    supervisor = starttask("--processes=2", "--name", "team", "--threads", "1")
+    wait_until(lambda: all(alive(name) for name in NAMES))
+    return supervisor
+
+
+def pid_of(name: str) -> int:
+    living = alive(name)
+    assert living is not None
+    return living.pid
+
+
+def stand_still(folder: Folder) -> None:
+    """Each of the two is in mid-handler."""
+    for number in ("1", "2"):
+        folder.shut(number)
+        add_task(Task(biz_code="held", biz_num=number))
+    wait_until(lambda: folder.count("started") == 2)
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_both_work_and_sigterm_ends_all_with_0(team: Child, folder: Folder) -> None:
+    stand_still(folder)
+    pids = {note.pid for note in folder.notes("started")}
+    assert pids == {pid_of(name) for name in NAMES}
+    assert team.pid not in pids
+
+    team.send(signal.SIGTERM)
+    folder.open_all()
+    assert team.exit_code() == 0
+    assert is_settled("held", "1")
+    assert is_settled("held", "2")
+    assert processes_of(folder.path) == []
+    assert [alive(name) for name in NAMES] == [None, None]
+
+
+def test_crashed_child_is_started_again_and_takes_its_task_over(team: Child, folder: Folder) -> None:
+    stand_still(folder)
+    victim = pid_of("team-1")
+    number = folder.notes("started", pid=victim)[0].num
+    os.kill(victim, signal.SIGKILL)
+    folder.open_all()
+
+    wait_until(lambda: len(incarnations("team-1")) == 2)
+    wait_until(lambda: is_settled("held", "1") and is_settled("held", "2"))
+    assert len(folder.notes("started", number)) == 2
+    assert len(incarnations("team-2")) == 1
+    assert "executor team-1 ended with -9; it is started again" in team.output
+    team.send(signal.SIGTERM)
+    assert team.exit_code() == 0
+
+
+def test_children_end_in_good_order_when_the_supervisor_is_killed(team: Child, folder: Folder) -> None:
+    stand_still(folder)
+    pids = [pid_of(name) for name in NAMES]
+    team.process.kill()
+    assert team.exit_code() == -signal.SIGKILL
+    folder.open_all()
+
+    wait_until(lambda: all(is_gone(pid) for pid in pids))
+    assert is_settled("held", "1")
+    assert is_settled("held", "2")
+    assert [alive(name) for name in NAMES] == [None, None]
+
+
+def test_sigterm_to_every_process_of_the_service_lets_runs_end(team: Child, folder: Folder) -> None:
+    """As systemd does it, unless it is told not to: the children hear it from there and from the supervisor."""
+    stand_still(folder)
+    for pid in [*(pid_of(name) for name in NAMES), team.pid]:
+        os.kill(pid, signal.SIGTERM)
+    for name in NAMES:
+        await_heartbeats(name, 2)  # nobody ends before the runs do
+    folder.open_all()
+
+    assert team.exit_code() == 0
+    assert is_settled("held", "1")
+    assert is_settled("held", "2")

@@ -1,0 +1,117 @@
+"""What a claim takes, in which order, and what it gives: the same by every strategy."""
+
+from datetime import timedelta
+
+from django_delayed_tasks import api, clock
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import Strategy
+from tests.store import verbs
+from tests.store.verbs import EXECUTOR, HOUR, NOW
+
+
+def nums(strategy: Strategy, **request: object) -> list[str]:
+    return [run.biz_num for run in verbs.claim(strategy, **request)]  # type: ignore[arg-type]
+
+
+def test_what_a_run_sees(db: None, frozen: None, strategy: Strategy) -> None:
+    result = verbs.add("7", NOW - HOUR, biz_ext={"a": [1, None]}, queue="mail", priority=-3)
+    [run] = verbs.claim(strategy, queue="mail", priority=-3)
+    assert (run.id, run.version, run.claim) == (result.task_id, 1, (result.task_id, 1))
+    assert (run.biz_code, run.biz_num, run.when, run.biz_ext) == ("test", "7", NOW - HOUR, {"a": [1, None]})
+    assert (run.queue, run.priority, run.attempts, run.rescues, run.alias) == ("mail", -3, 1, 0, "default")
+    assert (run.fencing_token, str(run)) == (1, "test 7")
+
+
+def test_what_the_row_says(db: None, frozen: None, strategy: Strategy) -> None:
+    verbs.add()
+    verbs.claim(strategy)
+    row = verbs.present()
+    assert (row.status, row.version, row.attempts, row.executor) == (TaskStatus.RUNNING, 1, 1, EXECUTOR)
+    assert row.when == row.claim_at == row.create_time == row.update_time == NOW
+
+
+def test_every_claim_is_newer(db: None, frozen: None, strategy: Strategy) -> None:
+    verbs.add()
+    for attempt in (1, 2, 3):
+        [run] = verbs.claim(strategy)
+        assert (run.version, run.attempts) == (attempt, attempt)
+        verbs.settle(verbs.retry(run, timedelta()))
+
+
+def test_due_means_now_or_before(db: None, frozen: None, strategy: Strategy) -> None:
+    microsecond = timedelta(microseconds=1)
+    verbs.add("before", NOW - microsecond)
+    verbs.add("now", NOW)
+    verbs.add("after", NOW + microsecond)
+    assert nums(strategy) == ["before", "now"]
+    with clock.frozen_at(NOW + microsecond):
+        assert nums(strategy) == ["after"]
+
+
+def test_the_database_clock_decides(db: None, strategy: Strategy) -> None:
+    verbs.add("past", timedelta(seconds=-1))
+    verbs.add("now")
+    verbs.add("future", timedelta(seconds=60))
+    assert nums(strategy) == ["past", "now"]
+
+
+def test_order(db: None, frozen: None, strategy: Strategy) -> None:
+    """By the moment from which it may be claimed, then by age: what was due long before it was added waits its turn."""
+    with clock.frozen_at(NOW - HOUR):
+        verbs.add("second", NOW - HOUR)
+        verbs.add("third", NOW - HOUR / 2)
+        verbs.add("first", NOW - 9 * HOUR)
+        verbs.add("second", NOW - HOUR / 2)
+    verbs.add("last", NOW - 9 * HOUR)
+    assert nums(strategy) == ["first", "second", "third", "last"]
+
+
+def test_limit(db: None, frozen: None, strategy: Strategy) -> None:
+    api.add_tasks([verbs.task(f"{i:02}", NOW - HOUR + timedelta(seconds=i)) for i in range(10)])
+    with clock.frozen_at(NOW + HOUR):
+        assert nums(strategy, limit=4) == ["00", "01", "02", "03"]
+        assert nums(strategy, limit=4) == ["04", "05", "06", "07"]
+        assert nums(strategy, limit=4) == ["08", "09"]
+        assert nums(strategy, limit=4) == []
+
+
+def test_one_level_at_a_time(db: None, frozen: None, strategy: Strategy) -> None:
+    for queue in ("default", "mail", "Mail"):
+        for priority in (-1, 0, 1):
+            verbs.add(f"{queue}{priority}", queue=queue, priority=priority)
+    assert nums(strategy, queue="mail", priority=1) == ["mail1"]
+    assert nums(strategy, queue="default", priority=-1) == ["default-1"]
+    assert nums(strategy, queue="default", priority=2) == []
+
+
+def test_floor(db: None, frozen: None, strategy: Strategy) -> None:
+    """What became claimable before the floor is not looked for."""
+    with clock.frozen_at(NOW - HOUR):
+        verbs.add("old")
+    verbs.add("new")
+    assert nums(strategy, floor=NOW - HOUR / 2) == ["new"]
+    assert nums(strategy, floor=NOW - HOUR) == ["old"]
+
+
+def test_excluded_codes(db: None, frozen: None, strategy: Strategy) -> None:
+    for code in ("a", "b", "c"):
+        verbs.add(code, biz_code=code)
+    assert nums(strategy, excluded=frozenset({"a", "c", "it's"})) == ["b"]
+    assert nums(strategy) == ["a", "c"]
+
+
+def test_nothing_is_due(db: None, frozen: None, strategy: Strategy) -> None:
+    verbs.add(when=HOUR)
+    assert nums(strategy) == []
+    assert verbs.present().version == 0
+
+
+def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
+    """Two executors that look at the same rows take different ones, and leave none behind."""
+    api.add_tasks([verbs.task(str(i)) for i in range(40)])
+    first = verbs.claim(executor=1, limit=5, rank=0, executors=2)
+    second = verbs.claim(executor=2, limit=5, rank=1, executors=2)
+    assert {run.id % 2 for run in first} == {0}
+    assert {run.id % 2 for run in second} == {1}
+    rest = [run for _ in range(20) for run in verbs.claim(executor=1, limit=5, rank=0, executors=2)]
+    assert len(first) + len(second) + len(rest) == 40

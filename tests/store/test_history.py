@@ -1,0 +1,100 @@
+"""What the history says of a run, and how it is purged."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import api, clock, store
+from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import Settlement
+from tests.store import verbs
+from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR, NOW
+
+SECOND = timedelta(seconds=1)
+
+
+def recorded(run: TaskRun) -> dict[str, Any]:
+    return {field.attname: getattr(run, field.attname) for field in TaskRun._meta.fields if field.attname != "id"}
+
+
+def identity_of(result: Any, version: int, attempt: int) -> dict[str, Any]:
+    return {
+        "task_id": result.task_id, "version": version, "biz_code": CODE, "biz_num": "1", "when": NOW - HOUR,
+        "attempt": attempt,
+    }  # fmt: skip
+
+
+def test_a_run(db: None, frozen: None) -> None:
+    result = verbs.add(when=NOW - HOUR)
+    verbs.settle(verbs.retry(verbs.claim_one(), timedelta()))
+    run = verbs.claim_one()
+    verbs.settle(verbs.done(run, started=NOW + SECOND, finished=NOW + 2 * SECOND, result='{"sent": 3}'))
+    assert recorded(TaskRun.objects.latest("id")) == identity_of(result, 2, 2) | {
+        "outcome": RunOutcome.DONE, "executor": EXECUTOR, "started": NOW + SECOND, "finished": NOW + 2 * SECOND,
+        "result": {"sent": 3}, "error": "",
+    }  # fmt: skip
+
+
+def test_a_failure(db: None, frozen: None) -> None:
+    error = "Traceback …\n  File \"it's\", line 1\r\n\tKeyError: '\\u0000 %s \U0001f600'\x07"
+    result = verbs.add(when=NOW - HOUR)
+    verbs.settle(verbs.failed(verbs.claim_one(), error))
+    assert recorded(TaskRun.objects.get()) == identity_of(result, 1, 1) | {
+        "outcome": RunOutcome.FAILED, "executor": EXECUTOR, "started": None, "finished": NOW, "result": None,
+        "error": error,
+    }  # fmt: skip
+    assert verbs.present().last_error == error
+
+
+def test_a_task_that_was_cancelled_while_it_waited(db: None, frozen: None) -> None:
+    result = verbs.add(when=NOW - HOUR)
+    api.cancel_task(CODE, "1")
+    assert recorded(TaskRun.objects.get()) == identity_of(result, 0, 0) | {
+        "outcome": RunOutcome.CANCELLED, "executor": None, "started": None, "finished": NOW, "result": None,
+        "error": "",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["together", "alone"])
+def test_moments_of_a_batch_are_its_own(db: None, frozen: None, how: str) -> None:
+    """Some runs of a batch know when they started, others do not."""
+    api.add_tasks([verbs.task(num) for num in "ab"])
+    a, b = sorted(verbs.claim(), key=str)
+    batch = [verbs.done(a, started=NOW - HOUR, finished=NOW - SECOND), verbs.done(b)]
+    for part in [batch] if how == "together" else [batch[:1], batch[1:]]:
+        verbs.settle(*part)
+    found = TaskRun.objects.order_by("biz_num").values_list("started", "finished")
+    assert list(found) == [(NOW - HOUR, NOW - SECOND), (None, NOW)]
+
+
+@pytest.mark.parametrize("error", ["x" * 200_000, "é\U0001f600" * 10_000])
+def test_a_long_error(db: None, error: str) -> None:
+    verbs.add()
+    verbs.settle(verbs.failed(verbs.claim_one(), error))
+    assert TaskRun.objects.get().error == verbs.present().last_error == error
+
+
+def runs_finished(*moments: timedelta) -> None:
+    api.add_tasks([verbs.task(f"{i:03}") for i in range(len(moments))])
+    for run, ago in zip(sorted(verbs.claim(), key=str), moments, strict=True):
+        verbs.settle(Settlement(run.claim, RunOutcome.DONE, Then.GONE, finished=NOW - ago))
+
+
+def test_purge_deletes_what_is_older(db: None, frozen: None) -> None:
+    runs_finished(3 * HOUR, 2 * HOUR, HOUR)
+    assert store.purge(ALIAS, timedelta(hours=1, minutes=59)) == 2
+    assert store.purge(ALIAS, timedelta(hours=1, minutes=59)) == 0
+    assert TaskRun.objects.get().finished == NOW - HOUR
+    with clock.frozen_at(NOW + HOUR):
+        assert store.purge(ALIAS, timedelta(hours=1, minutes=59)) == 1
+
+
+def test_purge_takes_the_oldest_first_and_no_more_than_a_batch(db: None, frozen: None) -> None:
+    runs_finished(*[2 * HOUR] * 5)
+    assert [store.purge(ALIAS, HOUR, batch_size=2) for _ in range(4)] == [2, 2, 1, 0]
+
+
+def test_purge_of_nothing(db: None) -> None:
+    assert store.purge(ALIAS, HOUR) == 0

@@ -1,0 +1,76 @@
+"""What a verb reads depends on what it touches, not on how much waits: 20,000 tasks for later, on 15 levels."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import connection
+
+from django_delayed_tasks import api, clock, store
+from django_delayed_tasks.models import Task
+from tests.store import verbs
+from tests.store.fixtures import STRATEGIES
+from tests.store.meters import UNIT, reads
+from tests.store.verbs import ALIAS, CODE, HOUR
+
+QUEUES, PRIORITIES, WAITING, DUE = ("default", "mail", "zip"), (-10, -5, 0, 5, 10), 20_000, 100
+
+
+def fill() -> None:
+    levels = [(queue, priority) for queue in QUEUES for priority in PRIORITIES]
+    api.add_tasks(
+        (
+            verbs.task(f"later {i}", HOUR + timedelta(seconds=i), queue=queue, priority=priority)
+            for i in range(WAITING)
+            for queue, priority in [levels[i % len(levels)]]
+        ),
+        batch_size=5000,
+    )
+    api.add_tasks(verbs.task(f"due {i:03}", priority=5) for i in range(DUE))
+
+
+def refresh_statistics(database: str) -> None:
+    """As the servers do by themselves some seconds after so many rows were added."""
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE TABLE django_delayed_tasks_task" if connection.vendor == "mysql" else "ANALYZE")
+
+
+def excess(database: str, allowed: int, action: Callable[[], object]) -> tuple[int, int] | None:
+    """What the action read and what it may, if that was less."""
+    with reads() as meter:
+        action()
+    limit = allowed * UNIT.get(database, 1)
+    return None if meter.total <= limit else (meter.total, limit)
+
+
+def test_the_meter_sees_a_scan(live_db: str) -> None:
+    api.add_tasks(verbs.task(str(i)) for i in range(500))
+    assert excess(live_db, 499 // UNIT.get(live_db, 1), lambda: list(Task.objects.filter(version=77)))
+
+
+def test_reads_of_every_verb(live_db: str) -> None:
+    fill()
+    found = {}
+    for name, strategy in STRATEGIES.items():
+        # A claimed row is read through the claim index and by its primary key, to be found and to be changed.
+        found[f"{name}, 20 of {DUE}"] = excess(live_db, 20 * 5, lambda: verbs.claim(strategy, limit=20, priority=5))  # noqa: B023
+        found[f"{name}, none due"] = excess(live_db, 5, lambda: verbs.claim(strategy, queue="zip"))  # noqa: B023
+    runs = verbs.claim(limit=20, priority=5)
+    found["settle"] = excess(live_db, 20 * 8, lambda: verbs.settle(*map(verbs.done, runs[:10]), *map(verbs.retry, runs[10:])))
+    found["plain settle"] = excess(
+        live_db, 10 * 12, lambda: verbs.settle(*map(verbs.done, verbs.claim(limit=10, priority=5)))
+    )
+    found["the rest"] = excess(live_db, DUE * 5, lambda: verbs.claim(limit=1000, priority=5))
+    found["add"] = excess(live_db, 5, lambda: verbs.add("later 77", HOUR))
+    found["reschedule"] = excess(live_db, 5, lambda: api.reschedule_task(CODE, "later 78", 2 * HOUR))
+    found["cancel"] = excess(live_db, 10, lambda: api.cancel_task(CODE, "later 79"))
+    found["reap"] = excess(live_db, DUE * 10, lambda: store.reap(ALIAS, 3))
+    assert {name: figures for name, figures in found.items() if figures} == {}
+
+
+def test_reads_of_the_agenda(live_db: str) -> None:
+    fill()
+    refresh_statistics(live_db)
+    watermark = clock.host_now() - timedelta(seconds=10)
+    levels = len(QUEUES) * len(PRIORITIES)
+    found = {mark: excess(live_db, levels * 4, lambda: store.read_agenda(ALIAS, mark)) for mark in (None, watermark)}  # noqa: B023
+    assert found == {None: None, watermark: None}

@@ -1,0 +1,135 @@
+"""Reaping, releasing, and the rows of executors that decide who is dead."""
+
+from datetime import timedelta
+
+import pytest
+
+from django_delayed_tasks import clock, store
+from django_delayed_tasks.exceptions import NameInUse
+from django_delayed_tasks.models import Executor
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import executors
+from tests.store import verbs
+from tests.store.verbs import ALIAS, HOUR, NOW
+
+LEASE = timedelta(seconds=15)
+MOMENT = timedelta(microseconds=1)
+
+
+def register(name: str = "one", *, gone: bool = False, **fields: object) -> int:
+    identity = executors.Identity(name, "host", 4711, 8, ("b", "a"), **fields)  # type: ignore[arg-type]
+    return executors.register(ALIAS, identity, LEASE, lambda host, pid: gone)
+
+
+def reap() -> list[Then]:
+    return list(store.reap(ALIAS, max_rescues=3).values())
+
+
+def test_an_executor_row(db: None, frozen: None) -> None:
+    row = Executor.objects.get(pk=register(queues=("mail", "default")))
+    assert (row.name, row.host, row.pid, row.threads) == ("one", "host", 4711, 8)
+    assert (row.queues, row.codes, row.alive) == (["default", "mail"], ["a", "b"], True)
+    assert (row.started_at, row.heartbeat_at, row.expires_at) == (NOW, NOW, NOW + LEASE)
+    assert Executor.objects.get(pk=register("two")).queues is None
+    assert [(peer.id, peer.codes) for peer in executors.live(ALIAS)] == [(row.pk, {"a", "b"}), (row.pk + 1, {"a", "b"})]
+
+
+def test_a_lease_holds_to_its_last_moment(db: None, frozen: None) -> None:
+    executor = register()
+    verbs.add()
+    verbs.claim(executor=executor)
+    with clock.frozen_at(NOW + LEASE):
+        assert reap() == []
+        assert executors.renew(ALIAS, executor, LEASE)
+    with clock.frozen_at(NOW + 2 * LEASE):
+        assert reap() == []
+    with clock.frozen_at(NOW + 2 * LEASE + MOMENT):
+        assert reap() == [Then.RESCUED]
+        assert not executors.renew(ALIAS, executor, LEASE)
+        assert not executors.retire(ALIAS, executor)
+    assert Executor.objects.get().alive is None
+
+
+def test_only_the_tasks_of_the_dead(db: None, frozen: None) -> None:
+    dead, alive = register("dead"), register("alive")
+    for num, executor in {"a": dead, "b": alive, "c": dead}.items():
+        verbs.add(num)
+        verbs.claim(executor=executor)
+    executors.retire(ALIAS, dead)
+    assert reap() == [Then.RESCUED] * 2
+    statuses = [verbs.present(num).status for num in "abc"]
+    assert statuses == [TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.PENDING]
+
+
+def test_a_late_claim_of_a_dead_executor_is_found(db: None, frozen: None) -> None:
+    """A process that stood still between its SELECT and its UPDATE."""
+    dead = register()
+    executors.retire(ALIAS, dead)
+    assert reap() == []
+    verbs.add()
+    verbs.claim(executor=dead)
+    assert reap() == [Then.RESCUED]
+
+
+def test_a_task_that_kills_its_executors_does_not_run_for_ever(db: None, frozen: None) -> None:
+    verbs.add()
+    for rescues in (1, 2, 3):
+        assert verbs.claim_one().attempts == 1
+        assert reap() == [Then.RESCUED]
+        assert verbs.present().rescues == rescues
+    verbs.claim_one()
+    assert reap() == [Then.FAILED]
+    row = verbs.present()
+    assert (row.status, row.rescues, "died 4 times" in row.last_error) == (TaskStatus.FAILED, 3, True)
+    assert verbs.outcomes() == [RunOutcome.LOST] * 4
+    assert verbs.add().action == "replaced"
+    assert (verbs.claim_one().rescues, reap()) == (0, [Then.RESCUED])
+
+
+def test_a_pass_is_limited(db: None, frozen: None) -> None:
+    for num in "abc":
+        verbs.add(num)
+    verbs.claim()
+    assert [len(store.reap(ALIAS, 3, limit=2)) for _ in range(3)] == [2, 1, 0]
+
+
+def test_release_gives_back(db: None, frozen: None) -> None:
+    for num in "ab":
+        verbs.add(num, NOW - HOUR)
+    a, b = sorted(verbs.claim(), key=str)
+    assert store.held_by(ALIAS, verbs.EXECUTOR) == {a.claim, b.claim}
+    assert store.release(ALIAS, [verbs.released(a), verbs.released(b, after=HOUR)]) == 2
+    assert store.release(ALIAS, [verbs.released(a)]) == 0
+    assert store.release(ALIAS, []) == 0
+    assert store.held_by(ALIAS, verbs.EXECUTOR) == set()
+    assert (verbs.present("a").claim_at, verbs.present("b").claim_at) == (NOW, NOW + HOUR)
+    assert (verbs.claim_one().attempts, verbs.outcomes("a")) == (1, [])
+
+
+def test_a_name_has_one_live_executor(db: None, frozen: None) -> None:
+    first = register()
+    with pytest.raises(NameInUse, match="host, process 4711"):
+        register()
+    with clock.frozen_at(NOW + LEASE + MOMENT):
+        second = register()
+        third = register(gone=True)  # its process is known to have ended: no waiting for the lease
+    assert first < second < third
+    assert [peer.id for peer in executors.live(ALIAS)] == [third]
+
+
+def test_a_successor_takes_over_at_once(db: None, frozen: None) -> None:
+    verbs.add()
+    verbs.claim(executor=register())
+    register(gone=True)
+    assert reap() == [Then.RESCUED]
+
+
+def test_dead_rows_are_purged(db: None, frozen: None) -> None:
+    for name in ("a", "b"):
+        executors.retire(ALIAS, register(name))
+    alive = register()
+    with clock.frozen_at(NOW + HOUR):
+        assert executors.purge_dead(ALIAS, HOUR) == 0
+    with clock.frozen_at(NOW + HOUR + MOMENT):
+        assert executors.purge_dead(ALIAS, HOUR) == 2
+    assert Executor.objects.get().pk == alive

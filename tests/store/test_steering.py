@@ -1,0 +1,237 @@
+"""Run now, postpone, retry, edit: what a person does to the tasks that he or she saw, in the versions seen."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import steering
+from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.steering import Edit
+from tests.store.verbs import ALIAS, HOUR, NOW, add, claim_one, failed, present, retry, settle
+from tests.threads import start_thread
+from tests.waiting import wait_until
+
+MINUTE = timedelta(minutes=1)
+Steer = Callable[[list[Claim]], list[int]]
+
+STEERS: dict[str, Steer] = {
+    "run now": lambda seen: steering.run_now(ALIAS, seen),
+    "postpone": lambda seen: steering.postpone(ALIAS, seen, HOUR),
+    "retry failed": lambda seen: steering.retry_failed(ALIAS, seen),
+    "edit": lambda seen: [seen[0][0]] if steering.edit(ALIAS, seen[0], Edit(when=NOW + HOUR)) else [],
+}
+APPLIES_TO = {
+    "run now": [TaskStatus.PENDING],
+    "postpone": [TaskStatus.PENDING],
+    "retry failed": [TaskStatus.FAILED],
+    "edit": [TaskStatus.PENDING, TaskStatus.FAILED],
+}
+BOTH = [(name, status) for name in STEERS for status in TaskStatus]
+
+
+def waiting(when: datetime = NOW + HOUR, **fields: Any) -> Task:
+    """A pending task."""
+    add(when=when, **fields)
+    return present()
+
+
+def backing_off(after: timedelta = 10 * MINUTE) -> Task:
+    """A pending task after a failed attempt, ``when`` an hour ago."""
+    add(when=NOW - HOUR)
+    settle(retry(claim_one(), after, "the first attempt"))
+    return present()
+
+
+def given_up(when: datetime = NOW - HOUR) -> Task:
+    """A failed task."""
+    add(when=NOW - HOUR)
+    settle(failed(claim_one()))
+    Task.objects.update(when=when)
+    return present()
+
+
+def in_status(status: TaskStatus) -> Task:
+    """A task in this status."""
+    if status == TaskStatus.RUNNING:
+        add(when=NOW)
+        claim_one()
+        return present()
+    return waiting() if status == TaskStatus.PENDING else given_up()
+
+
+def seen(task: Task) -> Claim:
+    """As the person sees it."""
+    return task.pk, task.version
+
+
+def contents(task: Task) -> dict[str, Any]:
+    """Every column."""
+    return {field.attname: getattr(task, field.attname) for field in Task._meta.concrete_fields}
+
+
+def is_anew(task: Task, before: Task) -> bool:
+    """Pending, with another version and its attempts counted anew."""
+    anew = (task.status, task.attempts, task.rescues, task.last_error) == (TaskStatus.PENDING, 0, 0, "")
+    return anew and task.version == before.version + 1 and task.update_time == NOW
+
+
+@pytest.mark.usefixtures("db", "frozen")
+class TestVerbs:
+    def test_run_now_makes_a_later_task_due(self) -> None:
+        task = waiting(NOW + HOUR, biz_ext={"a": 1}, queue="mail", priority=3)
+        assert steering.run_now(ALIAS, [seen(task)]) == [task.pk]
+        after = present()
+        assert (after.when, after.claim_at) == (NOW, NOW)
+        assert (after.biz_ext, after.queue, after.priority) == ({"a": 1}, "mail", 3)
+        assert is_anew(after, task)
+
+    def test_run_now_keeps_a_time_that_has_passed(self) -> None:
+        task = backing_off()
+        assert steering.run_now(ALIAS, [seen(task)]) == [task.pk]
+        after = present()
+        assert (after.when, after.claim_at) == (NOW - HOUR, NOW)
+        assert is_anew(after, task)
+
+    @pytest.mark.parametrize(
+        ("when", "by", "expected"),
+        [
+            (NOW + HOUR, HOUR, NOW + 2 * HOUR),
+            (NOW + 2 * HOUR, timedelta(microseconds=1), NOW + 2 * HOUR + timedelta(microseconds=1)),
+            (NOW + HOUR + timedelta(microseconds=876544), HOUR, NOW + 2 * HOUR + timedelta(microseconds=876544)),
+            (NOW - 5 * HOUR, HOUR, NOW + HOUR),
+            (NOW, timedelta(days=400), NOW + timedelta(days=400)),
+        ],
+        ids=["later", "a microsecond", "whole second", "overdue", "far"],
+    )
+    def test_postpone(self, when: datetime, by: timedelta, expected: datetime) -> None:
+        task = waiting(when)
+        assert steering.postpone(ALIAS, [seen(task)], by) == [task.pk]
+        after = present()
+        assert (after.when, after.claim_at) == (expected, expected)
+        assert is_anew(after, task)
+
+    def test_postpone_counts_from_the_next_attempt(self) -> None:
+        task = backing_off(3 * HOUR)
+        steering.postpone(ALIAS, [seen(task)], HOUR)
+        assert (present().when, present().claim_at) == (NOW + 4 * HOUR, NOW + 4 * HOUR)
+
+    @pytest.mark.parametrize(("when", "claim_at"), [(NOW - HOUR, NOW), (NOW + HOUR, NOW + HOUR)])
+    def test_retry_failed_respects_a_later_time(self, when: datetime, claim_at: datetime) -> None:
+        task = given_up(when)
+        assert steering.retry_failed(ALIAS, [seen(task)]) == [task.pk]
+        assert (present().when, present().claim_at) == (when, claim_at)
+        assert is_anew(present(), task)
+
+    def test_of_many_only_those_that_are_as_seen(self) -> None:
+        for num in ("same", "replaced", "gone", "running"):
+            add(num, NOW + HOUR)
+        tasks = {num: present(num) for num in ("same", "replaced", "gone", "running")}
+        add("replaced", NOW + 2 * HOUR)  # has now the version that a write of ours would have given it
+        Task.objects.filter(biz_num="gone").delete()
+        Task.objects.filter(biz_num="running").update(status=TaskStatus.RUNNING)
+        changed = steering.run_now(ALIAS, [seen(task) for task in tasks.values()])
+        assert changed == [tasks["same"].pk]
+        assert present("same").claim_at == NOW
+        assert present("replaced").claim_at == NOW + 2 * HOUR
+
+    def test_nothing_seen(self) -> None:
+        assert steering.run_now(ALIAS, []) == []
+
+
+@pytest.mark.usefixtures("db", "frozen")
+class TestFence:
+    @pytest.mark.parametrize(("name", "status"), BOTH)
+    def test_state(self, name: str, status: TaskStatus) -> None:
+        task = in_status(status)
+        before = contents(task)
+        changed = STEERS[name]([seen(task)])
+        assert changed == ([task.pk] if status in APPLIES_TO[name] else [])
+        assert (contents(present()) == before) is (not changed)
+
+    @pytest.mark.parametrize("name", STEERS)
+    def test_another_version(self, name: str) -> None:
+        task = in_status(APPLIES_TO[name][0])
+        for version in (task.version - 1, task.version + 1):
+            assert STEERS[name]([(task.pk, version)]) == []
+        assert contents(present()) == contents(task)
+
+
+@pytest.mark.usefixtures("db", "frozen")
+class TestEdit:
+    def test_when_of_a_pending_task(self) -> None:
+        task = backing_off()
+        assert steering.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
+        assert (present().when, present().claim_at) == (NOW + HOUR, NOW + HOUR)
+        assert is_anew(present(), task)
+
+    def test_past_when(self) -> None:
+        assert steering.edit(ALIAS, seen(waiting()), Edit(when=NOW - HOUR))
+        assert (present().when, present().claim_at) == (NOW - HOUR, NOW)
+
+    def test_when_of_a_failed_task_leaves_it_failed(self) -> None:
+        task = given_up()
+        assert steering.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
+        after = present()
+        assert (after.status, after.attempts, after.last_error) == (TaskStatus.FAILED, 1, "given up")
+        assert (after.when, after.version) == (NOW + HOUR, task.version + 1)
+
+    @pytest.mark.parametrize(
+        ("changes", "column", "value"),
+        [
+            (Edit(biz_ext='{"é": [1, null]}'), "biz_ext", {"é": [1, None]}),
+            (Edit(biz_ext=None), "biz_ext", None),
+            (Edit(queue="mail"), "queue", "mail"),
+            (Edit(priority=-7), "priority", -7),
+        ],
+    )
+    def test_other_columns_leave_the_back_off_alone(self, changes: Edit, column: str, value: Any) -> None:
+        backing_off()
+        Task.objects.update(biz_ext="old")
+        before = contents(present())
+        assert steering.edit(ALIAS, seen(present()), changes)
+        changed = {column: value, "version": before["version"] + 1}
+        assert contents(present()) == {**before, **changed}
+
+    def test_everything_at_once(self) -> None:
+        assert steering.edit(ALIAS, seen(waiting()), Edit(NOW + 9 * HOUR, "[1]", "mail", 4))
+        after = present()
+        assert (after.when, after.biz_ext, after.queue, after.priority) == (NOW + 9 * HOUR, [1], "mail", 4)
+
+    def test_nothing(self) -> None:
+        task = waiting()
+        assert not steering.edit(ALIAS, seen(task), Edit())
+        assert contents(present()) == contents(task)
+
+
+LOCK_WAITS = {
+    "postgres": "SELECT '', COUNT(*) FROM pg_locks WHERE NOT granted",
+    "mariadb": "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'",
+    "mysql": "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'",
+    "sqlite": "SELECT '', 1",  # nobody can tell
+}
+
+
+def is_waiting_for_a_lock(database: str) -> bool:
+    """Whether another connection waits."""
+    with connection.cursor() as cursor:
+        cursor.execute(LOCK_WAITS[database])
+        return int(cursor.fetchone()[1]) > 0
+
+
+@pytest.mark.usefixtures("frozen")
+@pytest.mark.parametrize("name", ["run now", "postpone", "edit"])
+def test_a_task_that_is_being_claimed(live_db: str, name: str) -> None:
+    """The claim commits while the person's write waits for the row: the write does nothing."""
+    task = waiting(NOW)
+    with transaction.atomic():
+        run = claim_one()
+        thread = start_thread(lambda: STEERS[name]([seen(task)]))
+        wait_until(lambda: is_waiting_for_a_lock(live_db))
+    assert thread.result() == []
+    assert present().version == run.version
+    assert (present().status, present().when) == (TaskStatus.RUNNING, NOW)

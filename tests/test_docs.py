@@ -1,0 +1,168 @@
+"""What the documentation says is so: its links lead somewhere, its names exist, its examples can be followed."""
+
+import inspect
+import json
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management.base import BaseCommand
+from django.dispatch import Signal
+
+import django_delayed_tasks
+from django_delayed_tasks import TaskHandler, conf, exceptions, signals, states
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.management.commands.starttask import Command
+from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.store import ClaimedTask
+from tests import pages
+from tests.pages import README, ROOT, names, rows
+
+API = ROOT / "docs/reference/api.md"
+COMMANDS = ROOT / "docs/reference/commands.md"
+HANDLERS = ROOT / "docs/reference/handlers.md"
+MODELS = ROOT / "docs/reference/models.md"
+
+every_page = pytest.mark.parametrize("page", pages.ALL, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    assert [link.target for link in pages.links(page) if not link.leads_somewhere()] == []
+
+
+@every_page
+def test_page_can_be_reached_from_the_readme(page: Path) -> None:
+    assert page in pages.reachable(README)
+
+
+def test_named_tests_exist() -> None:
+    shown = [link for link in pages.links(README) if link.text.startswith("test_")]
+    assert len(shown) > 10
+    assert [link.text for link in shown if f"def {link.text}(" not in link.file.read_text()] == []
+
+
+@every_page
+def test_python_examples_compile_and_name_what_exists(page: Path) -> None:
+    problems = [problem for block in pages.blocks(page, "python") for problem in block.problems()]
+    assert problems == []
+
+
+def test_public_names_are_those_of_the_reference() -> None:
+    public = set(django_delayed_tasks.__all__) - {"__version__"}
+    assert set(documented_names()) == public
+
+
+def documented_names() -> dict[str, str]:
+    """Each name under a heading of its own in the API reference, with the heading."""
+    headings = re.findall(r"^### `(\w+)(.*)`$", API.read_text(), re.MULTILINE)
+    return {name: name + rest for name, rest in headings}
+
+
+@pytest.mark.parametrize("name", [name for name in django_delayed_tasks.__all__ if name != "__version__"])
+def test_signature_is_that_of_the_reference(name: str) -> None:
+    heading = documented_names()[name]
+    value = getattr(django_delayed_tasks, name)
+    if "(" in heading or inspect.isfunction(value):
+        assert heading == f"{name}({', '.join(shown_parameters(value))})"
+
+
+def shown_parameters(function: Any) -> list[str]:
+    shown: list[str] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
+            shown.append("*")
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        shown.append(f"{stars}{parameter.name}{shown_default(parameter.default)}")
+    return shown
+
+
+def shown_default(value: Any) -> str:
+    if value is inspect.Parameter.empty:
+        return ""
+    return f"={json.dumps(str(value))}" if isinstance(value, str) else f"={value!r}"
+
+
+def test_start_takes_the_options_of_the_reference() -> None:
+    documented = names(rows(API, "`start(**options)`"))
+    assert documented == {field.name for field in fields(ExecutorOptions)}
+
+
+def test_a_run_sees_the_attributes_of_the_reference() -> None:
+    documented = names(rows(API, "What `handle` gets"))
+    public = {name for name in dir(ClaimedTask) if not name.startswith("_")} - {"claim"}
+    assert documented == public
+
+
+def test_signals_are_those_of_the_reference() -> None:
+    found = {name for name, value in vars(signals).items() if isinstance(value, Signal)}
+    assert names(rows(API, "Signals")) == found
+
+
+def test_exceptions_are_those_of_the_reference() -> None:
+    found = {name for name, value in vars(exceptions).items() if inspect.isclass(value) and is_ours(value)}
+    assert names(rows(API, "Exceptions")) == found
+
+
+def is_ours(value: type) -> bool:
+    return value.__module__ == exceptions.__name__
+
+
+@pytest.mark.parametrize("enumeration", [states.TaskStatus, states.RunOutcome])
+def test_states_are_those_of_the_reference(enumeration: Any) -> None:
+    [members] = [row[1] for row in rows(API, "States") if row[0] == f"`{enumeration.__name__}`"]
+    assert members == ", ".join(f"`{member.name}` {member.value}" for member in enumeration)
+
+
+@pytest.mark.parametrize("enumeration", [states.AddAction, states.CancelResult])
+def test_results_are_those_of_the_reference(enumeration: Any) -> None:
+    assert names([[pages.section(API, f"`{enumeration.__name__}`")]]) == {member.name for member in enumeration}
+
+
+def test_attributes_of_handlers_are_those_of_the_reference() -> None:
+    defaults = {row[0].strip("`"): row[1].strip("`") for row in rows(HANDLERS, "Attributes")}
+    assert defaults.pop("biz_code") == "required"
+    found = {name: shown_default(getattr(TaskHandler, name))[1:] for name in TaskHandler.__annotations__}
+    del found["biz_code"]
+    assert defaults == found
+
+
+def test_options_of_the_command_are_those_of_the_reference() -> None:
+    own = options_of(Command()) - options_of(BaseCommand())
+    assert names(rows(COMMANDS, "`starttask`")) == own
+
+
+def options_of(command: BaseCommand) -> set[str]:
+    parser = command.create_parser("manage.py", "starttask")
+    return {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+
+
+@pytest.mark.parametrize("model", [Task, TaskRun, Executor])
+def test_fields_are_those_of_the_reference(model: Any) -> None:
+    documented = {row[0].strip("`"): row[1] for row in rows(MODELS, model.__name__)}
+    found = {field.name: field for field in model._meta.fields}
+    assert list(documented) == list(found)
+    assert {name for name, kind in documented.items() if "null" in kind} == {
+        name for name, field in found.items() if field.null
+    }
+    lengths = {name: re.findall(r"\d+", kind) for name, kind in documented.items()}
+    assert lengths == {name: [str(field.max_length)] if field.max_length else [] for name, field in found.items()}
+
+
+def test_settings_in_the_readme_are_those_there_are() -> None:
+    documented = {row[0].strip("`"): row[1].strip("`") for row in rows(README, "Settings")}
+    assert documented == {field.name: shown_setting(field.default) for field in fields(conf.Values)}
+
+
+def shown_setting(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g} s"
+    return f"timedelta(days={value.days})" if hasattr(value, "days") else shown_default(value)[1:]
+
+
+def test_every_decision_is_in_the_index() -> None:
+    folder = ROOT / "docs/decisions"
+    listed = [link.file.name for link in pages.links(folder / "README.md") if link.file.name[:4].isdigit()]
+    assert sorted(set(listed)) == sorted(path.name for path in folder.glob("[0-9]*.md"))

@@ -1,0 +1,48 @@
+"""The pages that can be followed step by step are followed, as real commands in a fresh project on SQLite."""
+
+from pathlib import Path
+
+from django.conf import settings
+
+from tests.newcomer import SETTINGS, Newcomer
+from tests.pages import README, ROOT
+
+DOCS = ROOT / "docs"
+
+# They use SQLite whatever the database of the run: once is enough.
+__test__ = settings.DDT_DATABASE == "sqlite"
+
+
+def test_readme_leads_to_a_running_task(tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
+    newcomer.has_a_project('INSTALLED_APPS += ["shop"]\n')
+    newcomer.follows(README)
+
+    newcomer.types("from shop.services import *; place_order('A-1'); grant_more_time('A-1'); pay_order('A-1')")
+    newcomer.types("from shop.task_handlers import *; cancel_unpaid_order.schedule('A-2')")
+    drained = newcomer.run("python manage.py starttask --drain")
+
+    assert "Order A-2 was not paid: cancelled." in drained
+    assert "Drained: 1 runs" in drained
+
+
+def test_tutorial_cancels_the_unpaid_order_alone(tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
+    newcomer.follows(DOCS / "tutorial/first-task.md")
+
+    assert "System check identified no issues" in newcomer.saw("check --database default")
+    orders = newcomer.types(
+        "from shop.models import Order; print(list(Order.objects.values_list('number', 'paid', 'cancelled')))"
+    )
+    assert orders.strip() == "[('A-1', False, True), ('A-2', True, False)]"
+    history = newcomer.saw("get_runs")
+    assert "'biz_num': 'A-1', 'outcome': 0" in history
+    assert "'biz_num': 'A-2', 'outcome': 4" in history
+
+
+def test_tests_of_handlers_pass_as_shown(tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
+    newcomer.has_a_project(SETTINGS)
+    newcomer.follows(DOCS / "how-to/test-your-handlers.md")
+
+    assert "Ran 3 tests" in newcomer.saw("manage.py test")
