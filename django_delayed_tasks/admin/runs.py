@@ -21,10 +21,8 @@ from django_delayed_tasks.states import RunOutcome
 class RunChangeList(BoundedChangeList):
     """Without results and tracebacks, of which only the end is read."""
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> "QuerySet[Any]":
-        runs: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        light: QuerySet[Any] = runs.defer("result", "error").annotate(error_end=Right("error", 500))
-        return light
+    def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
+        return rows.defer("result", "error").annotate(error_end=Right("error", 500))
 
 
 @admin.register(TaskRun)

@@ -25,11 +25,9 @@ from django_delayed_tasks.models import Executor, Task
 class TaskChangeList(BoundedChangeList):
     """Without data and tracebacks, of which only the end is read; with the executors' names."""
 
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> "QuerySet[Any]":
-        tasks: QuerySet[Any] = super().get_queryset(request, exclude_parameters)
-        light: Any = tasks.defer("biz_ext", "deferred_biz_ext", "last_error")
-        ended: QuerySet[Any] = light.annotate(error_end=Right("last_error", 500))
-        return ended
+    def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
+        texts = ("biz_ext", "deferred_biz_ext", "last_error")
+        return rows.defer(*texts).annotate(error_end=Right("last_error", 500))
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)

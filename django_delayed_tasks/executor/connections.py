@@ -35,6 +35,12 @@ def tidy() -> None:
             discard_unusable(connection.alias)
 
 
+def refresh() -> None:
+    """Before a run of a thread that was idle for long: close what the server has ended meanwhile."""
+    for connection in connections.all(initialized_only=True):
+        discard_unusable(connection.alias)
+
+
 def discard_unusable(alias: str) -> None:
     """Close this thread's connection if it no longer works, so that the next use opens a new one."""
     connection = connections[alias]

@@ -1,10 +1,10 @@
 """One executor: its parts, how they are wired, how they start and end."""
 
 import logging
-from threading import Event, Thread
+from threading import Event
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import connections, wakeup
+from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
 from django_delayed_tasks.executor.housekeeping import Housekeeping
@@ -53,7 +53,10 @@ class Executor:
         self._watching = Loop("watchdog", alias, self._watch)
         self._housekeeping = Loop("housekeeping", alias, housekeeping.tick)
         self._beating = Loop(
-            "heartbeat", alias, lambda: options.heartbeat if heartbeat.beat() else min(1.0, options.heartbeat)
+            "heartbeat",
+            alias,
+            lambda: options.heartbeat if heartbeat.beat() else min(1.0, options.heartbeat),
+            farewell=self.lease.end,
         )
 
     def start(self) -> None:
@@ -72,11 +75,11 @@ class Executor:
             loop.start()
 
     def _poll(self) -> float:
+        # Looked at before the poll: a run that is settled meanwhile may have added a task.
+        had_nothing = not len(self.inflight)
         seconds = self.poller.poll()
-        most = self.options.max_tasks
-        is_enough = most is not None and self.inflight.claimed >= most
-        is_idle = self.options.drain and self.poller.found_nothing
-        if (is_enough or is_idle) and not len(self.inflight):
+        is_done = self.poller.has_enough or (self.options.drain and self.poller.found_nothing)
+        if had_nothing and is_done:
             self.drained.set()
         return min(seconds, 0.02) if self.options.drain and not self.drained.is_set() else seconds
 
@@ -132,20 +135,6 @@ class Executor:
         for loop in (self._watching, self._housekeeping, self._beating):
             loop.stop()
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
-        self._end_lease()
         if not is_clean:
             logger.error("%d runs did not end in time and were left behind", len(self.inflight))
         return is_clean and is_settled
-
-    def _end_lease(self) -> None:
-        def end() -> None:
-            with connections.of_thread(self.options.database):
-                try:
-                    self.lease.end()
-                except Exception as error:
-                    logger.warning("the lease could not be given back: %s", error)
-
-        # In a thread: the caller's connection may be inside a transaction of its own.
-        thread = Thread(target=end, name="farewell", daemon=True)
-        thread.start()
-        thread.join(5.0)

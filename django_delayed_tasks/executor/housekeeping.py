@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
@@ -79,7 +80,13 @@ class Housekeeping:
             if duty.is_due():
                 duty.perform()
                 duty.done()
-        return TICK
+        return self._until_next()
+
+    def _until_next(self) -> float:
+        if not self._first_expiry:
+            return TICK
+        until_expiry = (self._first_expiry - self._clock.now()).total_seconds()
+        return min(TICK, max(0.001, until_expiry + 0.001))
 
     def look_around(self) -> None:
         """Who is alive, and what can they run."""
@@ -93,6 +100,7 @@ class Housekeeping:
         """Take tasks from dead executors."""
         while taken := reap(self._alias, self._options.max_rescues):
             logger.warning("took %d tasks from dead executors", len(taken))
+            wakeup.wake()
             for claim, then in taken.items():
                 if then is Then.FAILED and (failed := load(self._alias, claim)):
                     self._tell_failed(*failed)

@@ -13,7 +13,8 @@ logger = logging.getLogger(__name__)
 class Loop:
     """Calls ``iterate()``, which returns how many seconds to sleep, until :meth:`stop`.
 
-    ``sleeper`` wakes it early. After an error ``recover()`` is called and the loop backs off; it never ends by itself.
+    ``sleeper`` wakes it early; ``farewell()`` is called at the end, in the loop's thread. After an error ``recover()``
+    is called and the loop backs off; it never ends by itself.
     """
 
     def __init__(
@@ -23,11 +24,13 @@ class Loop:
         iterate: Callable[[], float],
         sleeper: Event | None = None,
         recover: Callable[[], None] = lambda: None,
+        farewell: Callable[[], None] = lambda: None,
     ) -> None:
         self._alias = alias
         self._iterate = iterate
         self._sleeper = sleeper or Event()
         self._recover = recover
+        self._farewell = farewell
         self._stopped = Event()
         self._backoff = Backoff()
         self._thread = Thread(target=self._repeat, name=name, daemon=True)
@@ -46,6 +49,13 @@ class Loop:
         with connections.of_thread(self._alias):
             while not self._stopped.is_set():
                 self._sleep(self._attempt())
+            self._say_farewell()
+
+    def _say_farewell(self) -> None:
+        try:
+            self._farewell()
+        except Exception as error:
+            logger.warning("%s could not end in good order: %s", self._thread.name, error)
 
     def _attempt(self) -> float:
         try:

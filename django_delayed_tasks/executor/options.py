@@ -6,8 +6,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from django_delayed_tasks import models
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
+
+LONGEST_POLL = 86_400.0
+_SUFFIX = 6
+"""Room for the number that a supervisor puts behind a name."""
+NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +71,15 @@ def _check(options: ExecutorOptions) -> None:
         value = getattr(options, name)
         if value is not None and (not isinstance(value, int) or value < 1):
             raise InvalidSetting(f"{name}={value!r}: must be an int of at least 1")
-    if options.poll_interval <= 0:
-        raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be more than 0 seconds")
+    if not 0 < options.poll_interval <= LONGEST_POLL:
+        raise InvalidSetting(
+            f"poll_interval={options.poll_interval!r}: must be seconds, above 0 and {LONGEST_POLL} at most"
+        )
+    if (
+        not isinstance(options.name, str)
+        or not 0 < len(options.name) <= NAME_LENGTH
+        or options.name.strip() != options.name
+    ):
+        raise InvalidSetting(f"name={options.name!r}: must be a text of 1 to {NAME_LENGTH} characters")
     if options.lease <= 2 * options.heartbeat:
         raise InvalidSetting(f"lease={options.lease!r}: must be longer than two heartbeats ({options.heartbeat!r} s)")

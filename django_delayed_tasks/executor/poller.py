@@ -65,11 +65,13 @@ class Poller:
         self._due: list[Level] = []
         self._watermark: datetime | None = None
         self.found_nothing = False
+        self._refused = 0
 
     def poll(self) -> float:
         """Claim what is wanted and due; seconds until it is worth looking again."""
         interval = self._options.poll_interval
-        if not self._lease.may_claim or self._is_enough():
+        self.found_nothing = False
+        if not self._lease.may_claim or self.has_enough:
             return interval
         wanted = self.demand.wanted()
         if not wanted:
@@ -80,9 +82,14 @@ class Poller:
         self.found_nothing = not claimed and not self._due
         return 0.0 if claimed else self._until_next()
 
-    def _is_enough(self) -> bool:
+    @property
+    def has_enough(self) -> bool:
+        """Whether ``max_tasks`` are claimed; those that were given back do not count."""
+        return self._allowance() == 0
+
+    def _allowance(self) -> int | None:
         most = self._options.max_tasks
-        return most is not None and self._inflight.claimed >= most
+        return None if most is None else max(0, most - self._inflight.claimed + self._refused)
 
     def _is_stale(self) -> bool:
         return not self._due or clock.monotonic() - self._agenda_read >= self._options.poll_interval
@@ -111,14 +118,15 @@ class Poller:
         return claimed
 
     def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
-        if (most := self._options.max_tasks) is not None:
-            limit = min(limit, most - self._inflight.claimed)
-        if limit < 1:
+        if (allowance := self._allowance()) is not None:
+            limit = min(limit, allowance)
+        if not limit:
             return []
         tasks = self._claim(self._alias, self._request(level, limit))
         if tasks:
             self._inflight.add(tasks)
             known, refused = self._screening.screen(tasks)
+            self._refused += len(refused)
             self._release(refused)
             self._deliver(known)
         return tasks

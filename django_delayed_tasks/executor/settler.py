@@ -5,7 +5,7 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
-from django.db import DatabaseError
+from django.db import DatabaseError, InterfaceError
 
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
@@ -14,11 +14,13 @@ from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle
 from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.transactions import is_outage
+from django_delayed_tasks.store.transactions import is_unwritable
 
 logger = logging.getLogger(__name__)
 
 LARGEST_BATCH = 500
+LARGEST_TEXT = 1_000_000
+"""Characters of results and errors in a batch; a server's longest statement may be 16 MB."""
 
 
 class Settler:
@@ -55,10 +57,12 @@ class Settler:
 
     def _next_batch(self) -> list[Settlement]:
         batch: list[Settlement] = []
+        text = 0
         settlement = self._queue.get()
         while settlement is not None:
             batch.append(settlement)
-            if len(batch) == LARGEST_BATCH:
+            text += len(settlement.result or "") + len(settlement.error)
+            if len(batch) == LARGEST_BATCH or text > LARGEST_TEXT:
                 return batch
             try:
                 settlement = self._queue.get_nowait()
@@ -75,7 +79,7 @@ class Settler:
                 became = settle(self._alias, batch)
             except Exception as error:
                 connections.discard_unusable(self._alias)
-                if is_outage(error):
+                if isinstance(error, DatabaseError | InterfaceError) and not is_unwritable(error):
                     self._wait(error)
                     continue
                 self._settle_apart(batch, error)

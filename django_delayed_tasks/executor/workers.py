@@ -12,6 +12,9 @@ from django_delayed_tasks.store import ClaimedTask
 
 logger = logging.getLogger(__name__)
 
+IDLE = 2.0
+"""Seconds after which an idle thread looks whether its connections still work."""
+
 
 @dataclass(slots=True, eq=False)
 class Running:
@@ -32,7 +35,10 @@ class Worker(Thread):
 
     def run(self) -> None:
         with connections.of_thread(self._pool.alias):
+            last = clock.monotonic()
             while (task := self._pool.queue.get()) is not None:
+                if clock.monotonic() - last > IDLE:
+                    connections.refresh()
                 self.running = running = Running(task, clock.monotonic())
                 try:
                     self._pool.perform(running)
@@ -40,6 +46,7 @@ class Worker(Thread):
                     logger.exception("running %s", task)
                 self.running = None
                 connections.tidy()
+                last = clock.monotonic()
                 if running.is_abandoned:
                     return
 

@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError, connections, transaction
+from django.db import DatabaseError, DataError, IntegrityError, OperationalError, connections, transaction
 from django.db.backends.utils import CursorWrapper
 
 T = TypeVar("T")
 
 TRIES = 12
+_REFUSALS = {1048, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, *range(3140, 3160)}
+"""What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
 _CODES = {1213, 1205, 1020, 3572, 3101, "40001", "40P01", "55P03"}
 
 
@@ -66,6 +68,10 @@ def is_transient(error: BaseException) -> bool:
     return code in _CODES or "database is locked" in str(error) or "database table is locked" in str(error)
 
 
-def is_outage(error: BaseException) -> bool:
-    """Whether the database cannot be reached or written to for now, or a transient error outlasted its tries."""
-    return isinstance(error, OperationalError | InterfaceError) or is_transient(error)
+def is_unwritable(error: BaseException) -> bool:
+    """Whether the database refuses what was to be written, and would refuse it again.
+
+    Everything else that a database says (gone away, read-only, disk full, table being migrated) may pass.
+    """
+    code = error.args[0] if error.args else None
+    return isinstance(error, DataError | IntegrityError) or code in _REFUSALS

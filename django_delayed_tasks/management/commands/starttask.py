@@ -28,12 +28,15 @@ class Command(BaseCommand):
     """
 
     help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it at once."
+    # Done by handle() itself: some ask the database, and that it cannot be reached is better said in one line.
+    requires_system_checks = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
         # An abbreviated --processes would be handed down to the children, who would supervise children of their own.
         return super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--skip-checks", action="store_true", help="skip the system checks")
         parser.add_argument("--threads", type=int, help="threads that run tasks, in each process")
         parser.add_argument(
             "--processes", type=int, default=1, help="executor processes under a supervisor (default 1)"
@@ -56,6 +59,8 @@ class Command(BaseCommand):
         if given["reload"] and given["processes"] > 1:
             raise CommandError("--reload is for one process; leave out --processes")
         self._check_database(options.database)
+        if not given["skip_checks"]:
+            self.check(databases=[options.database])
         if given["reload"]:
             run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
         elif given["processes"] > 1:

@@ -1,0 +1,39 @@
+"""A handler that takes its process with it."""
+
+import pytest
+
+from django_delayed_tasks.api import add_task, add_tasks
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.processes.conftest import Start
+from tests.processes.database import outcomes, task
+from tests.processes.folder import Folder
+from tests.processes.waiting import wait_until
+
+MAX_RESCUES = 2
+OTHERS = 20
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+def test_it_is_rescued_so_often_then_fails_and_the_others_are_done(
+    starttask: Start, folder: Folder, threads: int
+) -> None:
+    add_task(Task(biz_code="deadly", biz_num="1"))
+    add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(OTHERS))
+
+    def start() -> int:
+        child = starttask("--name", "mortal", "--threads", str(threads), "--drain", MAX_RESCUES=MAX_RESCUES)
+        return child.exit_code()
+
+    assert [start() for _ in range(MAX_RESCUES + 1)] == [9] * (MAX_RESCUES + 1)
+    assert start() == 0
+    wait_until(lambda: task("deadly", "1").status == TaskStatus.FAILED)  # type: ignore[union-attr]
+
+    failed = task("deadly", "1")
+    assert failed is not None
+    assert failed.last_error == "its executor died 3 times while it ran; not rescued again"
+    assert failed.rescues == MAX_RESCUES
+    assert folder.count("started") == MAX_RESCUES + 1
+    assert outcomes("deadly", "1") == [RunOutcome.LOST] * (MAX_RESCUES + 1)
+    assert [row.biz_code for row in Task.objects.all()] == ["deadly"]
+    assert {note.num for note in folder.notes("ran")} == set(map(str, range(OTHERS)))

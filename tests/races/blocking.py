@@ -1,0 +1,38 @@
+"""Knowing that another connection waits for a lock that this one holds."""
+
+import time
+from typing import Any
+
+from django.db import connection
+
+from tests.threads import DatabaseThread
+
+PATIENCE = 30.0  # seconds
+WAITING = {
+    "postgresql": "SELECT pg_stat_clear_snapshot(), COUNT(*) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND wait_event_type = 'Lock'",
+    "mysql": "SELECT 0, COUNT(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p"
+    " ON p.id = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()",
+}
+REFRESHED = 0.11  # seconds: InnoDB shows a copy until nobody has asked for a tenth of a second
+
+
+def wait_until_blocked(*threads: DatabaseThread[Any]) -> None:
+    """Return when each of the threads waits for a lock.
+
+    SQLite cannot tell, but has one lock: whoever wants to write waits for this transaction, now or in a moment.
+    """
+    deadline = time.monotonic() + PATIENCE
+    while connection.vendor in WAITING and waiting() < len(threads):
+        ended = [thread for thread in threads if not thread.is_alive()]
+        assert not ended, f"{ended} did not wait: {[thread.result() for thread in ended]}"
+        assert time.monotonic() < deadline, f"{threads} do not wait for a lock"
+        time.sleep(REFRESHED if connection.vendor == "mysql" else 0.01)
+    assert all(thread.is_alive() for thread in threads)
+
+
+def waiting() -> int:
+    """How many connections to this database wait for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(WAITING[connection.vendor])
+        return int(cursor.fetchone()[1])
