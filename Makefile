@@ -12,9 +12,9 @@ PYTEST ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-sources := $(wildcard django_delayed_tasks tests testproject scripts)
+sources := $(wildcard django_delayed_tasks tests testproject scripts) benchmarks
 
-.PHONY: help venv test lint format demo matrix clean
+.PHONY: help venv test lint format demo matrix clean bench
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -42,6 +42,10 @@ format: $(STAMP) ## Put the code into the project's style
 
 demo: $(STAMP) ## Run the shop with real processes and check what came out
 	$(PY) -m testproject.demo
+
+BENCH ?= mariadb,postgres
+bench: $(STAMP) ## Measure the drain of due tasks beside the lean pipelines
+	$(PY) -m benchmarks --databases $(BENCH)
 
 matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
 	$(PY) -m scripts.matrix $(PYTEST)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -40,6 +40,12 @@ class BoundedChangeList(ChangeList):
 
     more_than: int | None = None
 
+    def get_ordering(self, request: HttpRequest, queryset: "QuerySet[Any]") -> Any:
+        if ORDER_VAR in self.params:
+            return super().get_ordering(request, queryset)
+        # As the admin says and without the primary key that Django would append: the order is that of an index.
+        return self.model_admin.get_ordering(request)
+
     def get_results(self, request: HttpRequest) -> None:
         if not 1 <= self.page_num <= MOST_PAGES:
             raise IncorrectLookupParameters
@@ -58,7 +64,7 @@ class BoundedChangeList(ChangeList):
 
     def _rows(self, keys: list[int]) -> list[Any]:
         # Keys come from an index alone. For whole rows MariaDB and MySQL may prefer to read and sort the table.
-        rows = self.light(self.root_queryset.filter(pk__in=keys)).in_bulk() if keys else {}
+        rows = self.light(self.root_queryset.order_by().filter(pk__in=keys)).in_bulk() if keys else {}
         return [rows[key] for key in keys if key in rows]
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":

@@ -22,7 +22,8 @@ class RunChangeList(BoundedChangeList):
     """Without results and tracebacks, of which only the end is read."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
-        return rows.defer("result", "error").annotate(error_end=Right("error", 500))
+        light: QuerySet[Any] = rows.defer("result", "error").annotate(error_end=Right("error", 500))
+        return light
 
 
 @admin.register(TaskRun)
@@ -55,8 +56,8 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         # The index of a code's runs is by number; without it only the latest are looked at, by primary key.
-        by_number = is_searching(request) and RunCodeFilter.parameter_name in request.GET
-        return ("-biz_code", "-biz_num", "-id") if by_number else ("-id",)
+        by_number = is_searching(request) and request.GET.get(RunCodeFilter.parameter_name)
+        return ("-biz_num", "-id") if by_number else ("-id",)
 
     def get_search_results(
         self, request: HttpRequest, queryset: "QuerySet[TaskRun]", search_term: str

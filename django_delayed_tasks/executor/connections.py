@@ -27,6 +27,8 @@ def tidy() -> None:
     for each task.
     """
     for connection in connections.all(initialized_only=True):
+        if connection.connection is None:
+            continue
         if connection.in_atomic_block or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]:
             logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
             connection.in_atomic_block = False

@@ -66,24 +66,26 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
     record locks only, where an upsert takes gap locks (docs/decisions/0002). Alone, one statement does all.
     """
     is_replacing = if_exists is IfExists.REPLACE
-    if is_replacing and dialect.connection.in_atomic_block and _update(cursor, dialect, schedule):
-        return _reported(cursor.lastrowid, if_exists)
+    if dialect.connection.in_atomic_block:
+        update, given = _update(dialect, schedule) if is_replacing else (f"UPDATE {TASK} SET {_REPORT}", {})
+        identity = {"biz_code": schedule.biz_code, "biz_num": schedule.biz_num}
+        cursor.execute(f"{update} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given | identity)
+        if cursor.rowcount:
+            return _reported(cursor.lastrowid, if_exists)
     insert, parameters = _insert(dialect, schedule)
     changes = f"{_REPORT}, {replacement(dialect.new)}" if is_replacing else _REPORT
     cursor.execute(insert + dialect.on_conflict(changes), parameters)
     return _reported(cursor.lastrowid, if_exists)
 
 
-def _update(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule) -> bool:
+def _update(dialect: Dialect, schedule: Schedule) -> tuple[str, dict[str, Any]]:
     when, parameters = dialect.moment(schedule.when)
     when = "%(when)s" if parameters else when
-    columns = ("biz_code", "biz_num", "biz_ext", "queue", "priority")
+    columns = ("biz_ext", "queue", "priority")
     values = {column: f"%({column})s" for column in columns} | {"when_time": when, "update_time": dialect.now}
     values["claim_at"] = dialect.greatest(when, dialect.now)
-    sql = f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}"
     given = {column: getattr(schedule, column) for column in columns} | {"when": parameters[0] if parameters else None}
-    cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
-    return bool(cursor.rowcount)
+    return f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}", given
 
 
 def _reported(last_id: int, if_exists: IfExists) -> AddResult:

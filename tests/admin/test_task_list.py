@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
+from django.utils.connection import ConnectionDoesNotExist
 
 from django_delayed_tasks.admin import TaskAdmin, changelist
 from django_delayed_tasks.models import Task
@@ -77,6 +78,12 @@ class TestOrder:
         for hours in (3, 1, 2):
             task(f"in {hours} h", NOW + hours * HOUR)
         assert numbers_of(boss.get(LIST)) == ["in 1 h", "in 2 h", "in 3 h", "running", "failed"]
+
+    @pytest.mark.parametrize(("order", "numbers"), [("1", "abc"), ("-1", "cba"), ("5", "bac"), ("-6", "cab")])
+    def test_as_a_person_clicks(self, boss: Client, order: str, numbers: str) -> None:
+        for num, hours in (("b", 1), ("c", 3), ("a", 2)):
+            task(num, NOW + hours * HOUR)
+        assert "".join(numbers_of(boss.get(LIST, {"o": order}))) == numbers
 
     def test_of_one_code_by_number(self, boss: Client) -> None:
         for num, hours in (("b", 1), ("c", 2), ("a", 3)):
@@ -194,8 +201,8 @@ class TestStatements:
             new_task(f"r{i}", status=TaskStatus.RUNNING, executor=owners[i % 5].pk) for i in range(60)
         )
         levels = len(self.agenda())
-        assert len(self.statements(boss)) == levels + 2  # the page and the bounded count
-        assert len(self.statements(boss, status__exact="1")) == levels + 2  # the page and the executors' names
+        assert len(self.statements(boss)) == levels + 3  # the page's keys, the bounded count, the rows
+        assert len(self.statements(boss, status__exact="1")) == levels + 3  # keys, rows, executors' names
 
     def agenda(self) -> list[str]:
         """What the choice of queues takes: one statement, on SQLite some for each level."""
@@ -210,5 +217,6 @@ class TestStatements:
 
 
 def test_tasks_in_the_database_that_the_setting_names(boss: Client) -> None:
-    with override_settings(DELAYED_TASKS={"DATABASE": "nowhere"}), pytest.raises(Exception, match="nowhere"):
+    unknown = override_settings(DELAYED_TASKS={"DATABASE": "elsewhere"})
+    with unknown, pytest.raises(ConnectionDoesNotExist, match="elsewhere"):
         boss.get(LIST)

@@ -10,10 +10,10 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from django_delayed_tasks.admin.seen import CHANGED
-from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import inputs_of, messages_of, submit
-from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, page_of, task
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, page_of, task
 
 ADD = reverse("admin:django_delayed_tasks_task_add")
 
@@ -213,112 +213,3 @@ class TestConflict:
         assert response.status_code == 302
         assert "exists already" in messages_of(response)[0]
         assert Task.objects.get().version == 4
-
-
-class TestRunning:
-    def test_is_shown_and_not_edited(self, boss: Client) -> None:
-        row = task(status=TaskStatus.RUNNING, biz_ext={"a": "<i>"}, deferred_when=NOW + HOUR, deferred_biz_ext={"b": 2})
-        html = boss.get(page_of(row)).content.decode()
-        assert "This task is running" in html
-        assert "&lt;i&gt;" in html
-        assert "Next schedule" in html
-        assert 'name="queue"' not in html
-        assert 'name="_save"' not in html
-
-
-class TestButtons:
-    @pytest.mark.parametrize(
-        ("status", "offered"),
-        [
-            (TaskStatus.PENDING, {"_run_now", "_postpone"}),
-            (TaskStatus.RUNNING, set()),
-            (TaskStatus.FAILED, {"_retry_failed"}),
-        ],
-    )
-    def test_offered(self, boss: Client, status: TaskStatus, offered: set[str]) -> None:
-        html = boss.get(page_of(task(status=status))).content.decode()
-        assert {name for name in ("_run_now", "_postpone", "_retry_failed") if f'name="{name}"' in html} == offered
-
-    @pytest.mark.parametrize(("button", "claim_at"), [("_run_now", NOW), ("_postpone", NOW + 2 * HOUR)])
-    def test_pressed(self, boss: Client, button: str, claim_at: Any) -> None:
-        row = task()
-        assert submit(boss, page_of(row), button).url == page_of(row)
-        assert Task.objects.get().claim_at == claim_at
-
-    def test_retry(self, boss: Client) -> None:
-        row = task(status=TaskStatus.FAILED)
-        submit(boss, page_of(row), "_retry_failed")
-        assert Task.objects.get().status == TaskStatus.PENDING
-
-    def test_fenced(self, boss: Client) -> None:
-        row = task()
-        form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(version=5)
-        boss.post(page_of(row), {**form, "_run_now": "1"})
-        assert Task.objects.get().version == 5
-
-    def test_need_the_permission(self, client_of: Callable[..., Client]) -> None:
-        row = task()
-        client = client_of("view", "delete")
-        assert "_run_now" not in client.get(page_of(row)).content.decode()
-        response = client.post(page_of(row), {"seen": f"{row.pk}:4", "_run_now": "1"})
-        assert response.status_code == 403
-        assert Task.objects.get().version == 4
-
-
-class TestCancel:
-    def confirm(self, client: Client, row: Task) -> Any:
-        page = page_of(row, "delete")
-        assert f'value="{row.pk}:4"' in client.get(page).content.decode()
-        return client.post(page, {"post": "yes", "seen": f"{row.pk}:4"})
-
-    def test_leaves_a_history(self, boss: Client) -> None:
-        row = task("A-1")
-        response = self.confirm(boss, row)
-        assert messages_of(response) == [f"“{CODE} A-1” was cancelled."]
-        assert not Task.objects.exists()
-        assert TaskRun.objects.get().outcome == RunOutcome.CANCELLED
-
-    def test_running_is_asked_to_stop(self, boss: Client) -> None:
-        row = task(status=TaskStatus.RUNNING)
-        response = self.confirm(boss, row)
-        assert "asked to stop" in messages_of(response)[0]
-        assert Task.objects.get().cancel_requested_at == NOW
-
-    def test_changed_meanwhile(self, boss: Client) -> None:
-        row = task()
-        Task.objects.update(version=5)
-        response = boss.post(page_of(row, "delete"), {"post": "yes", "seen": f"{row.pk}:4"})
-        assert messages_of(response) == [str(CHANGED)]
-        assert Task.objects.get().version == 5
-
-    def test_needs_the_permission(self, client_of: Callable[..., Client]) -> None:
-        row = task()
-        client = client_of("view", "change")
-        assert client.post(page_of(row, "delete"), {"post": "yes", "seen": f"{row.pk}:4"}).status_code == 403
-        assert "Cancel task" not in client.get(page_of(row)).content.decode()
-        assert Task.objects.exists()
-
-
-class TestLooks:
-    def test_traceback_is_escaped(self, boss: Client) -> None:
-        html = boss.get(page_of(task(status=TaskStatus.FAILED, last_error=TRACEBACK))).content.decode()
-        assert '<pre class="ddt-pre">Traceback (most recent call last):\n  File &quot;x.py&quot;' in html
-        assert "ValueError: &lt;b&gt;no &amp; never&lt;/b&gt;</pre>" in html
-
-    def test_runs_of_the_identity(self, boss: Client) -> None:
-        row = task("A&1", biz_code=OTHER)
-        address = f"?biz_code__exact={OTHER}&amp;biz_num__exact=A%261"
-        assert address in boss.get(page_of(row)).content.decode()
-
-    def test_only_looking(self, client_of: Callable[..., Client]) -> None:
-        html = client_of("view").get(page_of(task(biz_ext={"a": 1}))).content.decode()
-        assert "&quot;a&quot;: 1" in html
-        assert "<textarea" not in html
-
-    def test_gone(self, boss: Client) -> None:
-        row = task()
-        Task.objects.all().delete()
-        assert boss.get(page_of(row)).status_code == 302
-        assert boss.post(page_of(row), {"_save": "1"}).status_code == 302
-        assert boss.post(page_of(row, "delete"), {"post": "yes"}).status_code == 302

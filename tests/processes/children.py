@@ -19,6 +19,7 @@ class Child:
     """A Python process whose output goes to a file; its input is a pipe of the test."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path, output: int | None) -> None:
+        self.arguments = list(arguments)
         self.log = log
         with log.open("wb") as file:
             self.process = subprocess.Popen(

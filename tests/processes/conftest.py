@@ -63,6 +63,7 @@ def start(process_environment: dict[str, str], folder: Folder) -> Iterator[Start
     kill_all(folder.path)
     for child in children:
         child.close()
+        print(f"--- {child.arguments}:\n{child.output}")  # pytest shows it when the test has failed
 
 
 @pytest.fixture

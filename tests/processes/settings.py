@@ -16,3 +16,10 @@ DELAYED_TASKS = json.loads(os.environ.get("DDT_DELAYED_TASKS", "{}"))
 # As in a project that has never thought about it: SQLite without a transaction mode, a mode of journal, a time-out.
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = json.loads(os.environ.get("DDT_SQLITE_OPTIONS", "{}"))
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "handlers": {"stderr": {"class": "logging.StreamHandler"}},
+    "loggers": {"django.utils.autoreload": {"handlers": ["stderr"], "level": "INFO"}},
+}

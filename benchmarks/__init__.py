@@ -1,0 +1,1 @@
+"""How fast it is, told as ratios to lean programs in the same run (`make bench`)."""

@@ -1,0 +1,1 @@
+"""Floors: the statements that the work needs, and nothing else. No Django, no retries, no fences: not models."""

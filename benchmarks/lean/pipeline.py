@@ -1,0 +1,58 @@
+"""Claim, run, settle with threads and nothing else; the stores differ in two callables."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+THREADS = 4
+LARGEST_SETTLEMENT = 500
+
+Row = Sequence[Any]
+
+
+def drain(claim: Callable[[int], Sequence[Row]], settle: Callable[[list[Row]], int], batch: int) -> float:
+    """Tasks per second until ``claim(batch)`` finds nothing.
+
+    A claimed row begins with id and version; ``settle`` gets (id, version, started, finished) and says how many it
+    settled.
+    """
+    todo: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
+    slots = threading.Semaphore(4 * batch)
+    settled: list[int] = []
+
+    def work() -> None:
+        while (row := todo.get()) is not None:
+            started = time.time()
+            done.put((row[0], row[1], started, time.time()))
+
+    def settle_all() -> None:
+        while (first := done.get()) is not None:
+            finished = [first]
+            while len(finished) < LARGEST_SETTLEMENT and not done.empty():
+                row = done.get()
+                if row is None:
+                    done.put(None)
+                    break
+                finished.append(row)
+            settled.append(settle(finished))
+            slots.release(len(finished))
+
+    workers = [threading.Thread(target=work) for _ in range(THREADS)]
+    settler = threading.Thread(target=settle_all)
+    for thread in [*workers, settler]:
+        thread.start()
+    began = time.monotonic()
+    while rows := claim(batch):
+        for row in rows:
+            slots.acquire()
+            todo.put(row)
+    for _ in workers:
+        todo.put(None)
+    for thread in workers:
+        thread.join()
+    done.put(None)
+    settler.join()
+    return sum(settled) / (time.monotonic() - began)

@@ -1,0 +1,160 @@
+"""Bad input of every public call: an error that names the field and the value, and nothing written."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from django_delayed_tasks import api
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.models import Task
+from tests.store import verbs
+from tests.store.verbs import CODE, HOUR
+
+NOT_TEXT = [None, 5, b"a", ["a"]]
+UNKEPT = ["a\0b", "\ud800", "a\udfff"]
+BAD_TEXT = [*NOT_TEXT, *UNKEPT, "", " ", " a", "a ", "\ta", "a\n", "a\u2003"]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for level in range(depth):
+        value = [value] if level % 2 else {"a": value}
+    return value
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+BAD: dict[str, list[Any]] = {
+    "biz_code": [*BAD_TEXT, "x" * 51],
+    "biz_num": [*BAD_TEXT, "x" * 101, "\U0001f600" * 101],
+    "queue": [5, b"a", ["a"], *UNKEPT, " ", " a", "a ", "x" * 51],
+    "priority": [-101, 101, 10**30, 1.0, "1", True, [1]],
+    "when": [
+        5, 0.5, float("nan"), "2031-01-01", "", date(2031, 1, 1), datetime(2031, 1, 1), [None],  # noqa: DTZ001
+        datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), datetime(999, 12, 31, tzinfo=UTC),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), timedelta.max, timedelta.min, timedelta(days=36_601),
+    ],
+    "biz_ext": [
+        object(), {1, 2}, b"a", Decimal(1), datetime(2031, 1, 1, tzinfo=UTC), {(1, 2): 3}, CIRCLE, float("nan"),
+        [float("inf")], {"a": -float("inf")}, "\0", "a\\\0", ["x", {"a": "b\0c"}], {"a\0": 1}, "\ud800", {"a": ["\udfff"]},
+        {"\ud800": 1}, 2**64, [-(2**63) - 1], {"a": 10**400}, nested(32), nested(500), nested(100_000), "x" * 65_535,
+        ["é" * 32_768],
+    ],
+}  # fmt: skip
+
+
+def cases(of: dict[str, list[Any]]) -> list[Any]:
+    return [
+        pytest.param(field, value, id=f"{field} {ascii(type(value).__name__)} {i}")
+        for field, values in of.items()
+        for i, value in enumerate(values)
+    ]
+
+
+def refused(call: Callable[[], object], field: str, value: Any) -> str:
+    """The message of the error, after a look at the database."""
+    verbs.add("there", HOUR, biz_ext="old")
+    before = list(Task.objects.values())
+    with pytest.raises(InvalidTask) as caught:
+        call()
+    assert list(Task.objects.values()) == before
+    assert caught.value.field == field
+    assert caught.value.value is value
+    assert str(caught.value).startswith(f"{field}=")
+    return str(caught.value)
+
+
+def bad_task(field: str, value: Any) -> Task:
+    return Task(**{"biz_code": CODE, "biz_num": "there", field: value})
+
+
+@pytest.mark.parametrize(("field", "value"), cases(BAD))
+def test_add_task(db: None, field: str, value: Any) -> None:
+    refused(lambda: api.add_task(bad_task(field, value)), field, value)
+
+
+@pytest.mark.parametrize(("field", "value"), cases({field: values[-2:] for field, values in BAD.items()}))
+def test_add_tasks_writes_none_of_them(db: None, field: str, value: Any) -> None:
+    tasks = [verbs.task("fine"), bad_task(field, value), verbs.task("also fine")]
+    refused(lambda: api.add_tasks(tasks, batch_size=1), field, value)
+
+
+IDENTITY = cases({"biz_code": BAD["biz_code"], "biz_num": BAD["biz_num"]})
+
+
+@pytest.mark.parametrize(("field", "value"), IDENTITY)
+def test_cancel_and_reschedule(db: None, field: str, value: Any) -> None:
+    identity = {"biz_code": CODE, "biz_num": "there", field: value}
+    refused(lambda: api.cancel_task(**identity), field, value)
+    refused(lambda: api.reschedule_task(when=None, **identity), field, value)
+
+
+@pytest.mark.parametrize(("field", "value"), cases({"when": BAD["when"]}))
+def test_reschedule_to_no_time(db: None, field: str, value: Any) -> None:
+    refused(lambda: api.reschedule_task(CODE, "there", value), field, value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), cases({"biz_code": BAD["biz_code"], "biz_num": [*NOT_TEXT, *UNKEPT, ""]})
+)
+def test_delete_tasks(db: None, field: str, value: Any) -> None:
+    arguments = {"biz_code": CODE, "biz_num": "there", field: value}
+    refused(lambda: api.delete_tasks(**arguments), field, value)
+
+
+WRONG_FRAGMENTS = {"biz_code": [*NOT_TEXT[1:], *UNKEPT], "biz_num": [*NOT_TEXT[1:], *UNKEPT]}
+
+
+@pytest.mark.parametrize(("field", "value"), cases(WRONG_FRAGMENTS))
+def test_finding(db: None, field: str, value: Any) -> None:
+    refused(lambda: list(api.get_tasks_by_code(**{field: value})), field, value)
+    refused(lambda: list(api.get_runs(**{field: value})), field, value)
+
+
+@pytest.mark.parametrize(("field", "value"), cases({"when": [*BAD["when"], timedelta(), HOUR]}))
+def test_finding_at_no_time(db: None, field: str, value: Any) -> None:
+    refused(lambda: list(api.get_tasks_by_code(when=value)), field, value)
+
+
+@pytest.mark.parametrize("value", [None, "task", {"biz_code": CODE, "biz_num": "1"}, Task])
+def test_no_task(db: None, value: Any) -> None:
+    refused(lambda: api.add_task(value), "task", value)
+    refused(lambda: api.add_tasks([verbs.task(), value]), "task", value)
+
+
+@pytest.mark.parametrize("value", ["REPLACE", "", "ignore", None, 5, ["replace"]])
+def test_unknown_if_exists(db: None, value: Any) -> None:
+    message = refused(lambda: api.add_task(verbs.task(), if_exists=value), "if_exists", value)
+    assert "replace, keep, raise" in message
+    refused(lambda: api.add_tasks([verbs.task()], if_exists=value), "if_exists", value)
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, "10", None])
+def test_batch_size(db: None, value: Any) -> None:
+    refused(lambda: api.add_tasks([verbs.task()], batch_size=value), "batch_size", value)
+
+
+def test_the_message_shows_the_value_and_what_is_wrong_with_it(db: None) -> None:
+    with pytest.raises(InvalidTask, match=r"^biz_num='x{20,}.*…: is 300 characters long; 100 at most$"):
+        verbs.add("x" * 300)
+    with pytest.raises(InvalidTask, match=r"^when=datetime\.datetime\(2031, 1, 1, 0, 0\): is naive"):
+        verbs.add(when=datetime(2031, 1, 1))  # noqa: DTZ001
+    with pytest.raises(InvalidTask, match=r"^biz_ext=\[nan\]: is not JSON: .*"):
+        verbs.add(biz_ext=[float("nan")])
+    with pytest.raises(InvalidTask, match=r"^priority=101: must be an int from -100 to 100$"):
+        verbs.add(priority=101)
+
+
+def test_the_largest_data(db: None) -> None:
+    """Bytes of JSON are counted, not characters; the setting is read at every call."""
+    verbs.add(biz_ext="x" * 65_534)
+    verbs.add(biz_ext="é" * 32_767)
+    with override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True, "MAX_BIZ_EXT_BYTES": 10}):
+        verbs.add(biz_ext="x" * 8)
+        with pytest.raises(InvalidTask, match="is 11 bytes of JSON; 10 at most"):
+            verbs.add(biz_ext="x" * 9)

@@ -1,0 +1,56 @@
+"""``--reload``: the executor starts again when code changes."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from django_delayed_tasks.api import add_task
+from django_delayed_tasks.models import Task
+from tests.processes.children import Child
+from tests.processes.conftest import Start
+from tests.processes.database import incarnations, is_settled
+from tests.processes.folder import Folder
+from tests.processes.waiting import wait_until
+
+CODE = """
+from tests.processes.handlers import Quick
+
+class Edited(Quick):
+    biz_code = "edited"
+"""
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """A module of handlers that can be edited."""
+    path = tmp_path / "edited_handlers.py"
+    path.write_text(CODE)
+    return path
+
+
+@pytest.fixture
+def reloading(starttask: Start, code: Path) -> Child:
+    """An executor that watches that module, too."""
+    places = {"PYTHONPATH": f"{code.parent}:{os.environ.get('PYTHONPATH', '')}"}
+    handlers = {"DDT_MORE_HANDLERS": '["edited_handlers.Edited"]'}
+    return starttask("--reload", "--name", "dev", environment=places | handlers).wait_until_ready()
+
+
+def test_it_works_and_starts_again_in_good_order(reloading: Child, code: Path, folder: Folder) -> None:
+    gate = folder.shut("1")
+    add_task(Task(biz_code="held", biz_num="1"))
+    wait_until(lambda: folder.notes("started", "1"))
+    code.write_text(CODE + "\n# edited\n")
+    reloading.wait_for("changed, reloading")
+    gate.open()
+
+    reloading.wait_for("Ready (executor", times=2)
+    assert is_settled("held", "1"), "the run was cut short"
+    first, second = incarnations("dev")
+    assert (first.alive, second.alive) == (None, True)
+    add_task(Task(biz_code="quick", biz_num="2"))
+    wait_until(lambda: folder.notes("ran", "2", pid=second.pid))
+    reloading.send(signal.SIGTERM)
+    assert reloading.exit_code() == 0

@@ -1,0 +1,115 @@
+"""A caller's open transaction holds up nobody who has to do with other tasks, and deadlocks are tried again."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.db import transaction
+
+from django_delayed_tasks import api, store
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import Strategy
+from tests.races.blocking import wait_until_blocked
+from tests.store import verbs
+from tests.store.verbs import ALIAS, CODE, HOUR
+from tests.threads import start_thread
+
+OPEN: dict[str, Callable[[], object]] = {
+    "created": lambda: verbs.add("m new"),
+    "replaced": lambda: verbs.add("m pending", HOUR),
+    "kept": lambda: verbs.add("m pending", if_exists="keep"),
+    "deferred": lambda: verbs.add("m running"),
+    "rescheduled": lambda: api.reschedule_task(CODE, "m pending", HOUR),
+    "cancelled": lambda: api.cancel_task(CODE, "m pending"),
+    "stopping": lambda: api.cancel_task(CODE, "m running"),
+    "bulk": lambda: api.add_tasks([verbs.task("m new"), verbs.task("m pending"), verbs.task("m running")]),
+}
+NEW = ("created", "bulk")
+
+
+@pytest.mark.parametrize("call", OPEN)
+def test_other_tasks_go_on(live_db: str, strategy: Strategy, call: str) -> None:
+    """Rows beside the one that is locked: claimed, settled every way, added, cancelled, rescheduled, deleted."""
+    api.add_tasks(verbs.task(num) for num in ("a gone", "b again", "c retry", "m running", "y failed", "z deferred"))
+    runs = {run.biz_num: run for run in verbs.claim()}
+    verbs.add("z deferred", HOUR)
+    api.add_tasks(verbs.task(num) for num in ("d next", "m pending", "o next"))
+
+    def everything_else() -> list[object]:
+        return [
+            sorted(run.biz_num for run in verbs.claim(strategy, limit=1)),
+            len(verbs.settle(verbs.done(runs["a gone"]), verbs.again(runs["b again"], HOUR))),
+            len(verbs.settle(verbs.retry(runs["c retry"]), verbs.failed(runs["y failed"]))),
+            verbs.settle(verbs.done(runs["z deferred"]))[runs["z deferred"].claim],
+            verbs.add("b again", HOUR).action,
+            api.reschedule_task(CODE, "c retry", HOUR),
+            api.cancel_task(CODE, "y failed"),
+            # InnoDB checks a new identity for a duplicate under a lock on the gap beside it, so that others wait.
+            [] if call in NEW else [verbs.add("l created").action, api.add_tasks([verbs.task("k"), verbs.task("n")])],
+        ]
+
+    created = [] if call in NEW else ["created", 2]
+    expected = [["d next"], 2, 2, Then.AGAIN, "replaced", True, "cancelled", created]
+    with transaction.atomic():
+        OPEN[call]()
+        others = start_thread(everything_else)
+        if live_db != "sqlite":  # which has one writer at a time
+            assert others.result(timeout=20) == expected
+    assert others.result() == expected
+
+
+def test_a_settlement_that_loses_a_deadlock_is_tried_again(live_db: str) -> None:
+    """The caller holds the second task and asks for the first, of which the settlement has the lock."""
+    api.add_tasks(verbs.task(num) for num in "ab")
+    a, b = sorted(verbs.claim(), key=str)
+    with transaction.atomic():
+        # A transaction that wrote much is not the one that InnoDB ends; PostgreSQL ends who waited first.
+        api.add_tasks(verbs.task(str(i)) for i in range(500))
+        verbs.add("b", HOUR)
+        settling = start_thread(lambda: verbs.settle(verbs.done(a), verbs.done(b)))
+        wait_until_blocked(settling)
+        verbs.add("a", HOUR)
+    assert settling.result() == {a.claim: Then.AGAIN if verbs.row("a") else Then.GONE, b.claim: Then.AGAIN}
+    assert (verbs.outcomes("a"), verbs.outcomes("b")) == ([RunOutcome.DONE], [RunOutcome.DONE])
+    assert {verbs.present(num).when for num in "ab"} == {verbs.present(num).claim_at for num in "ab"}
+
+
+def test_a_cancellation_that_loses_a_deadlock_is_tried_again(live_db: str) -> None:
+    """Deleting many rows meets a caller who locks them in another order."""
+    api.add_tasks(verbs.task(f"x{i:02}") for i in range(40))
+    with transaction.atomic():
+        api.add_tasks(verbs.task(str(i)) for i in range(500))
+        verbs.add("x39", HOUR)
+        deleting = start_thread(lambda: api.delete_tasks(CODE, "x"))
+        wait_until_blocked(deleting)
+        verbs.add("x00", 2 * HOUR)
+    assert deleting.result() == 40
+    assert TaskRun.objects.count() == 40
+
+
+def test_bulk_adds_in_opposite_orders(live_db: str) -> None:
+    """They write in the order of identities, whatever the order they are given in."""
+    barrier = threading.Barrier(4)
+
+    def add(step: int) -> int:
+        barrier.wait()
+        with transaction.atomic():
+            return api.add_tasks([verbs.task(f"{i:04}") for i in range(400)][::step], batch_size=1000)
+
+    for _ in range(2):
+        threads = [start_thread(lambda step=step: add(step)) for step in (1, -1, 1, -1)]  # type: ignore[misc]
+        assert [thread.result() for thread in threads] == [400] * 4
+        barrier.reset()
+    assert Task.objects.count() == 400
+
+
+def test_a_reap_of_what_is_being_changed(live_db: str) -> None:
+    """It waits for the one, and takes the others."""
+    api.add_tasks(verbs.task(num) for num in "abc")
+    runs = {run.biz_num: run for run in verbs.claim()}
+    with transaction.atomic():
+        verbs.settle(verbs.done(runs["b"]))
+        reaping = start_thread(lambda: store.reap(ALIAS, 3))
+        wait_until_blocked(reaping)
+    assert reaping.result() == {runs[num].claim: Then.RESCUED for num in "ac"}
