@@ -87,10 +87,10 @@ def cancel_all(alias: str, pairs: Collection[Claim]) -> list[int]:
 def batches(request: HttpRequest, queryset: "QuerySet[Task]") -> Iterator[list[Task]]:
     """The tasks to be steered, in the versions in which the person saw them.
 
-    Of those that were asked for as "all that match", most were on no page: these are taken as they are now.
+    Of those that were asked for as "all that match", the ones that were not on the page are taken as they are now.
     """
     everything = request.POST.get("select_across") == "1"
-    versions = {} if everything else seen.versions(request)
+    versions = seen.versions(request)
     tasks, last = queryset.only("biz_code", "biz_num", "version").order_by("pk"), 0
     for _number in range(MOST // BATCH):
         batch = list(tasks.filter(pk__gt=last)[:BATCH])

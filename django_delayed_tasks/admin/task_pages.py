@@ -102,7 +102,7 @@ class TaskPages(Base):
 
     def save_model(self, request: HttpRequest, obj: Task, form: Any, change_: bool) -> None:
         if change_:
-            change(seen.versions(request), obj, form)
+            change(obj, form)
         else:
             obj.pk = add(form)
 

@@ -28,15 +28,15 @@ def add(form: AddTaskForm) -> int:
         raise Conflict(str(error)) from error
 
 
-def change(versions: Mapping[int, int], task: Task, form: ChangeTaskForm) -> None:
-    """Write the fields that the person changed."""
+def change(task: Task, form: ChangeTaskForm) -> None:
+    """Write the fields that the person changed; the form has seen to it that ``task`` is in the version that was shown."""
     if not form.changed_data:
         return
     changed = {name: form.cleaned_data[name] for name in form.changed_data}
     if "biz_ext" in changed:
         changed["biz_ext"] = validation.valid_json(changed["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
     edit = steering.Edit(**{name: changed.get(name, UNCHANGED) for name in ("when", "biz_ext", "queue", "priority")})
-    if not steering.edit(settings.DATABASE, (task.pk, versions.get(task.pk, -1)), edit):
+    if not steering.edit(settings.DATABASE, (task.pk, task.version), edit):
         raise Conflict(str(seen.CHANGED))
     transaction.on_commit(wakeup.wake, using=settings.DATABASE)
 

@@ -8,6 +8,9 @@ from django.db import connections
 
 logger = logging.getLogger(__name__)
 
+losses = 0
+"""How often a connection of this process was found dead: when it grows, others may be dead too."""
+
 
 def prepare(alias: str) -> None:
     """Make this thread's connection fit for the executor.
@@ -38,17 +41,19 @@ def tidy() -> None:
 
 
 def refresh() -> None:
-    """Before a run of a thread that was idle for long: close what the server has ended meanwhile."""
+    """Before a run, when connections may have died meanwhile: close those, so that the run opens new ones."""
     for connection in connections.all(initialized_only=True):
         discard_unusable(connection.alias)
 
 
 def discard_unusable(alias: str) -> None:
     """Close this thread's connection if it no longer works, so that the next use opens a new one."""
+    global losses
     connection = connections[alias]
     connection.errors_occurred = False
     if connection.connection is not None and not connection.is_usable():
         connection.close()
+        losses += 1
 
 
 @contextmanager

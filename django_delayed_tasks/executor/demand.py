@@ -1,5 +1,6 @@
 """How many tasks to claim: enough to keep the threads busy, no more than they start soon."""
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.inflight import InFlight
 
 AHEAD = 0.5
@@ -17,6 +18,7 @@ class Demand:
         self._batch_size = batch_size
         self._most = threads + 4 * batch_size
         self._seen = (0, 0.0)
+        self._seen_at = clock.monotonic()
         self._mean: float | None = None
         self._target = threads
 
@@ -37,7 +39,10 @@ class Demand:
         finished, seconds = self._inflight.work_done
         runs, spent = finished - self._seen[0], seconds - self._seen[1]
         if not runs:
+            if self._seen_at + AHEAD < clock.monotonic():
+                self._mean, self._target = None, self._threads
             return
+        self._seen_at = clock.monotonic()
         latest = max(spent / runs, 1e-6)
         self._mean = latest if self._mean is None else self._mean + _SHARE * (latest - self._mean)
         self._seen = finished, seconds

@@ -5,6 +5,7 @@ from threading import Event
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import wakeup
+from django_delayed_tasks.executor.demand import AHEAD
 from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
 from django_delayed_tasks.executor.housekeeping import Housekeeping
@@ -25,6 +26,8 @@ from django_delayed_tasks.store import ClaimedTask, Settlement
 logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.2
+STALLED = 2 * AHEAD
+"""Seconds without a start after which what was prefetched is given back."""
 
 
 class Executor:
@@ -106,6 +109,7 @@ class Executor:
 
     def _watch(self) -> float:
         self.watchdog.tick()
+        self._settle_all([released(task) for task in self.pool.take_back_stalled(STALLED)])
         if self.pool.count_lost() > self.options.max_lost_threads and not self.worn_out.is_set():
             logger.error("more than %d threads hang; this process must be restarted", self.options.max_lost_threads)
             self.worn_out.set()

@@ -35,9 +35,11 @@ class Worker(Thread):
 
     def run(self) -> None:
         with connections.of_thread(self._pool.alias):
-            last = clock.monotonic()
+            last, losses = clock.monotonic(), connections.losses
             while (task := self._pool.queue.get()) is not None:
-                if clock.monotonic() - last > IDLE:
+                self._pool.last_taken = clock.monotonic()
+                if self._pool.last_taken - last > IDLE or connections.losses != losses:
+                    losses = connections.losses
                     connections.refresh()
                 self.running = running = Running(task, clock.monotonic())
                 try:
@@ -63,6 +65,7 @@ class WorkerPool:
         self.perform = perform
         self.queue: SimpleQueue[ClaimedTask | None] = SimpleQueue()
         self.lost: list[Worker] = []
+        self.last_taken = clock.monotonic()
         self._workers: list[Worker] = []
         self._lock = Lock()
         self._number = 0
@@ -94,6 +97,12 @@ class WorkerPool:
                 return taken
             if task is not None:
                 taken.append(task)
+
+    def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
+        """What waits behind runs that take long: nothing was started for so many seconds, others could run these."""
+        if self.queue.empty() or clock.monotonic() - self.last_taken < seconds:
+            return []
+        return self.take_back()
 
     def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, Running]]:
         """Runs that take longer than ``limit_of(task)`` seconds."""

@@ -75,7 +75,7 @@ def _failed(dialect: Dialect, settlement: "Settlement") -> Assignments:
 def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # The attempt is given back: rescues have a limit of their own.
     return [
-        (f"claim_at = {dialect.now}", []),
+        (f"claim_at = {dialect.later(settlement.after)}", []),
         ("rescues = rescues + 1", []),
         ("attempts = attempts - 1", []),
         ("last_error = %s", [settlement.error]),

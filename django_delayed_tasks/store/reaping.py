@@ -3,6 +3,9 @@
 Whoever claims late, after it was declared dead, is found all the same: what counts is the row, not the time.
 """
 
+import random
+from datetime import timedelta
+
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import RunOutcome, Then
@@ -11,6 +14,9 @@ from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.settling import Settlement, settle_locked
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, in_one_statement
+
+SPREAD = 5.0
+"""Seconds, for each rescue before, over which rescued tasks are spread."""
 
 
 def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
@@ -36,7 +42,10 @@ def _rescue(claim: Claim, rescues: int, max_rescues: int) -> Settlement:
     if rescues >= max_rescues:
         error = f"its executor died {rescues + 1} times while it ran; not rescued again"
         return Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
-    return Settlement(claim, RunOutcome.LOST, Then.RESCUED, error="its executor died or lost its lease")
+    # One of those that were claimed together may be what killed the process. The first time they all go on at once;
+    # then they are spread, so that it does not take the same bystanders down with it until their rescues are used up.
+    after = timedelta(seconds=random.uniform(0, SPREAD * rescues))
+    return Settlement(claim, RunOutcome.LOST, Then.RESCUED, after=after, error="its executor died or lost its lease")
 
 
 def held_by(alias: str, executor: int) -> set[Claim]:

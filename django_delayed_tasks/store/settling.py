@@ -27,7 +27,7 @@ from django_delayed_tasks.store.transactions import atomically
 class Settlement:
     """How one claim ends: what the history says, and what becomes of the task.
 
-    ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY and
+    ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY, RESCUED and
     RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished`` are by the
     database's clock. ``keep`` tells whether the history gets a row.
     """

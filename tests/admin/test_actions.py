@@ -145,6 +145,13 @@ class TestAllThatMatch:
         }
         assert messages_of(response) == ["2 tasks were made pending again."]
 
+    def test_those_on_the_page_are_fenced(self, boss: Client) -> None:
+        shown = task("shown")
+        task("not shown")
+        Task.objects.update(version=9)
+        do(boss, "run_now", shown, everything=True)
+        assert Task.objects.get(claim_at=NOW).biz_num == "not shown"
+
     def test_in_batches_up_to_a_limit(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(steering, "BATCH", 10)
         monkeypatch.setattr(steering, "MOST", 30)

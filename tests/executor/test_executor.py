@@ -97,6 +97,29 @@ def test_a_run_that_hangs_loses_its_task_and_its_thread_is_replaced() -> None:
     assert TaskRun.objects.count() == 2
 
 
+def test_what_waits_behind_a_slow_run_is_given_back() -> None:
+    slow, go_on = Event(), Event()
+
+    def handle(task: Any) -> None:
+        if task.biz_num == "slow":
+            slow.set()
+            go_on.wait(60)
+
+    handler_of(handle)
+    for number in range(20):
+        add(f"before {number}")
+    add("slow")
+    for number in range(20):
+        add(f"behind {number}")
+    with executing(threads=1) as executor:
+        assert slow.wait(30)
+        wait_until(lambda: Task.objects.filter(status=TaskStatus.PENDING).count() == 20)
+        assert executor.inflight.unfinished == 1
+        go_on.set()
+        wait_until(lambda: not Task.objects.exists())
+    assert TaskRun.objects.filter(attempt=1, outcome=RunOutcome.DONE).count() == 41
+
+
 def test_too_many_hanging_threads_wear_the_process_out() -> None:
     hang = Event()
     handler_of(lambda task: hang.wait(60) and None, timeout=0.1, max_attempts=1)
