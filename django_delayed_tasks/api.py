@@ -54,8 +54,9 @@ def add_task(task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, using:
 
     That is an aware datetime, a timedelta from now, or None for at once.
 
-    One round trip, part of the caller's transaction if there is one. If a task of the same (``biz_code``, ``biz_num``)
-    exists, "replace" gives it the new schedule (beside its run, if it runs), "keep" leaves it, "raise" refuses.
+    One statement (on MariaDB and MySQL two for a new task inside a transaction), part of the caller's transaction if
+    there is one. If a task of the same (``biz_code``, ``biz_num``) exists, "replace" gives it the new schedule (beside
+    its run, if it runs), "keep" leaves it, "raise" refuses.
 
     Raises:
         InvalidTask: a field that cannot be accepted, named with its value; nothing was written.

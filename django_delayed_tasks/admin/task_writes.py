@@ -29,7 +29,7 @@ def add(form: AddTaskForm) -> int:
 
 
 def change(task: Task, form: ChangeTaskForm) -> None:
-    """Write the fields that the person changed; the form has seen to it that ``task`` is in the version that was shown."""
+    """Write the fields that the person changed. That ``task`` is in the version shown was checked by the form."""
     if not form.changed_data:
         return
     changed = {name: form.cleaned_data[name] for name in form.changed_data}

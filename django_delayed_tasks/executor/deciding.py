@@ -25,6 +25,9 @@ class Raised:
 
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
     """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
+    if result is None:
+        keep = _keeps(handler, RunOutcome.DONE)
+        return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
     try:
         ending = _ending(task, handler, result)
     except (InvalidOutcome, InvalidTask) as error:
@@ -40,8 +43,6 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     match result:
-        case None:
-            return {"outcome": RunOutcome.DONE, "then": Then.GONE}
         case Raised():
             return _attempt_failed(task, handler, result.text)
         case Done():

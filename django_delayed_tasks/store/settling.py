@@ -6,9 +6,8 @@ looked at: a schedule that was deferred during the run wins, then a cancel reque
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -23,13 +22,12 @@ from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """How one claim ends: what the history says, and what becomes of the task.
 
-    ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY, RESCUED and
-    RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished`` are by the
-    database's clock. ``keep`` tells whether the history gets a row.
+    ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY,
+    RESCUED and RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished``
+    are by the database's clock. ``keep`` tells whether the history gets a row.
     """
 
     claim: Claim
@@ -118,7 +116,7 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Iterable[Claim]) -> d
 def _resolved(settlement: Settlement, deferred: bool, cancelled: bool) -> Settlement:
     """What really follows, given what happened during the run."""
     if cancelled and not deferred and settlement.then is not Then.GONE:
-        return replace(settlement, then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
+        return settlement._replace(then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
     return settlement
 
 

@@ -37,12 +37,14 @@ BAD: dict[str, list[Any]] = {
     "when": [
         5, 0.5, float("nan"), "2031-01-01", "", date(2031, 1, 1), datetime(2031, 1, 1), [None],  # noqa: DTZ001
         datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC), datetime(999, 12, 31, tzinfo=UTC),
-        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), timedelta.max, timedelta.min, timedelta(days=36_601),
+        datetime.min.replace(tzinfo=timezone(timedelta(hours=14))), timedelta.max, timedelta.min,
+        timedelta(days=36_601),
     ],
     "biz_ext": [
         object(), {1, 2}, b"a", Decimal(1), datetime(2031, 1, 1, tzinfo=UTC), {(1, 2): 3}, CIRCLE, float("nan"),
-        [float("inf")], {"a": -float("inf")}, "\0", "a\\\0", ["x", {"a": "b\0c"}], {"a\0": 1}, "\ud800", {"a": ["\udfff"]},
-        {"\ud800": 1}, 2**64, [-(2**63) - 1], {"a": 10**400}, nested(32), nested(500), nested(100_000), "x" * 65_535,
+        [float("inf")], {"a": -float("inf")}, "\0", "a\\\0", ["x", {"a": "b\0c"}], {"a\0": 1}, "\ud800",
+        {"a": ["\udfff"]}, {"\ud800": 1}, 2**64, [-(2**63) - 1], {"a": 10**400}, nested(32), nested(500),
+        nested(100_000), "x" * 65_535,
         ["é" * 32_768],
     ],
 }  # fmt: skip
@@ -50,7 +52,7 @@ BAD: dict[str, list[Any]] = {
 
 def cases(of: dict[str, list[Any]]) -> list[Any]:
     return [
-        pytest.param(field, value, id=f"{field} {ascii(type(value).__name__)} {i}")
+        pytest.param(field, value, id=f"{field} {type(value).__name__} {i}")
         for field, values in of.items()
         for i, value in enumerate(values)
     ]
@@ -99,9 +101,7 @@ def test_reschedule_to_no_time(db: None, field: str, value: Any) -> None:
     refused(lambda: api.reschedule_task(CODE, "there", value), field, value)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), cases({"biz_code": BAD["biz_code"], "biz_num": [*NOT_TEXT, *UNKEPT, ""]})
-)
+@pytest.mark.parametrize(("field", "value"), cases({"biz_code": BAD["biz_code"], "biz_num": [*NOT_TEXT, *UNKEPT, ""]}))
 def test_delete_tasks(db: None, field: str, value: Any) -> None:
     arguments = {"biz_code": CODE, "biz_num": "there", field: value}
     refused(lambda: api.delete_tasks(**arguments), field, value)

@@ -1,6 +1,7 @@
 """add_tasks."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -24,9 +25,9 @@ def versions() -> dict[str, tuple[int, object]]:
 def test_twenty_thousand(db: None) -> None:
     """Created, then replaced, in batches of any size."""
     assert api.add_tasks(many(20_000, biz_ext={"n": 1}, priority=3), batch_size=5000) == 20_000
-    assert api.add_tasks(many(5_000, biz_ext={"n": 2}), batch_size=700) == 5_000
-    assert api.add_tasks(many(20_000), if_exists="keep") == 0
-    assert Task.objects.filter(version=1, priority=0).count() == 5_000
+    assert api.add_tasks(many(2_000, biz_ext={"n": 2}), batch_size=300) == 2_000
+    assert api.add_tasks(many(2_000), if_exists="keep") == 0
+    assert Task.objects.filter(version=1, priority=0).count() == 2_000
     last = verbs.present("19999")
     assert (last.when, last.biz_ext, last.priority, last.queue, last.status, last.version) == (
         NOW, {"n": 1}, 3, "default", TaskStatus.PENDING, 0,
@@ -38,11 +39,11 @@ def test_none(db: None) -> None:
 
 
 def test_a_row_is_as_add_task_makes_it(db: None, frozen: None) -> None:
-    fields = {"biz_ext": {"a": 1}, "queue": "mail", "priority": -4}
+    fields: dict[str, Any] = {"biz_ext": {"a": 1}, "queue": "mail", "priority": -4}
     verbs.add("one", HOUR, **fields)
     api.add_tasks([verbs.task("many", HOUR, **fields)])
-    one, other = (Task.objects.values().get(biz_num=num) for num in ("one", "many"))
-    differing = {name for name in one if one[name] != other[name]}
+    one, other = (vars(verbs.present(num)) for num in ("one", "many"))
+    differing = {name for name in one if one[name] != other[name]} - {"_state"}
     assert differing == {"id", "biz_num"}
 
 

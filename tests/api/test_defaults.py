@@ -48,9 +48,10 @@ def known_only() -> Iterator[None]:
 
 @pytest.mark.usefixtures("known_only")
 def test_an_unknown_code(db: None) -> None:
-    with pytest.raises(UnknownCode, match=r"^biz_code='test': no handler is registered for it \(known: .*mail, plain") as e:
+    with pytest.raises(UnknownCode, match=r"^biz_code='test': no handler .*\(known: .*mail, plain") as caught:
         verbs.add()
-    assert (e.value.field, e.value.value, isinstance(e.value, InvalidTask)) == ("biz_code", "test", True)
+    error: InvalidTask = caught.value
+    assert (error.field, error.value) == ("biz_code", "test")
     with pytest.raises(UnknownCode):
         api.add_tasks([verbs.task(biz_code="mail"), verbs.task()])
     assert Task.objects.count() == 0
@@ -80,7 +81,7 @@ def test_calls_that_add_nothing_need_no_handler(db: None) -> None:
         ("plain", {"priority": 100}, ("default", 100)),
     ],
 )
-def test_queue_and_priority(db: None, code: str, given: dict[str, object], expected: tuple[str, int]) -> None:
+def test_queue_and_priority(db: None, code: str, given: dict[str, Any], expected: tuple[str, int]) -> None:
     verbs.add("one", biz_code=code, **given)
     api.add_tasks([verbs.task("many", biz_code=code, **given)])
     assert set(Task.objects.values_list("queue", "priority")) == {expected}

@@ -37,7 +37,8 @@ def test_add_task_raises_for_what_exists(db: None) -> None:
 def test_add_task_leaves_the_given_object_alone(db: None) -> None:
     task = verbs.task(when=HOUR)
     api.add_task(task)
-    assert (task.pk, task.when, task.queue, task.priority) == (None, HOUR, "", None)
+    left: tuple[object, ...] = (task.pk, task.when, task.queue, task.priority)
+    assert left == (None, HOUR, "", None)
 
 
 def test_a_row_can_be_added_again(db: None, frozen: None) -> None:

@@ -1,6 +1,5 @@
 """Who is alive: a name has one executor, and a late heartbeat learns that it is late."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -28,12 +27,12 @@ def register() -> int | str:
 
 
 @pytest.fixture
-def late(live_db: str) -> Iterator[int]:
+def late(live_db: str) -> int:
     """An executor whose lease has just run out."""
     executor = register()
     assert isinstance(executor, int)
     executors.renew(ALIAS, executor, timedelta(microseconds=-1))
-    yield executor
+    return executor
 
 
 @ENDS

@@ -85,7 +85,7 @@ def _by_explaining(meter: Meter) -> Iterator[None]:
 def _rows_of(node: dict[str, Any]) -> int:
     """Rows that the scans below this node of a plan looked at, kept or not."""
     below = sum(_rows_of(child) for child in node.get("Plans", ()))
-    if not node["Node Type"].endswith("Scan") or "Relation Name" not in node and "Index Name" not in node:
+    if not node["Node Type"].endswith("Scan") or ("Relation Name" not in node and "Index Name" not in node):
         return below
     dropped = sum(node.get(f"Rows Removed by {why}", 0) for why in ("Filter", "Index Recheck"))
     return below + int((node["Actual Rows"] + dropped) * node["Actual Loops"])

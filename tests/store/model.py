@@ -116,5 +116,3 @@ class Model:
     def _end(self, outcome: RunOutcome) -> None:
         self.history.append(outcome)
         self.live = None
-
-

@@ -85,6 +85,8 @@ BEFORE: dict[str, Callable[[], Run]] = {
     "removed": running_then(cancel, move),
 }
 
+LOST = "its executor died 1 times while it ran; not rescued again"
+
 QUIET: dict[str, Any] = {
     "executor": None, "deferred_when": None, "deferred_biz_ext": None, "cancel_requested_at": None,
     "attempts": 0, "rescues": 0, "last_error": "", "biz_ext": "old", "when": OLD,
@@ -115,10 +117,14 @@ AFTER: dict[str, dict[str, Any] | None] = {
     "removed": BUSY | BESIDE | STOP | {"deferred_biz_ext": "old"},
     "failed": QUIET | {"status": TaskStatus.FAILED, "attempts": 2, "last_error": "given up"},
     "lost": QUIET
-    | {"status": TaskStatus.FAILED, "attempts": 2, "last_error": "its executor died 1 times while it ran; not rescued again"},
+    | {
+        "status": TaskStatus.FAILED,
+        "attempts": 2,
+        "last_error": "its executor died 1 times while it ran; not rescued again",
+    },
 }
 
 
 def seen(row: Task | None, expected: dict[str, Any] | None) -> dict[str, Any] | None:
     """Those fields of the row that are expected to have some value."""
-    return row and {name: getattr(row, name) for name in (expected or QUIET)}
+    return None if row is None else {name: getattr(row, name) for name in (expected or QUIET)}

@@ -136,10 +136,14 @@ def seen(row: Task | None) -> tuple[Any, ...] | None:
 
 def test_the_store_does_what_the_model_does(db: None) -> None:
     """Always the same examples: another run of the suite must not find what this one did not."""
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=15, stateful_step_count=20, deadline=None, database=None, derandomize=True,
+            max_examples=15,
+            stateful_step_count=20,
+            deadline=None,
+            database=None,
+            derandomize=True,
             suppress_health_check=list(HealthCheck),
-        ),  # fmt: skip
+        ),
     )

@@ -55,7 +55,9 @@ def test_reads_of_every_verb(live_db: str) -> None:
         found[f"{name}, 20 of {DUE}"] = excess(live_db, 20 * 5, lambda: verbs.claim(strategy, limit=20, priority=5))  # noqa: B023
         found[f"{name}, none due"] = excess(live_db, 5, lambda: verbs.claim(strategy, queue="zip"))  # noqa: B023
     runs = verbs.claim(limit=20, priority=5)
-    found["settle"] = excess(live_db, 20 * 8, lambda: verbs.settle(*map(verbs.done, runs[:10]), *map(verbs.retry, runs[10:])))
+    found["settle"] = excess(
+        live_db, 20 * 8, lambda: verbs.settle(*map(verbs.done, runs[:10]), *map(verbs.retry, runs[10:]))
+    )
     found["plain settle"] = excess(
         live_db, 10 * 12, lambda: verbs.settle(*map(verbs.done, verbs.claim(limit=10, priority=5)))
     )

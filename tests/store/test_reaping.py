@@ -6,9 +6,10 @@ import pytest
 
 from django_delayed_tasks import clock, store
 from django_delayed_tasks.exceptions import NameInUse
-from django_delayed_tasks.models import Executor
+from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.reaping import SPREAD
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -31,7 +32,8 @@ def test_an_executor_row(db: None, frozen: None) -> None:
     assert (row.queues, row.codes, row.alive) == (["default", "mail"], ["a", "b"], True)
     assert (row.started_at, row.heartbeat_at, row.expires_at) == (NOW, NOW, NOW + LEASE)
     assert Executor.objects.get(pk=register("two")).queues is None
-    assert [(peer.id, peer.codes) for peer in executors.live(ALIAS)] == [(row.pk, {"a", "b"}), (row.pk + 1, {"a", "b"})]
+    assert [peer.id for peer in executors.live(ALIAS)] == [row.pk, row.pk + 1]
+    assert {peer.codes for peer in executors.live(ALIAS)} == {frozenset("ab")}
 
 
 def test_a_lease_holds_to_its_last_moment(db: None, frozen: None) -> None:
@@ -71,19 +73,38 @@ def test_a_late_claim_of_a_dead_executor_is_found(db: None, frozen: None) -> Non
     assert reap() == [Then.RESCUED]
 
 
+def claim_when_it_may() -> int:
+    """Claim the one task at its claim_at; the attempt."""
+    with clock.frozen_at(verbs.present().claim_at):
+        return verbs.claim_one().attempts
+
+
 def test_a_task_that_kills_its_executors_does_not_run_for_ever(db: None, frozen: None) -> None:
     verbs.add()
     for rescues in (1, 2, 3):
-        assert verbs.claim_one().attempts == 1
+        assert claim_when_it_may() == 1
         assert reap() == [Then.RESCUED]
         assert verbs.present().rescues == rescues
-    verbs.claim_one()
+    claim_when_it_may()
     assert reap() == [Then.FAILED]
     row = verbs.present()
     assert (row.status, row.rescues, "died 4 times" in row.last_error) == (TaskStatus.FAILED, 3, True)
     assert verbs.outcomes() == [RunOutcome.LOST] * 4
     assert verbs.add().action == "replaced"
     assert (verbs.claim_one().rescues, reap()) == (0, [Then.RESCUED])
+
+
+def test_what_died_together_twice_is_spread(db: None, frozen: None) -> None:
+    for num in "abcdefgh":
+        verbs.add(num)
+    verbs.claim()
+    reap()
+    assert {task.claim_at for task in Task.objects.all()} == {clock.host_now()}
+    verbs.claim()
+    reap()
+    moments = {task.claim_at - clock.host_now() for task in Task.objects.all()}
+    assert len(moments) > 4
+    assert timedelta(0) <= min(moments) < max(moments) <= timedelta(seconds=SPREAD)
 
 
 def test_a_pass_is_limited(db: None, frozen: None) -> None:

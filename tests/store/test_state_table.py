@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import store
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import Then
@@ -169,5 +169,3 @@ def test_every_event_meets_every_state_it_can() -> None:
         assert {"running", "stopping", "deferred", "disarmed", "rearmed"} <= met[event]
     for event in ("add replace", "add keep", "add raise", "cancel", "reschedule"):
         assert {"absent", "pending", "running", "failed"} <= met[event]
-
-

@@ -25,7 +25,9 @@ def task(num: str = "1", when: datetime | timedelta | None = None, **fields: Any
     return Task(**{"biz_code": CODE, "biz_num": num, "when": when, **fields})
 
 
-def add(num: str = "1", when: datetime | timedelta | None = None, if_exists: str = "replace", **fields: Any) -> AddResult:
+def add(
+    num: str = "1", when: datetime | timedelta | None = None, if_exists: str = "replace", **fields: Any
+) -> AddResult:
     """``add_task`` of such a task."""
     return api.add_task(task(num, when, **fields), if_exists=if_exists)
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.states import IfExists
@@ -21,6 +21,10 @@ class MySQL(Dialect):
         paths = ", ".join(f"{c.name} {_TYPES[c.type]} PATH '$[{i}]'" for i, c in enumerate(columns))
         text = json.dumps([list(row) for row in rows], default=str)
         return f"JSON_TABLE(%s, '$[*]' COLUMNS({paths})) v", [text]
+
+    def stored(self, moment: datetime) -> str:
+        # As adapt_datetimefield_value does, at a tenth of its cost.
+        return str(moment.astimezone(UTC).replace(tzinfo=None))
 
     # Told nothing, the optimiser reads a small table through the claim index, whose entries every add moves: thousands
     # of deadlocks where there are hardly any by primary key (docs/decisions/0002).

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.backends.utils import CursorWrapper
@@ -14,6 +14,10 @@ from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
 class SQLite(Dialect):
     for_update = ""
     driving_join = "CROSS JOIN"
+
+    def stored(self, moment: datetime) -> str:
+        # As adapt_datetimefield_value does, at a tenth of its cost.
+        return str(moment.astimezone(UTC).replace(tzinfo=None))
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         # A deferred transaction that reads and then writes fails at once if another wrote in between, whatever the
