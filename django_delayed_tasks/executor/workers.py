@@ -66,6 +66,7 @@ class WorkerPool:
         self.queue: SimpleQueue[ClaimedTask | None] = SimpleQueue()
         self.lost: list[Worker] = []
         self.last_taken = clock.monotonic()
+        self._finishing = False
         self._workers: list[Worker] = []
         self._lock = Lock()
         self._number = 0
@@ -100,9 +101,11 @@ class WorkerPool:
 
     def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
         """What waits behind runs that take long: nothing was started for so many seconds, others could run these."""
-        if self.queue.empty() or clock.monotonic() - self.last_taken < seconds:
-            return []
-        return self.take_back()
+        with self._lock:
+            # Once it is finishing, the queue holds what tells the workers to end.
+            if self._finishing or self.queue.empty() or clock.monotonic() - self.last_taken < seconds:
+                return []
+            return self.take_back()
 
     def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, Running]]:
         """Runs that take longer than ``limit_of(task)`` seconds."""
@@ -132,6 +135,7 @@ class WorkerPool:
         """Let runs that are going on end; False if some have not after ``timeout`` seconds."""
         deadline = clock.monotonic() + timeout
         with self._lock:
+            self._finishing = True
             workers = list(self._workers)
         for _ in workers:
             self.queue.put(None)

@@ -12,6 +12,7 @@ from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement, settle
 from tests.executor.parts import add, claim, executing, handler_of, registered
+from tests.threads import start_thread
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -118,6 +119,27 @@ def test_what_waits_behind_a_slow_run_is_given_back() -> None:
         go_on.set()
         wait_until(lambda: not Task.objects.exists())
     assert TaskRun.objects.filter(attempt=1, outcome=RunOutcome.DONE).count() == 41
+
+
+def test_a_run_that_outlasts_the_watchdogs_patience_ends_the_stop() -> None:
+    """The watchdog, which gives back what waits for too long, must leave alone what tells the workers to end."""
+    started, go_on = Event(), Event()
+
+    def handle(task: Any) -> None:
+        started.set()
+        go_on.wait(60)
+
+    handler_of(handle)
+    add()
+    with executing(threads=2, shutdown_timeout=60.0) as executor:
+        assert started.wait(30)
+        executor.pool.last_taken -= 100
+        stopping = start_thread(executor.stop)
+        wait_until(lambda: executor.pool.queue.qsize() == 1)
+        executor._watch()
+        assert executor.pool.queue.qsize() == 1
+        go_on.set()
+        assert stopping.result()
 
 
 def test_too_many_hanging_threads_wear_the_process_out() -> None:
