@@ -47,19 +47,19 @@ class Executor:
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
         self.poller = Poller(
-            options, self.lease, self.inflight, screening, rank, self.clock, self.pool.put, self._settle_all
+            options, self.lease, self.inflight, screening, rank, self.clock, self.pool.put, self._give_back
         )
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
-        housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
+        self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
         self._watching = Loop("watchdog", alias, self._watch)
-        self._housekeeping = Loop("housekeeping", alias, housekeeping.tick)
+        self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
         self._beating = Loop(
             "heartbeat",
             alias,
             lambda: options.heartbeat if heartbeat.beat() else min(1.0, options.heartbeat),
-            farewell=self.lease.end,
+            farewell=self._farewell,
         )
 
     def start(self) -> None:
@@ -70,8 +70,9 @@ class Executor:
             DatabaseError: the database cannot be reached.
         """
         self.lease.acquire()
-        wakeup.enlist(self.sleeper)
         self.failures.start()
+        self.housekeeping.reap()
+        wakeup.enlist(self.sleeper)
         self.settler.start()
         self.pool.start()
         for loop in (self._beating, self._polling, self._watching, self._housekeeping):
@@ -89,7 +90,10 @@ class Executor:
     def _perform(self, running: Running) -> None:
         """In a worker: run one task and hand over its end."""
         task = running.task
-        settlement = self._run(task) if self.lease.is_trusted else released(task)
+        if not self.lease.is_trusted:
+            self._give_back([released(task)])
+            return
+        settlement = self._run(task)
         self.inflight.finish(task.claim, clock.monotonic() - running.began)
         if not running.is_abandoned:
             if settlement:
@@ -101,7 +105,10 @@ class Executor:
 
     def _run(self, task: ClaimedTask) -> Settlement | None:
         handler = find(task.biz_code)
-        return run(task, handler, self.clock) if handler else released(task)
+        if handler:
+            return run(task, handler, self.clock)
+        self.inflight.give_back(task.claim)
+        return released(task)
 
     def _give_up(self, running: Running, settlement: Settlement) -> None:
         self.inflight.finish(running.task.claim, clock.monotonic() - running.began)
@@ -109,20 +116,24 @@ class Executor:
 
     def _watch(self) -> float:
         self.watchdog.tick()
-        self._settle_all([released(task) for task in self.pool.take_back_stalled(STALLED)])
+        self._give_back([released(task) for task in self.pool.take_back_stalled(STALLED)])
         if self.pool.count_lost() > self.options.max_lost_threads and not self.worn_out.is_set():
             logger.error("more than %d threads hang; this process must be restarted", self.options.max_lost_threads)
             self.worn_out.set()
         return WATCH_EVERY
 
-    def _settle_all(self, settlements: list[Settlement]) -> None:
+    def _give_back(self, settlements: list[Settlement]) -> None:
+        """Release what was claimed and will not be started here."""
         for settlement in settlements:
-            self.inflight.finish(settlement.claim)
+            self.inflight.give_back(settlement.claim)
             self.settler.put(settlement)
 
     def _forget_claims(self) -> None:
         """Declared dead: what has not started belongs to others now."""
-        self.inflight.remove([task.claim for task in self.pool.take_back()])
+        claims = [task.claim for task in self.pool.take_back()]
+        for claim in claims:
+            self.inflight.give_back(claim)
+        self.inflight.remove(claims)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Claim no more, release what has not started, let runs end while the lease is renewed, settle, end.
@@ -133,7 +144,7 @@ class Executor:
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         wakeup.dismiss(self.sleeper)
         self._polling.stop()
-        self._settle_all([released(task) for task in self.pool.take_back()])
+        self._give_back([released(task) for task in self.pool.take_back()])
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
         for loop in (self._watching, self._housekeeping, self._beating):
@@ -142,3 +153,8 @@ class Executor:
         if not is_clean:
             logger.error("%d runs did not end in time and were left behind", len(self.inflight))
         return is_clean and is_settled
+
+    def _farewell(self) -> None:
+        """The last act, in the heartbeat's thread: give the lease back, and what is still claimed under it."""
+        self.lease.end()
+        self.housekeeping.reap()

@@ -39,6 +39,13 @@ class InFlight:
                 runs, spent = self.work_done
                 self.work_done = runs + 1, spent + seconds
 
+    def give_back(self, claim: Claim) -> None:
+        """It will be released: it was not claimed for a run."""
+        with self._lock:
+            if claim in self._tasks:
+                self._unfinished.discard(claim)
+                self.claimed -= 1
+
     def remove(self, claims: Iterable[Claim]) -> None:
         """These are settled, released or lost."""
         with self._lock:

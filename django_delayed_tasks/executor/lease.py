@@ -12,7 +12,7 @@ from pathlib import Path
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store import executors, reap
+from django_delayed_tasks.store import executors
 
 TRUSTED_PART = 2 / 3
 _names_here: set[str] = set()
@@ -59,11 +59,10 @@ class Lease:
         return is_ours
 
     def end(self) -> None:
-        """Give the lease back, and what is still claimed under it: nobody else would look for that at once."""
+        """Give the lease back."""
         self._trusted_until = float("-inf")
         _names_here.discard(self._options.name)
         executors.retire(self._alias, self.executor)
-        reap(self._alias, self._options.max_rescues)
 
     def _renewed(self, begun: float) -> None:
         self._trusted_until = begun + self._options.lease * TRUSTED_PART

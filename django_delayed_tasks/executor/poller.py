@@ -27,8 +27,9 @@ logger = logging.getLogger(__name__)
 
 SWEEP_EVERY = 10.0
 """Seconds between two looks without a watermark."""
-MARGIN = timedelta(seconds=1)
-"""How far the watermark stays behind the earliest pending task: rows that were committed late are found by a sweep."""
+MARGIN = timedelta(seconds=5)
+"""How far the watermark stays behind the earliest pending task. A row whose transaction was committed later than that
+is found by a sweep."""
 
 
 class Poller:
@@ -65,7 +66,6 @@ class Poller:
         self._due: list[Level] = []
         self._watermark: datetime | None = None
         self.found_nothing = False
-        self._refused = 0
 
     def poll(self) -> float:
         """Claim what is wanted and due; seconds until it is worth looking again."""
@@ -84,12 +84,12 @@ class Poller:
 
     @property
     def has_enough(self) -> bool:
-        """Whether ``max_tasks`` are claimed; those that were given back do not count."""
+        """Whether ``max_tasks`` are claimed."""
         return self._allowance() == 0
 
     def _allowance(self) -> int | None:
         most = self._options.max_tasks
-        return None if most is None else max(0, most - self._inflight.claimed + self._refused)
+        return None if most is None else max(0, most - self._inflight.claimed)
 
     def _is_stale(self) -> bool:
         return not self._due or clock.monotonic() - self._agenda_read >= self._options.poll_interval
@@ -126,7 +126,6 @@ class Poller:
         if tasks:
             self._inflight.add(tasks)
             known, refused = self._screening.screen(tasks)
-            self._refused += len(refused)
             self._release(refused)
             self._deliver(known)
         return tasks

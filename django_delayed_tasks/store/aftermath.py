@@ -84,13 +84,12 @@ def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
 
 
 def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
-    changes: Assignments = [
+    # claim_at moves to the present: other executors look no further back than a few seconds.
+    return [
+        (f"claim_at = {dialect.later(settlement.after)}", []),
         ("attempts = attempts - 1", []),
         (f"status = {PENDING}", []),
     ]
-    if settlement.after:
-        changes.append((f"claim_at = {dialect.later(settlement.after)}", []))
-    return changes
 
 
 _WAYS = {

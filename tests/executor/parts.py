@@ -75,7 +75,7 @@ class Bench:
     def _release(self, settlements: list[Settlement]) -> None:
         self.released += settlements
         for settlement in settlements:
-            self.inflight.finish(settlement.claim)
+            self.inflight.give_back(settlement.claim)
         self.inflight.remove([settlement.claim for settlement in settlements])
 
     @property

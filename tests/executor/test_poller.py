@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import clock
+from django_delayed_tasks import clock, store
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import ClaimRequest, read_agenda, release, strategy_for
@@ -131,12 +131,13 @@ def test_max_tasks_is_exact(make_bench: Any) -> None:
 class TestUnknownCodes:
     def test_are_released_untouched_and_not_claimed_again_at_once(self, bench: Bench) -> None:
         add("strange", code="unknown", when=timedelta(seconds=-30))
-        before = Task.objects.values("claim_at", "attempts", "status", "when").get()
+        before = Task.objects.values("attempts", "status", "when", "biz_ext").get()
         bench.screening.codes_elsewhere = frozenset({"unknown"})
         bench.poller.poll()
         release("default", bench.released)
         assert bench.delivered == []
-        assert Task.objects.values("claim_at", "attempts", "status", "when").get() == before
+        assert Task.objects.values("attempts", "status", "when", "biz_ext").get() == before
+        assert store.read_agenda("default").due()
         bench.poller.forget()
         bench.poller.poll()
         assert len(bench.released) == 1

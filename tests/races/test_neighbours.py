@@ -113,3 +113,25 @@ def test_a_reap_of_what_is_being_changed(live_db: str) -> None:
         reaping = start_thread(lambda: store.reap(ALIAS, 3))
         wait_until_blocked(reaping)
     assert reaping.result() == {runs[num].claim: Then.RESCUED for num in "ac"}
+
+
+def test_a_caller_who_waits_for_a_settlement_is_no_deadlock(live_db: str) -> None:
+    """In its transaction it could not be tried again.
+
+    The settlement has the first row and waits for the second; the caller waits for the first, which is then deleted.
+    """
+    api.add_tasks(verbs.task(num) for num in "ab")
+    a, b = sorted(verbs.claim(), key=str)
+
+    def call() -> str:
+        with transaction.atomic():
+            return verbs.add("a", HOUR).action
+
+    with transaction.atomic():
+        verbs.add("b", HOUR)
+        settling = start_thread(lambda: verbs.settle(verbs.done(a), verbs.retry(b)))
+        wait_until_blocked(settling)
+        calling = start_thread(call)
+        wait_until_blocked(settling, calling)
+    assert settling.result() == {a.claim: Then.GONE, b.claim: Then.AGAIN}
+    assert calling.result() == "created"
