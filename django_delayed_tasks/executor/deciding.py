@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidOutcome, InvalidTask, shortened
+from django_delayed_tasks.exceptions import InvalidOutcome, shortened
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
@@ -30,7 +30,7 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
     try:
         ending = _ending(task, handler, result)
-    except (InvalidOutcome, InvalidTask) as error:
+    except Exception as error:  # what a handler returns may misbehave in any way
         text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shortened(result)}: {error}"
         ending = _attempt_failed(task, handler, text)
     return Settlement(

@@ -90,7 +90,8 @@ class Executor:
     def _perform(self, running: Running) -> None:
         """In a worker: run one task and hand over its end."""
         task = running.task
-        if not self.lease.is_trusted:
+        # Claimed under a lease that ran out meanwhile, it may be running elsewhere.
+        if task.executor != self.lease.executor or not self.lease.is_trusted:
             self._give_back([released(task)])
             return
         settlement = self._run(task)

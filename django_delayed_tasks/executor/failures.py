@@ -15,11 +15,11 @@ logger = logging.getLogger(__name__)
 def tell_failed(task: ClaimedTask, error: str) -> None:
     """Call ``on_failed`` and send ``task_failed``; what they raise is logged."""
     handler = find(task.biz_code)
-    signals.task_failed.send_robust(sender=type(handler), task=task, error=error)
     try:
+        signals.task_failed.send_robust(sender=type(handler), task=task, error=error)
         if handler:
             handler.on_failed(task, error)
-    except Exception:
+    except BaseException:  # SystemExit included: this thread and what is settled must outlive it
         logger.exception("%s: on_failed raised", task)
 
 

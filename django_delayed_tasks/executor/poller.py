@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 SWEEP_EVERY = 10.0
 """Seconds between two looks without a watermark."""
+IDLE_SWEEP = 1.0
+"""The same while nothing is found: a transaction may have been open for long before it added a task."""
 MARGIN = timedelta(seconds=5)
 """How far the watermark stays behind the earliest pending task. A row whose transaction was committed later than that
 is found by a sweep."""
@@ -63,6 +65,9 @@ class Poller:
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")
         self._swept = float("-inf")
+        self._reconciled = float("-inf")
+        self._was_sweep = False
+        self._is_idle = False
         self._due: list[Level] = []
         self._watermark: datetime | None = None
         self.found_nothing = False
@@ -76,10 +81,11 @@ class Poller:
         wanted = self.demand.wanted()
         if not wanted:
             return interval
-        if self._is_stale():
-            self._read_agenda()
         claimed = self._claim_from_levels(wanted)
-        self.found_nothing = not claimed and not self._due
+        if not claimed:
+            self._read_agenda()
+            claimed = self._claim_from_levels(wanted)
+            self._note_nothing(claimed)
         return 0.0 if claimed else self._until_next()
 
     @property
@@ -91,16 +97,22 @@ class Poller:
         most = self._options.max_tasks
         return None if most is None else max(0, most - self._inflight.claimed)
 
-    def _is_stale(self) -> bool:
-        return not self._due or clock.monotonic() - self._agenda_read >= self._options.poll_interval
+    def _note_nothing(self, claimed: int) -> None:
+        """Nothing may mean: nothing above the watermark. Only a sweep tells that nothing is left to drain."""
+        self._is_idle = not claimed
+        self.found_nothing = not claimed and self._was_sweep
+        if self._options.drain and not claimed and not self._was_sweep:
+            self._watermark = None
 
     def _read_agenda(self) -> None:
         now = clock.monotonic()
-        is_sweep = self._watermark is None or now - self._swept >= SWEEP_EVERY
-        if is_sweep:
+        self._was_sweep = self._watermark is None or now - self._swept >= (IDLE_SWEEP if self._is_idle else SWEEP_EVERY)
+        if self._was_sweep:
             self._swept = now
+        if now - self._reconciled >= SWEEP_EVERY or self._agenda is None:
+            self._reconciled = now
             self._release_forgotten()
-        agenda = read_agenda(self._alias, None if is_sweep else self._watermark)
+        agenda = read_agenda(self._alias, None if self._was_sweep else self._watermark)
         self._clock.set(agenda.now)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
         earliest = min((level.earliest for level in agenda.levels), default=agenda.now)
@@ -109,6 +121,8 @@ class Poller:
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Levels in the order of their priority, until enough is claimed; a level that gives nothing is done with."""
+        if clock.monotonic() - self._agenda_read >= self._options.poll_interval:
+            self._due = []
         claimed = 0
         while self._due and claimed < wanted:
             tasks = self._claim_from(self._due[0], wanted - claimed)

@@ -24,12 +24,16 @@ logger = logging.getLogger(__name__)
 
 def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
     """Run one claimed task; what is left to be settled, or None if the run has settled itself or has lost its claim."""
-    signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
+    started = clock.now()
     try:
+        signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
         return _run_atomically(task, handler, clock) if handler.atomic else _run_plainly(task, handler, clock)
     except ClaimLost:
         logger.warning("%s: the claim is gone; the run changed nothing", task)
         return None
+    except BaseException as error:  # a receiver's SystemExit, say: the claim must be settled all the same
+        logger.exception("%s: the run broke off", task)
+        return decide(task, handler, _raised(error), started, clock.now())
 
 
 def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement:

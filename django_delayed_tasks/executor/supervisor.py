@@ -48,6 +48,8 @@ class Supervisor:
         """Until a signal comes or every child ended well; the exit code."""
         while not signals.wait(LOOK_EVERY):
             for child in self._children:
+                if signals.wait(0):
+                    return self._end()
                 self._look_after(child)
             if all(child.is_done for child in self._children):
                 return 0
@@ -64,19 +66,25 @@ class Supervisor:
 
     def _start(self, child: Child) -> None:
         command = [*self._command, "--name", f"{self._name}-{child.number}"]
-        # A group of its own, or Ctrl-C in a terminal would reach the children beside us.
-        child.process = subprocess.Popen(command, start_new_session=True, env=_environment())
         child.started = clock.monotonic()
+        try:
+            # A group of its own, or Ctrl-C in a terminal would reach the children beside us.
+            child.process = subprocess.Popen(command, start_new_session=True, env=_environment())
+        except OSError as error:  # no memory, too many processes: it may be better later
+            self._crashed(child, f"could not be started: {error}")
 
     def _ended(self, child: Child, code: int) -> None:
         child.process = None
         if code == 0:
             child.is_done = True
-            return
+        else:
+            self._crashed(child, f"ended with {code}")
+
+    def _crashed(self, child: Child, how: str) -> None:
         lived = clock.monotonic() - child.started
         child.crashes = child.crashes + 1 if lived < HEALTHY_AFTER else 1
         child.not_before = clock.monotonic() + child.pause()
-        logger.error("executor %s-%d ended with %d; it is started again", self._name, child.number, code)
+        logger.error("executor %s-%d %s; it is started again", self._name, child.number, how)
 
     def _end(self) -> int:
         running = [child.process for child in self._children if child.process]

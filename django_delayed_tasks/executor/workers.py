@@ -44,7 +44,7 @@ class Worker(Thread):
                 self.running = running = Running(task, clock.monotonic())
                 try:
                     self._pool.perform(running)
-                except Exception:
+                except BaseException:
                     logger.exception("running %s", task)
                 self.running = None
                 connections.tidy()

@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connections
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence
 from django_delayed_tasks.store.tables import TASK
@@ -19,21 +20,36 @@ COLUMNS = (
 
 @dataclass(slots=True, eq=False)
 class ClaimedTask:
-    """A task as its run sees it: the row as it was claimed. ``attempts`` counts this one."""
+    """A task as its run sees it: the row as it was claimed, by ``executor``. ``attempts`` counts this one.
+
+    ``data`` is the JSON text of :attr:`biz_ext`.
+    """
 
     id: int
     version: int
     biz_code: str
     biz_num: str
     when: datetime
-    biz_ext: Any
+    data: Any
     queue: str
     priority: int
     attempts: int
     rescues: int
     alias: str
+    executor: int = 0
     _asked: float = field(default=float("-inf"), repr=False)
     _answer: bool = field(default=False, repr=False)
+    _parsed: Any = field(default=UNCHANGED, repr=False)
+
+    @property
+    def biz_ext(self) -> Any:
+        """The task's data.
+
+        Parsed when first asked for: a row that was written by other means and cannot be read fails its own run only.
+        """
+        if self._parsed is UNCHANGED:
+            self._parsed = json.loads(self.data) if isinstance(self.data, str | bytes) else self.data
+        return self._parsed
 
     @property
     def cancel_requested(self) -> bool:
@@ -70,14 +86,13 @@ def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT last_error, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
         row = cursor.fetchone()
-    return (claimed(row[1:], dialect_of(connection)), row[0]) if row else None
+    return (claimed(row[1:], dialect_of(connection), 0), row[0]) if row else None
 
 
-def claimed(row: tuple[Any, ...], dialect: Dialect, newer: int = 0) -> ClaimedTask:
+def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:
     """A row of :data:`COLUMNS` as a claim; ``newer`` is 1 when it was read just before its claiming UPDATE."""
-    task_id, version, code, num, when, biz_ext, queue, priority, attempts, rescues = row
-    data = json.loads(biz_ext) if isinstance(biz_ext, str | bytes) else biz_ext
+    task_id, version, code, num, when, data, queue, priority, attempts, rescues = row
     return ClaimedTask(
         task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
-        attempts + newer, rescues, dialect.connection.alias,
+        attempts + newer, rescues, dialect.connection.alias, executor,
     )  # fmt: skip

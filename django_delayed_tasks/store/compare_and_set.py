@@ -33,7 +33,7 @@ def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list
         return list(cursor.fetchall())
 
     rows = preferred(in_one_statement(alias, read), request)
-    return [claimed(row, dialect, newer=1) for row in rows]
+    return [claimed(row, dialect, request.executor, newer=1) for row in rows]
 
 
 def preferred(rows: list[tuple[Any, ...]], request: ClaimRequest) -> list[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ statements for the whole batch. If the counts disagree, or something else follow
 looked at: a schedule that was deferred during the run wins, then a cancel request, then what the run came to.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -103,12 +103,13 @@ def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settl
     return became
 
 
-def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Iterable[Claim]) -> dict[Claim, tuple[bool, bool]]:
+def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -> dict[Claim, tuple[bool, bool]]:
     """The claims that are still held, each with (has a deferred schedule, was asked to cancel)."""
     dialect.begin_writing(cursor, TASK)
+    held = f"{fence(claims, 't.')} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
-        f"SELECT id, version, deferred_when, cancel_requested_at FROM {TASK}"
-        f" WHERE {fence(claims)} AND {in_status(RUNNING)} ORDER BY id{dialect.for_update}"
+        f"SELECT t.id, t.version, t.deferred_when, t.cancel_requested_at FROM {dialect.to_lock(TASK, fence(claims))}"
+        f" WHERE {held} ORDER BY t.id{dialect.for_update}"
     )
     return {(row[0], row[1]): (row[2] is not None, row[3] is not None) for row in cursor.fetchall()}
 

@@ -30,7 +30,7 @@ def _with_returning(cursor: CursorWrapper, dialect: Dialect, request: ClaimReque
         parameters,
     )
     # RETURNING follows the update's order, not the select's.
-    return [claimed(row[1:], dialect) for row in sorted(cursor.fetchall(), key=itemgetter(0, 1))]
+    return [claimed(row[1:], dialect, request.executor) for row in sorted(cursor.fetchall(), key=itemgetter(0, 1))]
 
 
 def _qualified(assignments: str) -> str:
@@ -40,7 +40,7 @@ def _qualified(assignments: str) -> str:
 def _in_two_statements(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
     select, parameters = candidates(dialect, request, request.limit)
     cursor.execute(f"{select} FOR UPDATE SKIP LOCKED", parameters)
-    tasks = [claimed(row, dialect, newer=1) for row in cursor.fetchall()]
+    tasks = [claimed(row, dialect, request.executor, newer=1) for row in cursor.fetchall()]
     if tasks:
         ids = ", ".join(str(task.id) for task in tasks)
         cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, request.executor)} WHERE id IN ({ids})")

@@ -165,6 +165,20 @@ def test_declared_dead_it_goes_on_under_a_new_id() -> None:
     assert Executor.objects.filter(name="executing").count() == 2
 
 
+def test_a_claim_of_an_earlier_life_is_not_started() -> None:
+    """Claimed in the name of an id that was declared dead before the claim was written."""
+    ran: list[Any] = []
+    handler_of(ran.append)
+    add()
+    [task] = claim(registered("earlier life"))
+    with executing() as executor:
+        executor.inflight.add([task])
+        executor.pool.put([task])
+        wait_until(lambda: Task.objects.get().version >= 2)
+        executor.poller.forget()
+    assert ran == [] or ran[0].executor != task.executor
+
+
 def test_doubted_claims_are_released_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
     handler_of(ran.append)

@@ -180,19 +180,65 @@ def test_claims_in_flight_are_not_taken_for_lost(bench: Bench) -> None:
     assert bench.released == []
 
 
-def test_a_task_committed_late_is_found_by_the_sweep(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row whose claim_at lies below the watermark: it became visible after the watermark had passed it."""
+def add_below_the_watermark(num: str) -> None:
+    """A task as one that is committed by a transaction that was open for a minute."""
+    add(num)
+    Task.objects.filter(biz_num=num).update(claim_at=database_now() - timedelta(minutes=1))
+
+
+class TestCommittedLate:
+    def pass_time(self, bench: Bench, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        now = clock.monotonic()
+        monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)
+        monkeypatch.setattr(type(bench.lease), "may_claim", True)
+
+    def test_an_idle_executor_finds_it_within_a_second(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        handler_of(lambda task: None)
+        bench.poller.poll()
+        add_below_the_watermark("late")
+        bench.poller.poll()
+        assert bench.numbers == []
+        self.pass_time(bench, monkeypatch, 1.0)
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
+
+    def test_a_busy_one_at_the_next_sweep(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        handler_of(lambda task: None)
+        add("first")
+        bench.poller.poll()
+        bench.finish(bench.delivered[-1:])
+        add_below_the_watermark("late")
+        add("second")
+        self.pass_time(bench, monkeypatch, 2.0)
+        bench.poller.poll()
+        assert bench.numbers == ["first", "second"]
+        self.pass_time(bench, monkeypatch, 8.1)
+        bench.finish(bench.delivered[-1:])
+        bench.poller.poll()
+        assert bench.numbers == ["first", "second", "late"]
+
+    def test_a_drain_does_not_end_without_it(self, make_bench: Any) -> None:
+        bench = make_bench(drain=True)
+        handler_of(lambda task: None)
+        bench.poller.poll()
+        bench.poller.poll()
+        add_below_the_watermark("late")
+        bench.poller.poll()
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
+
+
+def test_the_next_of_a_level_is_known_after_the_first_was_claimed(make_bench: Any) -> None:
+    """The emptied level's next task may be due long before the next poll."""
+    bench = make_bench(threads=1, poll_interval=5.0)
     handler_of(lambda task: None)
-    bench.poller.poll()
-    add("late")
-    Task.objects.update(claim_at=database_now() - timedelta(minutes=1))
-    bench.poller.poll()
-    assert bench.numbers == []
-    now = clock.monotonic()
-    monkeypatch.setattr(clock, "monotonic", lambda: now + 10)
-    monkeypatch.setattr(type(bench.lease), "may_claim", True)
-    bench.poller.poll()
-    assert bench.numbers == ["late"]
+    moment = database_now()
+    with clock.frozen_at(moment):
+        add("first")
+        add("second", when=timedelta(seconds=1))
+        assert bench.poller.poll() == 0
+        bench.finish(bench.delivered[-1:])
+        assert bench.poller.poll() == pytest.approx(1.0)
 
 
 def test_two_executors_share_by_rank(make_bench: Any) -> None:

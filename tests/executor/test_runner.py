@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
-from django_delayed_tasks import Fail, TaskRun, signals
+from django_delayed_tasks import Fail, Retry, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.runner import run
 from django_delayed_tasks.models import Executor, Task
@@ -57,6 +57,44 @@ def test_whatever_is_raised_is_a_failed_attempt(error: BaseException) -> None:
     assert settlement.then is Then.RETRY
     assert "Traceback" in settlement.error
     assert type(error).__name__ in settlement.error
+
+
+class Unspeakable:
+    """Raises whatever is asked of it."""
+
+    def __str__(self) -> str:
+        raise SystemExit("no words")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("result", [Fail(Unspeakable()), Retry(reason=Unspeakable()), Unspeakable()])  # type: ignore[arg-type]
+def test_a_result_that_misbehaves_is_settled_all_the_same(result: Any) -> None:
+    settlement = settlement_of(run(claim_one(), handler_of(lambda task: result), DatabaseClock()))
+    assert settlement.then is Then.RETRY
+    assert settlement.error
+
+
+@pytest.mark.parametrize("signal", [signals.run_started, signals.run_finished])
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)])
+def test_a_receiver_that_raises_leaves_a_settlement(signal: Any, error: BaseException) -> None:
+    def receiver(**_: Any) -> None:
+        raise error
+
+    signal.connect(receiver)
+    try:
+        settlement = settlement_of(run(claim_one(), handler_of(lambda task: None), DatabaseClock()))
+    finally:
+        signal.disconnect(receiver)
+    assert settlement.then is (Then.GONE if isinstance(error, ValueError) else Then.RETRY)
+
+
+def test_data_that_cannot_be_read_fails_its_own_run_only() -> None:
+    task = claim_one()
+    task.data = "[" * 100_000
+    settlement = settlement_of(run(task, handler_of(lambda task: task.biz_ext), DatabaseClock()))
+    assert settlement.then is Then.RETRY
+    assert "RecursionError" in settlement.error
 
 
 def test_signals_go_around_the_run() -> None:

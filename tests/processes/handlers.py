@@ -36,12 +36,13 @@ class Held(Noting):
 
 
 class Chain(Noting):
-    """Adds its successor, due at once, until ``biz_ext`` is down to 0."""
+    """Passes its gate and adds its successor, due at once, until ``biz_ext`` is down to 0."""
 
     biz_code = "chain"
 
     def handle(self, task: Any) -> None:
         self.note("ran", task)
+        pass_gate(task.biz_num)
         if task.biz_ext:
             self.schedule(f"{task.biz_num}+", biz_ext=task.biz_ext - 1)
 

@@ -10,8 +10,9 @@ from django_delayed_tasks.api import add_task, add_tasks
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.processes.conftest import Start
-from tests.processes.database import count, incarnations
+from tests.processes.database import await_heartbeats, count, incarnations
 from tests.processes.folder import Folder
+from tests.processes.waiting import wait_until
 
 LATER = timedelta(hours=1)
 
@@ -29,6 +30,17 @@ def test_drain_runs_what_is_due_and_leaves_the_future(starttask: Start, folder: 
     (left,) = Task.objects.all()
     assert (left.biz_num, left.status) == ("later", TaskStatus.PENDING)
     assert incarnations("drain")[0].alive is None
+
+
+def test_drain_awaits_what_a_run_may_still_add(starttask: Start, folder: Folder) -> None:
+    gate = folder.shut("c")
+    add_task(Task(biz_code="chain", biz_num="c", biz_ext=1))
+    child = starttask("--drain", "--name", "drain")
+    wait_until(lambda: folder.notes("ran", "c"))
+    await_heartbeats("drain", 2)  # meanwhile it has looked often, and found nothing
+    gate.open()
+    assert child.exit_code() == 0
+    assert [note.num for note in folder.notes("ran")] == ["c", "c+"]
 
 
 def test_drain_with_nothing_due(starttask: Start) -> None:

@@ -2,10 +2,15 @@
 
 import os
 import signal
+import sys
+import threading
 
 import pytest
 
 from django_delayed_tasks.api import add_task
+from django_delayed_tasks.executor.foreground import StopSignals
+from django_delayed_tasks.executor.supervisor import Child as Supervised
+from django_delayed_tasks.executor.supervisor import Supervisor
 from django_delayed_tasks.models import Task
 from tests.processes.children import Child, processes_of
 from tests.processes.conftest import Start
@@ -102,3 +107,41 @@ def test_sigterm_to_every_process_of_the_service_lets_runs_end(team: Child, fold
     assert team.exit_code() == 0
     assert is_settled("held", "1")
     assert is_settled("held", "2")
+
+
+class AfterOneStart(StopSignals):
+    """SIGTERM comes while the supervisor is still starting its children."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def wait(self, seconds: float) -> bool:
+        self.asked += 1
+        return self.asked > 2  # once for the round, once for each child
+
+
+def test_signal_is_heard_between_two_starts() -> None:
+    idle = [sys.executable, "-c", "import time; time.sleep(600)"]
+    supervisor = Supervisor(idle, "team", processes=1000, shutdown_timeout=10)
+    assert supervisor.run(AfterOneStart()) == 0
+    assert [child.number for child in supervisor._children if child.process] == [1]
+
+
+def test_what_cannot_be_started_is_tried_again() -> None:
+    supervisor = Supervisor(["/nowhere/at/all"], "team", processes=1, shutdown_timeout=1)
+    signals = StopSignals()
+    child = supervisor._children[0]
+    signal_at_second_try(signals, child)
+    assert supervisor.run(signals) == 0
+    assert child.crashes == 2
+
+
+def signal_at_second_try(signals: StopSignals, child: Supervised) -> None:
+    """SIGTERM, as soon as the child was tried twice."""
+
+    def watch() -> None:
+        wait_until(lambda: child.crashes == 2)
+        signals.stop(signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -17,6 +17,7 @@ from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
 
+MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
 """Seconds in which a child may get one SIGTERM twice: from systemd, and from its supervisor."""
 
@@ -54,8 +55,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         options = self._options(given)
-        if given["processes"] < 1:
-            raise CommandError(f"--processes={given['processes']}: must be at least 1")
+        if not 1 <= given["processes"] <= MOST_PROCESSES:
+            raise CommandError(f"--processes={given['processes']}: must be from 1 to {MOST_PROCESSES}")
         if given["reload"] and given["processes"] > 1:
             raise CommandError("--reload is for one process; leave out --processes")
         self._check_database(options.database)

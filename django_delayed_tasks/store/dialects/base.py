@@ -68,6 +68,10 @@ class Dialect:
         """The beginning of a DELETE that finds its rows by primary key."""
         return f"DELETE FROM {table}"
 
+    def to_lock(self, table: str, condition: str) -> str:
+        """A FROM item: the table as ``t``, its rows under ``condition`` on primary keys, in the order to lock them in."""
+        return f"{table} t"
+
     def position(self, column: str) -> str:
         """Where the parameter's text begins in the column, exactly compared; 0 if it is not in it."""
         return f"INSTR({column}, %s)"

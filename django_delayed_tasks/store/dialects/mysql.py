@@ -34,6 +34,16 @@ class MySQL(Dialect):
     def delete(self, table: str) -> str:
         return f"DELETE {table} FROM {table} FORCE INDEX (PRIMARY)"
 
+    # InnoDB locks the entry of the index through which it finds a row, then the row; a DELETE locks the row, then its
+    # other entries. A caller finds a task by its identity: whoever locks it in another order would be a deadlock, and
+    # the caller the victim. The LIMIT keeps the inner SELECT, which locks nothing, out of the outer one.
+    def to_lock(self, table: str, condition: str) -> str:
+        identities = f"SELECT biz_code, biz_num FROM {table} FORCE INDEX (PRIMARY) WHERE {condition} LIMIT {2**62}"
+        return (
+            f"({identities}) i STRAIGHT_JOIN {table} t FORCE INDEX (ddt_task_identity)"
+            f" ON t.biz_code = i.biz_code AND t.biz_num = i.biz_num"
+        )
+
     def new(self, column: str) -> str:
         return f"VALUES({column})"
 
