@@ -110,7 +110,8 @@ def accepted(task: Any) -> Schedule:
     handler = find(code)
     if handler is None and not settings.ALLOW_UNKNOWN_CODES:
         known = ", ".join(sorted(get_task_handlers())) or "none"
-        raise UnknownCode("biz_code", code, f"no handler is registered for it (known: {known})")
+        hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
+        raise UnknownCode("biz_code", code, f"no handler is registered for it (known: {known}); {hint}")
     defaults = handler or TaskHandler
     return Schedule(
         code,

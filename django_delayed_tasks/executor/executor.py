@@ -26,6 +26,8 @@ from django_delayed_tasks.store import ClaimedTask, Settlement
 logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.2
+LONGEST_CALL = 60.0
+"""Seconds after which a statement of the heartbeat or the poller counts as never to be answered."""
 STALLED = 2 * AHEAD
 """Seconds without a start after which what was prefetched is given back."""
 
@@ -42,6 +44,7 @@ class Executor:
         self.sleeper = Event()
         self.drained = Event()
         self.worn_out = Event()
+        self._stopping = False
         self.failures = Failures(alias)
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
@@ -51,8 +54,9 @@ class Executor:
         )
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
-        heartbeat = Heartbeat(alias, self.lease, self._forget_claims)
+        heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
+        self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)
         self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
         self._beating = Loop(
@@ -71,11 +75,15 @@ class Executor:
         """
         self.lease.acquire()
         self.failures.start()
-        self.housekeeping.reap()
+        try:
+            self.housekeeping.reap()
+        except BaseException:
+            self.lease.end()
+            raise
         wakeup.enlist(self.sleeper)
         self.settler.start()
         self.pool.start()
-        for loop in (self._beating, self._polling, self._watching, self._housekeeping):
+        for loop in (self._beating, self._polling, self._housekeeping, self._watching):
             loop.start()
 
     def _poll(self) -> float:
@@ -118,10 +126,23 @@ class Executor:
     def _watch(self) -> float:
         self.watchdog.tick()
         self._give_back([released(task) for task in self.pool.take_back_stalled(STALLED)])
-        if self.pool.count_lost() > self.options.max_lost_threads and not self.worn_out.is_set():
-            logger.error("more than %d threads hang; this process must be restarted", self.options.max_lost_threads)
+        if not self.worn_out.is_set() and (trouble := self._trouble()):
+            logger.error("%s; this process must be restarted", trouble)
             self.worn_out.set()
         return WATCH_EVERY
+
+    def _trouble(self) -> str:
+        """What this process cannot recover from by itself."""
+        if self._stopping:
+            return ""
+        if self.pool.count_lost() > self.options.max_lost_threads:
+            return f"more than {self.options.max_lost_threads} threads hang"
+        parts = (self._beating, self._polling, self._housekeeping, self.settler)
+        if dead := [part.name for part in parts if not part.is_alive]:
+            return f"the thread {dead[0]} has ended"
+        if stuck := [loop.name for loop in (self._beating, self._polling) if loop.busy_for() > self._patience]:
+            return f"the thread {stuck[0]} gets no answer from the database"
+        return ""
 
     def _give_back(self, settlements: list[Settlement]) -> None:
         """Release what was claimed and will not be started here."""
@@ -143,6 +164,7 @@ class Executor:
         tasks are taken by others at once.
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
+        self._stopping = True
         wakeup.dismiss(self.sleeper)
         self._polling.stop()
         self._give_back([released(task) for task in self.pool.take_back()])
@@ -152,7 +174,7 @@ class Executor:
             loop.stop()
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
         if not is_clean:
-            logger.error("%d runs did not end in time and were left behind", len(self.inflight))
+            logger.error("%d runs did not end in time and are left behind", self.inflight.unfinished)
         return is_clean and is_settled
 
     def _farewell(self) -> None:

@@ -84,6 +84,11 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
         while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
             if progress:
                 progress.show(executor.inflight.settled)
+        if executor.inflight.unfinished:
+            stream.write(
+                f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it now.\n"
+            )
+            stream.flush()
     finally:
         executor.stop()
     if progress:

@@ -26,10 +26,13 @@ KEEP_DEAD = timedelta(days=1)
 
 @dataclass(slots=True)
 class Duty:
-    """Something to do about every ``period`` seconds, not at the same moment as other executors."""
+    """Something to do about every ``period`` seconds, not at the same moment as other executors.
+
+    ``perform()`` tells whether there is more of it to do soon.
+    """
 
     period: float
-    perform: Callable[[], None]
+    perform: Callable[[], bool]
     next_time: float = float("-inf")
 
     def is_due(self) -> bool:
@@ -78,8 +81,7 @@ class Housekeeping:
             self.look_around()
         for duty in self._duties:
             if duty.is_due():
-                duty.perform()
-                duty.done()
+                duty.done(again_soon=duty.perform())
         return self._until_next()
 
     def _until_next(self) -> float:
@@ -88,15 +90,16 @@ class Housekeeping:
         until_expiry = (self._first_expiry - self._clock.now()).total_seconds()
         return min(TICK, max(0.001, until_expiry + 0.001))
 
-    def look_around(self) -> None:
+    def look_around(self) -> bool:
         """Who is alive, and what can they run."""
         live = executors.live(self._alias)
         others = [peer for peer in live if peer.id != self._lease.executor]
         self._rank.refresh(self._lease.executor, [peer.id for peer in live])
         self._screening.codes_elsewhere = frozenset().union(*(peer.codes for peer in others))
         self._first_expiry = min((peer.expires_at for peer in others), default=None)
+        return False
 
-    def reap(self) -> None:
+    def reap(self) -> bool:
         """Take tasks from dead executors."""
         while taken := reap(self._alias, self._options.max_rescues):
             logger.warning("took %d tasks from dead executors", len(taken))
@@ -104,14 +107,14 @@ class Housekeeping:
             for claim, then in taken.items():
                 if then is Then.FAILED and (failed := load(self._alias, claim)):
                     self._tell_failed(*failed)
+        return False
 
-    def purge(self) -> None:
-        """Delete history that is too old, a batch at a time."""
-        if self._options.keep_history is None:
-            return
-        while purge(self._alias, self._options.keep_history, PURGE_BATCH) == PURGE_BATCH:
-            pass
+    def purge(self) -> bool:
+        """Delete a batch of history that is too old: reaping must not wait for a backlog of it."""
+        keep = self._options.keep_history
+        return keep is not None and purge(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
 
-    def purge_dead(self) -> None:
+    def purge_dead(self) -> bool:
         """Delete rows of executors that ended long ago."""
         executors.purge_dead(self._alias, KEEP_DEAD)
+        return False

@@ -82,7 +82,7 @@ class Lease:
         options = self._options
         return executors.Identity(
             options.name,
-            socket.gethostname(),
+            machine(),
             os.getpid(),
             options.threads,
             tuple(get_task_handlers()),
@@ -90,9 +90,22 @@ class Lease:
         )
 
 
+def machine() -> str:
+    """Where this process's number means something: the host and, on Linux, its boot and PID namespace.
+
+    Two containers may have the same host name, and the same process numbers for other processes.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
+        namespace = os.readlink("/proc/self/ns/pid").strip("pid:[]")
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()} ({boot}-{namespace})"
+
+
 def is_gone(host: str, pid: int) -> bool:
-    """Whether that process has certainly ended: it was on this host, and its number is free or our own."""
-    if host != socket.gethostname():
+    """Whether that process has certainly ended: it was on this machine, and its number is free or our own."""
+    if host != machine():
         return False
     if pid == os.getpid():
         return True

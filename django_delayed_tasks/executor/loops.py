@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 from threading import Event, Thread
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
 
@@ -32,12 +33,28 @@ class Loop:
         self._recover = recover
         self._farewell = farewell
         self._stopped = Event()
+        self._began: float | None = None
         self._backoff = Backoff()
         self._thread = Thread(target=self._repeat, name=name, daemon=True)
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """The thread's."""
+        return self._thread.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it goes on."""
+        return self._thread.is_alive()
+
+    def busy_for(self) -> float:
+        """How many seconds the present iteration has taken; 0 between two."""
+        began = self._began
+        return 0.0 if began is None else clock.monotonic() - began
 
     def stop(self, timeout: float = 5.0) -> None:
         """End after the present iteration; waits for it."""
@@ -58,20 +75,26 @@ class Loop:
             logger.warning("%s could not end in good order: %s", self._thread.name, error)
 
     def _attempt(self) -> float:
+        self._began = clock.monotonic()
         try:
             seconds = self._iterate()
-        except Exception as error:
+        except BaseException as error:
             return self._failed(error)
+        finally:
+            self._began = None
         if self._backoff.succeeded():
             logger.warning("%s goes on", self._thread.name)
         return seconds
 
-    def _failed(self, error: Exception) -> float:
+    def _failed(self, error: BaseException) -> float:
         seconds = self._backoff.failed()
         if self._backoff.failures == 1:
             logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
-        connections.discard_unusable(self._alias)
-        self._recover()
+        try:
+            connections.discard_unusable(self._alias)
+            self._recover()
+        except Exception:
+            logger.exception("%s could not recover; it tries again", self._thread.name)
         return seconds
 
     def _sleep(self, seconds: float) -> None:

@@ -1,19 +1,25 @@
 """What an executor is told when it starts."""
 
 import os
+import secrets
 import socket
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import models
-from django_delayed_tasks.conf import settings
+from django_delayed_tasks.conf import READERS, settings
 from django_delayed_tasks.exceptions import InvalidSetting
 
 LONGEST_POLL = 86_400.0
 _SUFFIX = 6
 """Room for the number that a supervisor puts behind a name."""
 NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
+
+_LIKE_SETTINGS = (
+    "database", "threads", "poll_interval", "heartbeat", "lease", "claim", "batch_size", "max_rescues",
+    "shutdown_timeout", "keep_history", "max_lost_threads",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +62,50 @@ def from_settings(**given: Any) -> ExecutorOptions:
         heartbeat=settings.HEARTBEAT, lease=settings.LEASE, claim=settings.CLAIM, batch_size=settings.BATCH_SIZE,
         max_rescues=settings.MAX_RESCUES, shutdown_timeout=settings.SHUTDOWN_TIMEOUT,
         keep_history=settings.KEEP_HISTORY, max_lost_threads=settings.MAX_LOST_THREADS,
-        name=f"{socket.gethostname()}-{os.getpid()}",
+        name=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
     )  # fmt: skip
     try:
         options = replace(options, **{name: value for name, value in given.items() if value is not None})
-    except TypeError as error:
-        raise InvalidSetting(str(error)) from None
+    except TypeError:
+        known = [one.name for one in fields(ExecutorOptions)]
+        unknown = ", ".join(sorted(set(given) - set(known)))
+        raise InvalidSetting(f"no such option: {unknown}; the options are {', '.join(known)}") from None
     _check(options)
     return options
 
 
 def _check(options: ExecutorOptions) -> None:
-    for name in ("threads", "batch_size", "max_tasks"):
-        value = getattr(options, name)
-        if value is not None and (not isinstance(value, int) or value < 1):
-            raise InvalidSetting(f"{name}={value!r}: must be an int of at least 1")
-    if not 0 < options.poll_interval <= LONGEST_POLL:
-        raise InvalidSetting(
-            f"poll_interval={options.poll_interval!r}: must be seconds, above 0 and {LONGEST_POLL} at most"
+    for name in _LIKE_SETTINGS:
+        _check_as(name.upper(), name, getattr(options, name))
+    if options.max_tasks is not None:
+        _check_as(
+            "THREADS",
+            "max_tasks",
+            min(options.max_tasks, 1) if isinstance(options.max_tasks, int) else options.max_tasks,
         )
-    if (
-        not isinstance(options.name, str)
-        or not 0 < len(options.name) <= NAME_LENGTH
-        or options.name.strip() != options.name
-    ):
-        raise InvalidSetting(f"name={options.name!r}: must be a text of 1 to {NAME_LENGTH} characters")
+    if options.poll_interval > LONGEST_POLL:
+        raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:
         raise InvalidSetting(f"lease={options.lease!r}: must be longer than two heartbeats ({options.heartbeat!r} s)")
+    for name in ("queues", "exclude_queues"):
+        _check_queues(name, getattr(options, name))
+    _check_name(options.name)
+
+
+def _check_as(key: str, name: str, value: Any) -> None:
+    try:
+        READERS[key](value)
+    except ValueError as error:
+        raise InvalidSetting(f"{name}={value!r}: {error}") from None
+
+
+def _check_queues(name: str, queues: Any) -> None:
+    if queues is None and name == "queues":
+        return
+    if isinstance(queues, str) or not all(isinstance(queue, str) and queue for queue in queues):
+        raise InvalidSetting(f"{name}={queues!r}: must be a tuple of queue names")
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_LENGTH or name.strip() != name:
+        raise InvalidSetting(f"name={name!r}: must be a text of 1 to {NAME_LENGTH} characters")

@@ -39,6 +39,16 @@ class Settler:
         """Begin."""
         self._thread.start()
 
+    @property
+    def name(self) -> str:
+        """The thread's."""
+        return self._thread.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it goes on."""
+        return self._thread.is_alive()
+
     def put(self, settlement: Settlement) -> None:
         """Settle this soon."""
         self._queue.put(settlement)
@@ -53,7 +63,10 @@ class Settler:
     def _loop(self) -> None:
         with connections.of_thread(self._alias):
             while batch := self._next_batch():
-                self.settle(batch)
+                try:
+                    self.settle(batch)
+                except BaseException:
+                    logger.exception("settling %d runs failed", len(batch))
 
     def _next_batch(self) -> list[Settlement]:
         batch: list[Settlement] = []
@@ -117,6 +130,6 @@ class Settler:
         visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
         try:
             self._report([visible], settle(self._alias, [visible]))
-        except DatabaseError:
+        except Exception:
             connections.discard_unusable(self._alias)
             logger.exception("task %s stays claimed until this executor ends", settlement.claim)

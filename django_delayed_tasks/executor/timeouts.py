@@ -31,7 +31,9 @@ class Watchdog:
     def tick(self) -> None:
         """Look once at every run that is going on."""
         for worker, running in self._pool.overdue(limit_of):
-            self._take(worker, running)
+            if self._pool.abandon(worker, running):
+                self._take(worker, running)
+        self._pool.replace_lost()
 
     def _take(self, worker: Worker, running: Running) -> None:
         handler = find(running.task.biz_code)
@@ -39,7 +41,6 @@ class Watchdog:
             return
         limit = limit_of(running.task)
         logger.error("%s took longer than %s s; its thread %s is given up", running.task, limit, worker.name)
-        self._pool.abandon(worker, running)
         error = TaskTimeout(f"the run took longer than {limit:g} s")
         finished = self._clock.now()
         started = finished - timedelta(seconds=limit or 0)

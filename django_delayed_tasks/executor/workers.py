@@ -32,25 +32,30 @@ class Worker(Thread):
         super().__init__(name=f"worker-{number}", daemon=True)
         self._pool = pool
         self.running: Running | None = None
+        self._last = 0.0
+        self._losses = 0
 
     def run(self) -> None:
         with connections.of_thread(self._pool.alias):
-            last, losses = clock.monotonic(), connections.losses
+            self._last, self._losses = clock.monotonic(), connections.losses
             while (task := self._pool.queue.get()) is not None:
-                self._pool.last_taken = clock.monotonic()
-                if self._pool.last_taken - last > IDLE or connections.losses != losses:
-                    losses = connections.losses
-                    connections.refresh()
                 self.running = running = Running(task, clock.monotonic())
                 try:
-                    self._pool.perform(running)
+                    self._perform(running)
                 except BaseException:
                     logger.exception("running %s", task)
                 self.running = None
-                connections.tidy()
-                last = clock.monotonic()
                 if running.is_abandoned:
                     return
+
+    def _perform(self, running: Running) -> None:
+        self._pool.last_taken = running.began
+        if running.began - self._last > IDLE or connections.losses != self._losses:
+            self._losses = connections.losses
+            connections.refresh()
+        self._pool.perform(running)
+        connections.tidy()
+        self._last = clock.monotonic()
 
 
 class WorkerPool:
@@ -80,8 +85,8 @@ class WorkerPool:
     def _add_worker(self) -> None:
         self._number += 1
         worker = Worker(self, self._number)
-        self._workers.append(worker)
         worker.start()
+        self._workers.append(worker)
 
     def put(self, tasks: Iterable[ClaimedTask]) -> None:
         """Queue claimed tasks."""
@@ -89,15 +94,21 @@ class WorkerPool:
             self.queue.put(task)
 
     def take_back(self) -> list[ClaimedTask]:
-        """Empty the queue: these will not be started."""
+        """Empty the queue of tasks: these will not be started."""
         taken: list[ClaimedTask] = []
+        ends = 0
         while True:
             try:
                 task = self.queue.get_nowait()
             except Empty:
-                return taken
-            if task is not None:
+                break
+            if task is None:
+                ends += 1
+            else:
                 taken.append(task)
+        for _ in range(ends):
+            self.queue.put(None)
+        return taken
 
     def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
         """What waits behind runs that take long: nothing was started for so many seconds, others could run these."""
@@ -117,13 +128,20 @@ class WorkerPool:
                 found.append((worker, running))
         return found
 
-    def abandon(self, worker: Worker, running: Running) -> None:
-        """Give this worker up for lost, and start another in its place."""
+    def abandon(self, worker: Worker, running: Running) -> bool:
+        """Give this worker up for lost; False if its run has just ended."""
         with self._lock:
+            if worker.running is not running or worker not in self._workers:
+                return False
             running.is_abandoned = True
-            if worker in self._workers:
-                self._workers.remove(worker)
-                self.lost.append(worker)
+            self._workers.remove(worker)
+            self.lost.append(worker)
+            return True
+
+    def replace_lost(self) -> None:
+        """Start threads in place of lost ones."""
+        with self._lock:
+            while len(self._workers) < self.size and not self._finishing:
                 self._add_worker()
 
     def count_lost(self) -> int:

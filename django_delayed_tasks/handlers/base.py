@@ -57,7 +57,9 @@ class TaskHandler:
     def on_failed(self, task: Any, error: str) -> None:
         """Called when ``task`` will not be tried again; ``error`` is the last traceback, or the reason given.
 
-        In the thread of the run, just before the task becomes FAILED. An exception of its own is only logged.
+        The task is FAILED by then, and that is committed; after a time-out and after too many rescues as well. In a
+        thread of its own, or the run's if the handler is atomic. An exception that it raises is only logged. It is
+        not called again if the process ends first.
         """
 
     @classmethod

@@ -41,6 +41,8 @@ def task_handler(biz_code: str, **attributes: Any) -> Callable[[Callable[[Any], 
     Raises:
         InvalidHandler: an unknown attribute, a wrong value, or a code that another handler has.
     """
+    if not isinstance(biz_code, str):
+        raise InvalidHandler(f'@task_handler needs a code, as in @task_handler("code"); not {shortened(biz_code)}')
     for name in attributes:
         _refuse_unknown(biz_code, name)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import islice
 from typing import Any
 
 from django.db import IntegrityError, connections, transaction
@@ -16,6 +15,8 @@ from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule
 
+LARGEST_TEXT = 1_000_000
+"""Characters of data in a statement; a server's longest may be 16 MB."""
 SENT = (
     Column("biz_code", "text"),
     Column("biz_num", "text"),
@@ -40,8 +41,15 @@ def add_many(alias: str, schedules: Iterable[Schedule], if_exists: IfExists, bat
 
 
 def _batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule]]:
-    rest = iter(schedules)
-    while batch := list(islice(rest, size)):
+    batch: list[Schedule] = []
+    text = 0
+    for schedule in schedules:
+        batch.append(schedule)
+        text += len(schedule.biz_ext or "")
+        if len(batch) == size or text > LARGEST_TEXT:
+            yield batch
+            batch, text = [], 0
+    if batch:
         yield batch
 
 

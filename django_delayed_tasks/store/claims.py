@@ -20,17 +20,14 @@ COLUMNS = (
 
 @dataclass(slots=True, eq=False)
 class ClaimedTask:
-    """A task as its run sees it: the row as it was claimed, by ``executor``. ``attempts`` counts this one.
-
-    ``data`` is the JSON text of :attr:`biz_ext`.
-    """
+    """A task as its run sees it: the row as it was claimed, by ``executor``. ``attempts`` counts this one."""
 
     id: int
     version: int
     biz_code: str
     biz_num: str
     when: datetime
-    data: Any
+    _data: Any
     queue: str
     priority: int
     attempts: int
@@ -48,7 +45,7 @@ class ClaimedTask:
         Parsed when first asked for: a row that was written by other means and cannot be read fails its own run only.
         """
         if self._parsed is UNCHANGED:
-            self._parsed = json.loads(self.data) if isinstance(self.data, str | bytes) else self.data
+            self._parsed = json.loads(self._data) if isinstance(self._data, str | bytes) else self._data
         return self._parsed
 
     @property

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from django.db import connections
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
 from django_delayed_tasks.models import Task, TaskRun
@@ -39,8 +39,9 @@ def _narrowed(rows: "QuerySet[Row]", biz_code: str | None, biz_num: str | None) 
     if biz_code is not None:
         rows = rows.filter(biz_code=valid_fragment("biz_code", biz_code))
     if biz_num is not None and (fragment := valid_fragment("biz_num", biz_num)):
-        # The column compares exactly; MySQL's ILIKE would too.
-        rows = rows.alias(lowered=Lower("biz_num")).filter(lowered__contains=fragment.lower())
+        # The column compares exactly; MySQL's ILIKE would too. Some databases lower ASCII letters only.
+        rows = rows.alias(lowered=Lower("biz_num"))
+        rows = rows.filter(Q(lowered__contains=fragment.lower()) | Q(biz_num__contains=fragment))
     return rows
 
 

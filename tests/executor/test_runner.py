@@ -91,7 +91,7 @@ def test_a_receiver_that_raises_leaves_a_settlement(signal: Any, error: BaseExce
 
 def test_data_that_cannot_be_read_fails_its_own_run_only() -> None:
     task = claim_one()
-    task.data = "[" * 100_000
+    task._data = "[" * 100_000
     settlement = settlement_of(run(task, handler_of(lambda task: task.biz_ext), DatabaseClock()))
     assert settlement.then is Then.RETRY
     assert "RecursionError" in settlement.error

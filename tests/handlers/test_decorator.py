@@ -113,3 +113,8 @@ def test_a_coroutine_function_is_refused() -> None:
 
         @task_handler("greet")
         async def greet(task: Any) -> None: ...
+
+
+def test_without_a_code_it_refuses_the_function() -> None:
+    with pytest.raises(InvalidHandler, match="needs a code"):
+        task_handler(lambda task: None)  # type: ignore[arg-type]

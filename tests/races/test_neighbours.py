@@ -8,7 +8,7 @@ from django.db import transaction
 
 from django_delayed_tasks import api, store
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Strategy
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
@@ -133,5 +133,8 @@ def test_a_caller_who_waits_for_a_settlement_is_no_deadlock(live_db: str) -> Non
         wait_until_blocked(settling)
         calling = start_thread(call)
         wait_until_blocked(settling, calling)
-    assert settling.result() == {a.claim: Then.GONE, b.claim: Then.AGAIN}
-    assert calling.result() == "created"
+    ends = settling.result()
+    assert ends[b.claim] is Then.AGAIN
+    # SQLite lets in whom it likes next.
+    assert (calling.result(), ends[a.claim]) in {("created", Then.GONE), ("deferred", Then.AGAIN)}
+    assert verbs.present("a").status == TaskStatus.PENDING

@@ -56,7 +56,7 @@ def test_reads_of_every_verb(live_db: str) -> None:
         found[f"{name}, none due"] = excess(live_db, 5, lambda: verbs.claim(strategy, queue="zip"))  # noqa: B023
     runs = verbs.claim(limit=20, priority=5)
     found["settle"] = excess(
-        live_db, 20 * 8, lambda: verbs.settle(*map(verbs.done, runs[:10]), *map(verbs.retry, runs[10:]))
+        live_db, 20 * 10, lambda: verbs.settle(*map(verbs.done, runs[:10]), *map(verbs.retry, runs[10:]))
     )
     found["plain settle"] = excess(
         live_db, 10 * 12, lambda: verbs.settle(*map(verbs.done, verbs.claim(limit=10, priority=5)))

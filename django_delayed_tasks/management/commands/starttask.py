@@ -21,6 +21,8 @@ MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
 """Seconds in which a child may get one SIGTERM twice: from systemd, and from its supervisor."""
 
+NO_HANDLERS = "none: no installed app has a module task_handlers, and TASK_HANDLERS names none"
+
 
 class Command(BaseCommand):
     """Options left out come from ``DELAYED_TASKS``.
@@ -122,7 +124,7 @@ class Command(BaseCommand):
             f"  database  {options.database} ({connection.display_name})\n"
             f"  queues    {queues}\n"
             f"  threads   {options.threads}, polling every {options.poll_interval:g} s\n"
-            f"  handlers  {len(codes)}: {', '.join(codes) or 'none; add them to TASK_HANDLERS'}"
+            f"  handlers  {len(codes)}: {', '.join(codes) or NO_HANDLERS}"
         )
 
     def _ready(self, executor: int) -> None:

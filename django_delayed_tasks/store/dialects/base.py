@@ -69,7 +69,7 @@ class Dialect:
         return f"DELETE FROM {table}"
 
     def to_lock(self, table: str, condition: str) -> str:
-        """A FROM item: the table as ``t``, its rows under ``condition`` on primary keys, in the order to lock them in."""
+        """A FROM item: the table as ``t``, its rows under ``condition`` (on primary keys) in the order to lock them."""
         return f"{table} t"
 
     def position(self, column: str) -> str:
