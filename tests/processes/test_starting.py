@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
@@ -41,14 +42,15 @@ def refused(child: Child) -> str:
     return message
 
 
+@pytest.mark.usefixtures("live_db")
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--threads", "0"], "threads=0: must be an int of at least 1"),
-        (["--max-tasks", "-1"], "max_tasks=-1: must be an int of at least 1"),
-        (["--poll-interval", "0"], "poll_interval=0.0: must be"),
-        (["--poll-interval", "nan"], "poll_interval=nan: must be"),
-        (["--poll-interval", "inf"], "poll_interval=inf: must be"),
+        (["--threads", "0"], "threads=0: expected an int from 1"),
+        (["--max-tasks", "-1"], "max_tasks=-1: expected an int from 1"),
+        (["--poll-interval", "0"], "poll_interval=0.0: expected"),
+        (["--poll-interval", "nan"], "poll_interval=nan: expected"),
+        (["--poll-interval", "inf"], "poll_interval=inf: expected"),
         (["--processes", "0"], "--processes=0: must be from 1 to 1000"),
         (["--processes", "1001"], "--processes=1001: must be from 1 to 1000"),
         (["--processes", "2", "--reload"], "--reload is for one process"),
@@ -58,8 +60,14 @@ def refused(child: Child) -> str:
         (["--database", "nowhere"], "there is no database 'nowhere'; the aliases are default"),
     ],
 )
-def test_wrong_option(starttask: Start, options: list[str], said: str) -> None:
-    assert said in refused(starttask(*options))
+def test_wrong_option(options: list[str], said: str) -> None:
+    with pytest.raises(CommandError) as caught:
+        call_command("starttask", "--drain", *options)
+    assert said in str(caught.value)
+
+
+def test_wrong_option_ends_the_process_with_1(starttask: Start) -> None:
+    assert "threads=0: expected" in refused(starttask("--threads", "0"))
 
 
 def test_unapplied_migrations(starttask: Start, forgotten_migration: str) -> None:
