@@ -77,12 +77,8 @@ def from_settings(**given: Any) -> ExecutorOptions:
 def _check(options: ExecutorOptions) -> None:
     for name in _LIKE_SETTINGS:
         _check_as(name.upper(), name, getattr(options, name))
-    if options.max_tasks is not None:
-        _check_as(
-            "THREADS",
-            "max_tasks",
-            min(options.max_tasks, 1) if isinstance(options.max_tasks, int) else options.max_tasks,
-        )
+    if options.max_tasks is not None and (not isinstance(options.max_tasks, int) or options.max_tasks < 1):
+        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: expected an int from 1 on")
     if options.poll_interval > LONGEST_POLL:
         raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:

@@ -1,7 +1,5 @@
 """A handler that takes its process with it."""
 
-import pytest
-
 from django_delayed_tasks.api import add_task, add_tasks
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -15,15 +13,12 @@ MAX_RESCUES = 2
 OTHERS = 20
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-def test_it_is_rescued_so_often_then_fails_and_the_others_are_done(
-    starttask: Start, folder: Folder, threads: int
-) -> None:
+def test_it_is_rescued_so_often_then_fails_and_the_others_are_done(starttask: Start, folder: Folder) -> None:
     add_task(Task(biz_code="deadly", biz_num="1"))
     add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(OTHERS))
 
     def start() -> Child:
-        return starttask("--name", "mortal", "--threads", str(threads), MAX_RESCUES=MAX_RESCUES)
+        return starttask("--name", "mortal", "--threads", "4", MAX_RESCUES=MAX_RESCUES)
 
     assert [start().exit_code() for _ in range(MAX_RESCUES + 1)] == [9] * (MAX_RESCUES + 1)
     start()
