@@ -1,5 +1,6 @@
 """What ``starttask`` says when it starts, and when it cannot."""
 
+import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,6 +55,7 @@ def refused(child: Child) -> str:
         (["--processes", "0"], "--processes=0: must be from 1 to 1000"),
         (["--processes", "1001"], "--processes=1001: must be from 1 to 1000"),
         (["--processes", "2", "--reload"], "--reload is for one process"),
+        (["--processes", "2"], "only a command line can do that"),
         (["--queues", ","], "--queues=',': names no queue"),
         (["--name", ""], "name=''"),
         (["--name", "n" * 151], "name='nnn"),
@@ -64,6 +66,13 @@ def test_wrong_option(options: list[str], said: str) -> None:
     with pytest.raises(CommandError) as caught:
         call_command("starttask", "--drain", *options)
     assert said in str(caught.value)
+
+
+@pytest.mark.usefixtures("live_db")
+def test_a_call_from_code_returns_and_leaves_the_signals_alone() -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    call_command("starttask", "--drain")
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
 
 
 def test_wrong_option_ends_the_process_with_1(starttask: Start) -> None:

@@ -83,12 +83,12 @@ def runs_finished(*moments: timedelta) -> None:
 
 
 def test_purge_deletes_what_is_older(db: None, frozen: None) -> None:
+    """Not what is exactly as old."""
     runs_finished(3 * HOUR, 2 * HOUR, HOUR)
-    assert store.purge(ALIAS, timedelta(hours=1, minutes=59)) == 2
-    assert store.purge(ALIAS, timedelta(hours=1, minutes=59)) == 0
+    assert [store.purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
+    with clock.frozen_at(NOW + timedelta(microseconds=1)):
+        assert [store.purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
     assert TaskRun.objects.get().finished == NOW - HOUR
-    with clock.frozen_at(NOW + HOUR):
-        assert store.purge(ALIAS, timedelta(hours=1, minutes=59)) == 1
 
 
 def test_purge_takes_the_oldest_first_and_no_more_than_a_batch(db: None, frozen: None) -> None:

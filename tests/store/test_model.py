@@ -5,7 +5,7 @@ from dataclasses import astuple
 from typing import Any
 
 from django.db import transaction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -144,6 +144,7 @@ def test_the_store_does_what_the_model_does(db: None) -> None:
             deadline=None,
             database=None,
             derandomize=True,
+            phases=[Phase.generate],  # to shrink a failure would take minutes
             suppress_health_check=list(HealthCheck),
         ),
     )

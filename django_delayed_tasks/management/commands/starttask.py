@@ -66,10 +66,11 @@ class Command(BaseCommand):
             self.check(databases=[options.database])
         if given["reload"]:
             run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
-        elif given["processes"] > 1:
-            sys.exit(self._supervise(options, given["processes"]))
-        else:
-            sys.exit(self._run_in_foreground(options))
+        elif code := self._run(options, given["processes"]):
+            sys.exit(code)
+
+    def _run(self, options: ExecutorOptions, processes: int) -> int:
+        return self._supervise(options, processes) if processes > 1 else self._run_in_foreground(options)
 
     def _options(self, given: dict[str, Any]) -> ExecutorOptions:
         plain = ("threads", "name", "database", "poll_interval", "max_tasks")
@@ -106,6 +107,8 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from None
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:
+        if not getattr(self, "_called_from_command_line", False):
+            raise CommandError("--processes starts this command again and again: only a command line can do that")
         connections.close_all()
         self.stdout.write(f"Supervising {processes} executors; Ctrl-C ends them.")
         self.stdout.flush()
