@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.foreground import StopSignals
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.processes.conftest import Start
-from tests.processes.database import await_heartbeats, count, incarnations, is_settled, outcomes, task
+from tests.processes.database import await_heartbeats, count, database_now, incarnations, is_settled, outcomes, task
 from tests.processes.folder import Folder
 from tests.processes.prefetched import QUICK_ONES, fill_local_queue
 from tests.processes.waiting import PATIENCE, wait_until
@@ -43,7 +43,10 @@ def test_full_local_queue_is_released_and_the_run_ends(starttask: Start, folder:
     waiting = Task.objects.filter(biz_code="quick")
     assert {row.attempts for row in waiting} == {0}, "a task that was not started has used up an attempt"
     assert {(row.status, row.executor) for row in waiting} == {(TaskStatus.PENDING, None)}
-    assert waiting.filter(version__gt=0).exists(), "nothing was in the local queue"
+    given_back = [row.claim_at for row in waiting.filter(version__gt=0)]
+    assert given_back, "nothing was in the local queue"
+    began = folder.notes("started", "1")[0].at or database_now()
+    assert began <= min(given_back) <= max(given_back) <= database_now(), "others would not look there now"
     assert waiting.count() + ran == QUICK_ONES
 
     await_heartbeats("full", 2)
