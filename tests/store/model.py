@@ -99,11 +99,12 @@ class Model:
             Then.RETRY: replace(quiet, claim_at=max(when, now)),
             Then.FAILED: replace(quiet, status=TaskStatus.FAILED),
             Then.RESCUED: replace(quiet, claim_at=now, rescues=live.rescues + 1),
-            Then.RELEASED: quiet,
+            Then.RELEASED: replace(quiet, claim_at=now),
         }[then]
         return then
 
     def reap(self, now: datetime, max_rescues: int) -> Then | None:
+        """From the second time on the store says when it goes on; here it is at once."""
         if self.live is None or self.live.status != TaskStatus.RUNNING:
             return None
         if self.live.rescues < max_rescues:

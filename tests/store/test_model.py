@@ -1,7 +1,8 @@
 """Whatever is called in whatever order, the store does what the model in plain Python does."""
 
 from contextlib import ExitStack
-from dataclasses import astuple
+from dataclasses import astuple, replace
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -14,6 +15,7 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement
+from django_delayed_tasks.store.reaping import SPREAD
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
 from tests.store.model import Live, Model
@@ -98,10 +100,20 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(max_rescues=st.integers(0, 2))
     def reap(self, max_rescues: int) -> None:
-        expected = [model.reap(self.now, max_rescues) for model in self.tasks.values()]
+        ends = {num: model.reap(self.now, max_rescues) for num, model in self.tasks.items()}
         with clock.frozen_at(self.now):
             became = store.reap(ALIAS, max_rescues)
-        assert sorted(became.values()) == sorted(then for then in expected if then)
+        assert sorted(became.values()) == sorted(then for then in ends.values() if then)
+        for num in (num for num, then in ends.items() if then is Then.RESCUED):
+            self.let_chance_say_when(num)
+
+    def let_chance_say_when(self, num: str) -> None:
+        """A task that was rescued before goes on some seconds later."""
+        model, claim_at = self.tasks[num], verbs.present(num).claim_at
+        assert model.live
+        spread = timedelta(seconds=SPREAD) * (model.live.rescues - 1)
+        assert self.now <= claim_at <= self.now + spread
+        model.live = replace(model.live, claim_at=claim_at)
 
     @rule()
     def wait(self) -> None:
@@ -139,8 +151,8 @@ def test_the_store_does_what_the_model_does(db: None) -> None:
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=15,
-            stateful_step_count=20,
+            max_examples=25,
+            stateful_step_count=25,
             deadline=None,
             database=None,
             derandomize=True,
