@@ -14,6 +14,7 @@ CODE_LENGTH = 50
 NUM_LENGTH = 100
 QUEUE_LENGTH = 50
 NAME_LENGTH = 150
+NOTE_LENGTH = 200
 
 
 class Task(models.Model):
@@ -22,6 +23,7 @@ class Task(models.Model):
     ``when`` is the business value and never rewritten by the machinery; ``claim_at`` is when the row may next be
     claimed.
     The columns ``deferred_*`` hold a schedule that arrived while the task ran; it takes effect when the run ends.
+    The columns ``progress_*`` hold what the present run last reported.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -48,6 +50,10 @@ class Task(models.Model):
     deferred_queue = ExactCharField(max_length=QUEUE_LENGTH, default="", editable=False)
     deferred_priority = models.SmallIntegerField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
+
+    progress_fraction = models.FloatField(_("progress"), null=True, editable=False)
+    progress_note = models.CharField(_("progress note"), max_length=NOTE_LENGTH, null=True, editable=False)
+    progress_at = models.DateTimeField(_("progress reported"), null=True, editable=False)
 
     create_time = models.DateTimeField(_("created"), editable=False)
     update_time = models.DateTimeField(_("updated"), editable=False)

@@ -8,6 +8,7 @@ from typing import Any
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 
+from django_delayed_tasks.checks.configuration import chosen_alias
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import TaskHandler, discovery, get_task_handlers, load
 from django_delayed_tasks.handlers.discovery import LoadProblem
@@ -18,9 +19,9 @@ LIKENESS = 0.8
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
-    """E006, E007: handlers that could not be loaded; W001, W002: what looks like a mistake."""
+    """E006, E007, E015: handlers that cannot do what they say; W001, W002: what looks like a mistake."""
     problems = [_message(problem) for problem in load()]
-    return [*problems, *_misspelt_attributes(), *_forgotten_codes()]
+    return [*problems, *_atomic_elsewhere(), *_misspelt_attributes(), *_forgotten_codes()]
 
 
 def _message(problem: LoadProblem) -> Error:
@@ -30,6 +31,19 @@ def _message(problem: LoadProblem) -> Error:
     error = f"{type(problem.error).__name__}: {problem.error}"
     hint = "The log of the start (logger django_delayed_tasks) has the traceback."
     return Error(f"{problem.source} cannot be imported: {error}.", hint=hint, id="django_delayed_tasks.E006")
+
+
+def _atomic_elsewhere() -> Iterator[CheckMessage]:
+    tasks = chosen_alias()
+    for handler in get_task_handlers().values():
+        if handler.atomic and handler.database != tasks:
+            yield Error(
+                f"{name_of(handler)} is atomic, but its data is in the database {handler.database!r} and its tasks are "
+                f"in {tasks!r}.",
+                hint="One transaction covers one database: keep the tasks beside the data (DELAYED_TASKS['DATABASE']), "
+                "or set the handler's `database` if it writes elsewhere, or its `atomic` to False.",
+                id="django_delayed_tasks.E015",
+            )
 
 
 def _misspelt_attributes() -> Iterator[CheckMessage]:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from django.db import connections
+from django.db import Error, connections
 
 logger = logging.getLogger(__name__)
 
@@ -46,14 +46,25 @@ def refresh() -> None:
         discard_unusable(connection.alias)
 
 
-def discard_unusable(alias: str) -> None:
-    """Close this thread's connection if it no longer works, so that the next use opens a new one."""
+def discard_unusable(alias: str) -> bool:
+    """Close this thread's connection if it no longer works, so that the next use opens a new one; whether it did."""
     global losses
     connection = connections[alias]
     connection.errors_occurred = False
-    if connection.connection is not None and not connection.is_usable():
-        connection.close()
-        losses += 1
+    if connection.connection is None or connection.is_usable():
+        return False
+    connection.close()
+    losses += 1
+    return True
+
+
+def can_connect(alias: str) -> bool:
+    """Whether the database takes a connection of this thread now."""
+    try:
+        connections[alias].ensure_connection()
+    except Error:
+        return False
+    return True
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.poller import Poller
 from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.reports import Reports
 from django_delayed_tasks.executor.runner import run
 from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.settler import Settler
@@ -59,6 +60,7 @@ class Executor:
         self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)
         self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
+        self._reporting = Loop("reports", alias, Reports(alias, self.inflight).write)
         self._beating = Loop(
             "heartbeat",
             alias,
@@ -83,7 +85,7 @@ class Executor:
         wakeup.enlist(self.sleeper)
         self.settler.start()
         self.pool.start()
-        for loop in (self._beating, self._polling, self._housekeeping, self._watching):
+        for loop in (self._beating, self._polling, self._housekeeping, self._watching, self._reporting):
             loop.start()
 
     def _poll(self) -> float:
@@ -170,7 +172,7 @@ class Executor:
         self._give_back([released(task) for task in self.pool.take_back()])
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
-        for loop in (self._watching, self._housekeeping, self._beating):
+        for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
         if not is_clean:

@@ -58,6 +58,11 @@ class InFlight:
         """The task of a claim that is held."""
         return self._tasks.get(claim)
 
+    def tasks(self) -> list[ClaimedTask]:
+        """The tasks of all claims held."""
+        with self._lock:
+            return list(self._tasks.values())
+
     def claims(self) -> set[Claim]:
         """All claims held."""
         with self._lock:

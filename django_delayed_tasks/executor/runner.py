@@ -1,36 +1,33 @@
 """START READING HERE. One run: the handler is called, what it came to is decided, and the settlement is the result.
 
 A run begins and ends here and nowhere else. Who writes the settlement is told apart: for most handlers the settler,
-for an atomic one :func:`run` itself, as the last statement of the handler's own transaction.
+for an atomic one the run itself, as the last statement of the handler's own transaction.
 """
 
 import logging
 import traceback
+from datetime import datetime
 from typing import Any
-
-from django.db import transaction
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.executor.atomic import settle_with
 from django_delayed_tasks.executor.deciding import Raised, decide
 from django_delayed_tasks.executor.failures import tell_failed
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement
 
 logger = logging.getLogger(__name__)
 
 
 def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
-    """Run one claimed task; what is left to be settled, or None if the run has settled itself or has lost its claim."""
+    """Run one claimed task; what is left to be settled, or None if the run has settled itself."""
     started = clock.now()
     try:
         signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
         return _run_atomically(task, handler, clock) if handler.atomic else _run_plainly(task, handler, clock)
-    except ClaimLost:
-        logger.warning("%s: the claim is gone; the run changed nothing", task)
-        return None
     except BaseException as error:  # a receiver's SystemExit, say: the claim must be settled all the same
         logger.exception("%s: the run broke off", task)
         return decide(task, handler, _raised(error), started, clock.now())
@@ -42,32 +39,41 @@ def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) 
         result: Any = handler.handle(task)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
         result = _raised(error)
-    return _ended(task, handler, result, started, clock)
+    settlement = decide(task, handler, result, started, clock.now())
+    _announce_end(task, handler, settlement)
+    return settlement
 
 
 def _run_atomically(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
     started = clock.now()
+
+    def handle(task: ClaimedTask) -> Settlement:
+        return decide(task, handler, handler.handle(task), started, clock.now())
+
     try:
-        with transaction.atomic(using=task.alias):
-            settlement = _ended(task, handler, handler.handle(task), started, clock)
-            became = settle(task.alias, [settlement])
-            if not became:
-                raise ClaimLost(f"{task}: the claim is gone")
-    except ClaimLost:
-        raise
+        settlement, became = settle_with(task, handle)
     except BaseException as error:
-        # Rolled back, or the COMMIT's answer was lost: then the fence keeps this settlement from counting.
-        return _ended(task, handler, _raised(error), started, clock)
-    if became[task.claim] is Then.FAILED:
+        return _rolled_back(task, handler, error, started, clock)
+    _announce_end(task, handler, settlement)
+    if became is Then.FAILED:
         tell_failed(task, settlement.error)
     return None
+
+
+def _rolled_back(
+    task: ClaimedTask, handler: TaskHandler, error: BaseException, started: datetime, clock: DatabaseClock
+) -> Settlement:
+    """What is to be settled instead; the fence refuses it if the claim is gone, or was committed after all."""
+    if isinstance(error, ClaimLost):
+        logger.warning("%s; the run changed nothing", error)
+    settlement = decide(task, handler, _raised(error), started, clock.now())
+    _announce_end(task, handler, settlement)
+    return settlement
 
 
 def _raised(error: BaseException) -> Raised:
     return Raised(error, "".join(traceback.format_exception(error)))
 
 
-def _ended(task: ClaimedTask, handler: TaskHandler, result: Any, started: Any, clock: DatabaseClock) -> Settlement:
-    settlement = decide(task, handler, result, started, clock.now())
+def _announce_end(task: ClaimedTask, handler: TaskHandler, settlement: Settlement) -> None:
     signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
-    return settlement

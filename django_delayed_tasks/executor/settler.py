@@ -22,6 +22,10 @@ LARGEST_BATCH = 500
 LARGEST_TEXT = 1_000_000
 """Characters of results and errors in a batch; a server's longest statement may be 16 MB."""
 
+MOST_BREAKS = 5
+"""A batch that breaks its connection so often in turn, while the database takes new ones, is what breaks it: it may be
+longer than the server's ``max_allowed_packet``, which ends the connection without a word."""
+
 
 class Settler:
     """A thread with a queue of settlements. During an outage they wait here; nothing that ended is run again for it."""
@@ -87,12 +91,14 @@ class Settler:
 
     def settle(self, batch: list[Settlement]) -> None:
         """Settle the batch, however long the database is away."""
+        breaks = 0
         while not self._give_up.is_set():
             try:
                 became = settle(self._alias, batch)
             except Exception as error:
-                connections.discard_unusable(self._alias)
-                if isinstance(error, DatabaseError | InterfaceError) and not is_unwritable(error):
+                is_break = connections.discard_unusable(self._alias) and connections.can_connect(self._alias)
+                breaks = breaks + 1 if is_break else 0
+                if breaks < MOST_BREAKS and _may_pass(error):
                     self._wait(error)
                     continue
                 self._settle_apart(batch, error)
@@ -133,3 +139,7 @@ class Settler:
         except Exception:
             connections.discard_unusable(self._alias)
             logger.exception("task %s stays claimed until this executor ends", settlement.claim)
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, DatabaseError | InterfaceError) and not is_unwritable(error)

@@ -26,7 +26,8 @@ class TaskHandler:
         max_attempts: runs that may end in an exception or ``Retry`` before the task is FAILED; at least 1.
         timeout: how long one run may take (seconds or a timedelta); None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none".
-        atomic: whether ``handle`` and the settlement of its run are one transaction.
+        atomic: whether ``handle`` and the settlement of its run are one transaction on the tasks' database.
+        database: alias of the database that an atomic handler writes to; a check compares it with the tasks'.
     """
 
     biz_code: str = ""
@@ -36,6 +37,7 @@ class TaskHandler:
     timeout: timedelta | float | None = None
     keep_history: KeepHistory | str = KeepHistory.ALL
     atomic: bool = False
+    database: str = "default"
 
     def get_biz_code(self) -> str:
         """The code of the tasks that this handler is for."""
@@ -44,8 +46,9 @@ class TaskHandler:
     def handle(self, task: Any) -> HandleResult:
         """Do the work of one task.
 
-        ``task`` has ``biz_code``, ``biz_num``, ``biz_ext``, ``when``, ``attempts`` (this one counted) and
-        ``cancel_requested``. Return None (done), a datetime or timedelta (again then), or an outcome. An
+        ``task`` is a :class:`~django_delayed_tasks.store.claims.ClaimedTask`: ``biz_code``, ``biz_num``, ``biz_ext``,
+        ``when``, ``attempts`` (this one counted), ``cancel_requested``, ``fencing_token``, ``check_claim()`` and
+        ``progress(fraction, note)``. Return None (done), a datetime or timedelta (again then), or an outcome. An
         exception means another attempt after :meth:`backoff`, until ``max_attempts`` are used up.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no handle()")

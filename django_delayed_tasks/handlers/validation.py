@@ -91,6 +91,10 @@ def _boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else "expected True or False"
 
 
+def _alias(value: Any) -> str | None:
+    return None if isinstance(value, str) and value else "expected the alias of a database"
+
+
 def _plain_method(value: Any) -> str | None:
     if not callable(value):
         return "expected a method"
@@ -106,4 +110,5 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "timeout": _timeout,
     "keep_history": _keep_history,
     "atomic": _boolean,
+    "database": _alias,
 }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
-from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, PENDING, TASK
+from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PENDING, TASK
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.settling import Settlement
@@ -28,6 +28,7 @@ def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> 
         ("executor = NULL", []),
         ("cancel_requested_at = NULL", []),
         (FORGET_DEFERRED, []),
+        (FORGET_PROGRESS, []),
         (f"update_time = {dialect.now}", []),
     ]
     assignments = ", ".join(sql for sql, _ in changes)

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_delayed_tasks.store import galera
 from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
@@ -74,7 +75,21 @@ def strategy_for(alias: str, name: str) -> Strategy:
         return compare_and_set.claim
     if not connection.features.has_select_for_update_skip_locked:
         raise ValueError(f"database {alias!r} has no SKIP LOCKED; use CLAIM = 'auto' or 'compare_and_set'")
+    if galera.is_galera(connection):
+        raise ValueError(
+            f"database {alias!r} is a Galera cluster, whose nodes know nothing of each other's locks;"
+            " use CLAIM = 'auto' or 'compare_and_set'"
+        )
     return skip_locked.claim
+
+
+def share_of(task_id: int, executors: int) -> int:
+    """The rank of the executor, of so many, that this task is best left to.
+
+    The id is mixed first: the ids of one node of a Galera cluster have a step of the number of nodes, so that all of
+    them would be one executor's.
+    """
+    return ((task_id * 0x9E3779B1) >> 16) % executors
 
 
 def _locks_cheaply(connection: BaseDatabaseWrapper) -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 from django.db import connections
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.fences import Claim, fence
-from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.fences import Claim, fence, in_status
+from django_delayed_tasks.store.progress import Report, report_of
+from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
@@ -37,6 +39,8 @@ class ClaimedTask:
     _asked: float = field(default=float("-inf"), repr=False)
     _answer: bool = field(default=False, repr=False)
     _parsed: Any = field(default=UNCHANGED, repr=False)
+    _report: Report | None = field(default=None, repr=False)
+    _is_lost: bool = field(default=False, repr=False)
 
     @property
     def biz_ext(self) -> Any:
@@ -56,6 +60,50 @@ class ClaimedTask:
             self._answer = is_cancel_requested(self.alias, self.claim)
         return self._answer
 
+    def check_claim(self) -> None:
+        """Ask the database whether this run still has its task: to be called before an effect outside of it.
+
+        Raises:
+            ClaimLost: the task was taken from this run, or the lease of its executor ran out, so that it may be.
+            DatabaseError: the database did not answer; that the claim is held is then unknown.
+        """
+        if self._is_lost or not is_held(self.alias, self.claim, self.executor):
+            self._is_lost = True
+            raise ClaimLost(f"{self}: the claim is gone")
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Say how far the run is, for people to look at; costs nothing here.
+
+        The executor writes the latest report of each run once a second at most, fenced, on a connection of its own: it
+        is seen while an atomic run's transaction is still open.
+
+        Args:
+            fraction: from 0 to 1.
+            note: of which the first 200 characters are kept.
+
+        Raises:
+            InvalidTask: the fraction or the note cannot be one.
+            ClaimLost: the last report found the claim gone.
+        """
+        if self._is_lost:
+            raise ClaimLost(f"{self}: the claim is gone")
+        self._report = report_of(fraction, note)
+
+    @property
+    def has_report(self) -> bool:
+        """Whether the run reported something that :meth:`take_report` has not given yet."""
+        return self._report is not None
+
+    def take_report(self) -> Report:
+        """The latest report, once; for the executor's thread that writes it."""
+        report, self._report = self._report, None
+        assert report is not None
+        return report
+
+    def lose(self) -> None:
+        """The claim was found gone: the run is to hear of it."""
+        self._is_lost = True
+
     @property
     def fencing_token(self) -> int:
         """Grows with every claim of this task; an outside system can refuse a smaller one."""
@@ -74,6 +122,16 @@ def is_cancel_requested(alias: str, claim: Claim) -> bool:
     """Whether this running task was asked to stop."""
     with connections[alias].cursor() as cursor:
         cursor.execute(f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL")
+        return cursor.fetchone() is not None
+
+
+def is_held(alias: str, claim: Claim, executor: int) -> bool:
+    """Whether the claim is held and the lease that it was made under goes on."""
+    connection = connections[alias]
+    now = dialect_of(connection).now
+    leased = f"SELECT 1 FROM {EXECUTOR} WHERE id = {executor:d} AND alive = TRUE AND expires_at > {now}"
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND {in_status(RUNNING)} AND EXISTS ({leased})")
         return cursor.fetchone() is not None
 
 

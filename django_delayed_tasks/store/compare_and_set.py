@@ -5,12 +5,12 @@ from typing import Any
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
+from django_delayed_tasks.store.claiming import ClaimRequest, candidates, share_of, taking
 from django_delayed_tasks.store.claims import ClaimedTask, claimed
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
-from django_delayed_tasks.store.transactions import in_one_statement
+from django_delayed_tasks.store.transactions import decisively, in_one_statement
 
 LOOK_AHEAD = 4
 """Batches that are read for each that is taken, when others claim beside us."""
@@ -37,8 +37,8 @@ def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list
 
 
 def preferred(rows: list[tuple[Any, ...]], request: ClaimRequest) -> list[tuple[Any, ...]]:
-    """Those whose id falls to this executor's rank; if there is none, the head of the queue is anybody's."""
-    mine = [row for row in rows if row[0] % request.executors == request.rank]
+    """Those that fall to this executor's rank; if there is none, the head of the queue is anybody's."""
+    mine = [row for row in rows if share_of(row[0], request.executors) == request.rank]
     return (mine or rows)[: request.limit]
 
 
@@ -69,4 +69,4 @@ def held_of(alias: str, executor: int, claims: list[Claim]) -> set[Claim]:
         )
         return {(task_id, version) for task_id, version in cursor.fetchall()}
 
-    return in_one_statement(alias, read)
+    return decisively(alias, read)

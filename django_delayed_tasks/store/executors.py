@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import IntegrityError, connections, transaction
+from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import EXECUTOR
-from django_delayed_tasks.store.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.transactions import atomically, decisively
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,13 @@ def register(alias: str, identity: Identity, lease: timedelta, is_gone: Callable
     Raises:
         NameInUse: another live process has the name.
     """
+
+    def write(_: CursorWrapper) -> int:
+        _depose(alias, identity.name, is_gone)
+        return _insert(alias, identity, lease)
+
     try:
-        with transaction.atomic(using=alias):
-            _depose(alias, identity.name, is_gone)
-            return _insert(alias, identity, lease)
+        return atomically(alias, write)
     except IntegrityError:
         raise NameInUse(f"another executor has just taken the name {identity.name!r}") from None
 
@@ -84,7 +87,7 @@ def _update(alias: str, executor: int, assignments: str) -> bool:
         cursor.execute(f"UPDATE {EXECUTOR} SET {assignments} WHERE id = {executor:d} AND alive = TRUE")
         return bool(cursor.rowcount)
 
-    return in_one_statement(alias, write)
+    return decisively(alias, write)
 
 
 def declare_expired_dead(cursor: CursorWrapper, alias: str) -> int:

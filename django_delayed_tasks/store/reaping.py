@@ -13,7 +13,7 @@ from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.settling import Settlement, settle_locked
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
-from django_delayed_tasks.store.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.transactions import atomically, decisively, in_one_statement
 
 SPREAD = 5.0
 """Seconds, for each rescue before, over which rescued tasks are spread."""
@@ -55,7 +55,7 @@ def held_by(alias: str, executor: int) -> set[Claim]:
         cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
         return {(task_id, version) for task_id, version in cursor.fetchall()}
 
-    return in_one_statement(alias, read)
+    return decisively(alias, read)
 
 
 def release(alias: str, settlements: list[Settlement]) -> int:

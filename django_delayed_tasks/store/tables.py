@@ -14,3 +14,5 @@ RUNNING: Final = int(TaskStatus.RUNNING)
 FAILED: Final = int(TaskStatus.FAILED)
 
 FORGET_DEFERRED: Final = "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL"
+
+FORGET_PROGRESS: Final = "progress_fraction = NULL, progress_note = NULL, progress_at = NULL"

@@ -6,20 +6,24 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, OperationalError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store import galera
 
 T = TypeVar("T")
 
 TRIES = 12
 _REFUSALS = {1048, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, *range(3140, 3160)}
 """What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
-_CODES = {1213, 1205, 1020, 3572, 3101, "40001", "40P01", "55P03"}
+_CODES = {1213, 1205, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", "55P03"}
 
 
 def atomically(alias: str, work: Callable[[CursorWrapper], T]) -> T:
     """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
 
-    Outside, deadlocks, lock waits, serialisation failures and a busy SQLite are tried again, with growing pauses.
+    Outside, deadlocks, lock waits, serialisation failures and a busy SQLite are tried again, with growing pauses; so is
+    what a Galera cluster refused at COMMIT. On one it sees all that was committed before, on whichever node.
 
     Raises:
         DatabaseError: what the database said, when it is of another kind or tries are used up.
@@ -30,17 +34,20 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T]) -> T:
             return work(cursor)
     for attempt in range(TRIES):
         try:
-            with transaction.atomic(using=alias), connection.cursor() as cursor:
+            with galera.caught_up(connection), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
         except DatabaseError as error:
             if attempt + 1 == TRIES or not is_transient(error):
                 raise
-            time.sleep(pause(attempt))
+            _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
 
 
 def in_one_statement(alias: str, work: Callable[[CursorWrapper], T]) -> T:
-    """As :func:`atomically`, for work of a single statement, which is a transaction by itself."""
+    """As :func:`atomically`, for work of a single statement, which is a transaction by itself.
+
+    A node of a Galera cluster may be a moment behind here: for what finds out later that it was wrong.
+    """
     connection = connections[alias]
     for attempt in range(TRIES):
         try:
@@ -49,8 +56,25 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T]) -> T:
         except DatabaseError as error:
             if connection.in_atomic_block or attempt + 1 == TRIES or not is_transient(error):
                 raise
-            time.sleep(pause(attempt))
+            _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
+
+
+def decisively(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+    """As :func:`in_one_statement`, for what decides whether a claim or a lease is held: never behind."""
+
+    def decide(cursor: CursorWrapper) -> T:
+        with galera.caught_up(connections[alias]):
+            return work(cursor)
+
+    return in_one_statement(alias, decide)
+
+
+def _before_next_try(connection: BaseDatabaseWrapper, error: DatabaseError, attempt: int) -> None:
+    if _code(error) == galera.NOT_READY:
+        # A new connection may lead to another node.
+        connection.close()
+    time.sleep(pause(attempt))
 
 
 def pause(attempt: int) -> float:
@@ -63,9 +87,13 @@ def is_transient(error: BaseException) -> bool:
     """Whether the same transaction may succeed if tried again at once."""
     if not isinstance(error, OperationalError | DatabaseError):
         return False
+    is_busy = "database is locked" in str(error) or "database table is locked" in str(error)
+    return is_busy or _code(error) in _CODES
+
+
+def _code(error: BaseException) -> Any:
     cause = error.__cause__ or error
-    code: Any = getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
-    return code in _CODES or "database is locked" in str(error) or "database table is locked" in str(error)
+    return getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
 
 
 def is_unwritable(error: BaseException) -> bool:

@@ -1,17 +1,14 @@
 """One run, from the handler to its settlement."""
 
-import sys
 from typing import Any
 
 import pytest
-from django.db import transaction
 
-from django_delayed_tasks import Fail, Retry, TaskRun, signals
+from django_delayed_tasks import Fail, Retry, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.runner import run
-from django_delayed_tasks.models import Executor, Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, cancel, reap, settle
+from django_delayed_tasks.states import Then
+from django_delayed_tasks.store import Settlement, cancel, reap
 from tests.executor.parts import add, claim, claim_one, handler_of, registered
 
 pytestmark = pytest.mark.django_db
@@ -115,83 +112,6 @@ def test_signals_go_around_the_run() -> None:
         signals.run_started.disconnect(started)
         signals.run_finished.disconnect(finished)
     assert order == ["started", "handled", "finished"]
-
-
-class TestAtomic:
-    """``atomic = True``: the handler's writes and the settlement are one transaction."""
-
-    pytestmark = pytest.mark.django_db(transaction=True)
-
-    def effect(self, task: Any) -> None:
-        Executor.objects.create(**EFFECT)
-
-    def test_effects_and_settlement_are_committed_together(self) -> None:
-        task = claim_one()
-        assert run(task, handler_of(self.effect, atomic=True), DatabaseClock()) is None
-        assert Executor.objects.filter(name="effect").count() == 1
-        assert TaskRun.objects.get().outcome == RunOutcome.DONE
-        assert not Task.objects.exists()
-
-    def test_a_lost_claim_takes_the_effects_back(self) -> None:
-        def handle(task: Any) -> None:
-            self.effect(task)
-
-        task = claim_one()
-        settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
-        assert run(task, handler_of(handle, atomic=True), DatabaseClock()) is None
-        assert not Executor.objects.filter(name="effect").exists()
-        assert Task.objects.get().status == TaskStatus.PENDING
-
-    def test_an_exception_takes_the_effects_back_and_is_retried(self) -> None:
-        def handle(task: Any) -> None:
-            self.effect(task)
-            sys.exit("no")
-
-        settlement = settlement_of(run(claim_one(), handler_of(handle, atomic=True), DatabaseClock()))
-        assert settlement.then is Then.RETRY
-        assert not Executor.objects.filter(name="effect").exists()
-
-    def test_a_swallowed_database_error_cannot_commit_half(self) -> None:
-        def handle(task: Any) -> None:
-            self.effect(task)
-            try:
-                with transaction.atomic():
-                    Executor.objects.create(**EFFECT | {"threads": None})
-            except Exception:
-                pass
-
-        assert run(claim_one(), handler_of(handle, atomic=True), DatabaseClock()) is None
-        assert Executor.objects.filter(name="effect").count() == 1
-
-    def test_on_commit_hooks_run_after_the_settlement(self) -> None:
-        seen: list[int] = []
-        handler = handler_of(lambda task: transaction.on_commit(lambda: seen.append(Task.objects.count())), atomic=True)
-        run(claim_one(), handler, DatabaseClock())
-        assert seen == [0]
-
-    def test_on_failed_is_told_after_the_commit(self) -> None:
-        told: list[tuple[int, str]] = []
-
-        def on_failed(handler: Any, task: Any, error: str) -> None:
-            told.append((Task.objects.get().status, error))
-
-        run(claim_one(), handler_of(lambda task: Fail("no"), atomic=True, on_failed=on_failed), DatabaseClock())
-        assert told == [(TaskStatus.FAILED, "no")]
-
-    def test_a_deferred_schedule_survives(self) -> None:
-        def handle(task: Any) -> None:
-            self.effect(task)
-            add(num=task.biz_num, biz_ext="next")
-
-        run(claim_one(), handler_of(handle, atomic=True), DatabaseClock())
-        task = Task.objects.get()
-        assert (task.status, task.biz_ext) == (TaskStatus.PENDING, "next")
-
-
-EFFECT: dict[str, Any] = {
-    "name": "effect", "host": "h", "pid": 1, "threads": 1, "alive": None,
-    "started_at": "2026-01-01T00:00Z", "heartbeat_at": "2026-01-01T00:00Z", "expires_at": "2026-01-01T00:00Z",
-}  # fmt: skip
 
 
 def test_reaped_tasks_of_the_dead_do_not_touch_the_living() -> None:

@@ -1,9 +1,11 @@
 """The settler: natural batches, and what cannot be written."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.conf import settings
+from django.db import OperationalError, connection
 
 from django_delayed_tasks.executor import settler as settler_module
 from django_delayed_tasks.executor.inflight import InFlight
@@ -96,3 +98,33 @@ def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST
+
+
+class TestLongestStatement:
+    """MariaDB and MySQL break the connection at a statement that is longer than they allow."""
+
+    __test__ = settings.DDT_DATABASE in ("mariadb", "mysql")
+
+    @pytest.fixture
+    def one_megabyte(self) -> Iterator[None]:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@GLOBAL.max_allowed_packet")
+            [(before,)] = cursor.fetchall()
+            cursor.execute("SET GLOBAL max_allowed_packet = 1048576")
+            yield
+            cursor.execute(f"SET GLOBAL max_allowed_packet = {before}")
+
+    @pytest.mark.usefixtures("one_megabyte")
+    def test_a_batch_that_is_too_long_is_settled_apart(self) -> None:
+        for number in range(40):
+            add(str(number))
+        tasks = claim(registered())
+        inflight = InFlight()
+        inflight.add(tasks)
+        settler = Settler("default", inflight, ignore)
+        for task in tasks:
+            settler.put(done(task.claim, result=f'"{"x" * 60_000}"'))
+        settler.start()
+        assert settler.finish(timeout=60)
+        assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 40
+        assert not Task.objects.exists()

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
+from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
@@ -39,6 +40,10 @@ class Dialect:
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         """Become the writer before the first read of a transaction, where that matters."""
+
+    def has_lost_transaction(self, error: DatabaseError) -> bool:
+        """Whether the server, beside reporting this error, has rolled the whole transaction back and ended it."""
+        return False
 
     def later(self, by: timedelta) -> str:
         """The moment ``by`` after now, as a literal expression."""

@@ -5,14 +5,30 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db import DatabaseError
+
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
 
 _TYPES = {"int": "BIGINT", "text": "LONGTEXT", "json": "LONGTEXT", "moment": "DATETIME(6)"}
 
 
+_LOCK_WAIT_TIMEOUT = 1205
+_ROLLED_BACK = {1213, 1020, 1206, 1614, 3101}
+"""A deadlock and its kin: InnoDB and Galera roll back the transaction, not the statement alone."""
+
+
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+
+    def has_lost_transaction(self, error: DatabaseError) -> bool:
+        code = error.args[0] if error.args else None
+        return code in _ROLLED_BACK or (code == _LOCK_WAIT_TIMEOUT and self._rolls_back_on_timeout())
+
+    def _rolls_back_on_timeout(self) -> bool:
+        with self.connection.cursor() as cursor:
+            cursor.execute("SELECT @@innodb_rollback_on_timeout")
+            return bool(cursor.fetchone()[0])
 
     def later(self, by: timedelta) -> str:
         return f"({self.now} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"

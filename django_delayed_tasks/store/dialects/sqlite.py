@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
@@ -23,6 +24,10 @@ class SQLite(Dialect):
         # A deferred transaction that reads and then writes fails at once if another wrote in between, whatever the
         # timeout; one whose first statement is a write waits its turn. This one changes nothing.
         cursor.execute(f"DELETE FROM {table} WHERE id < 0")
+
+    def has_lost_transaction(self, error: DatabaseError) -> bool:
+        # At SQLITE_FULL and SQLITE_IOERR, among others; sqlite.org/lang_transaction.html.
+        return not self.connection.connection.in_transaction
 
     def later(self, by: timedelta) -> str:
         return clock.literal(self.connection, clock.host_now() + by)

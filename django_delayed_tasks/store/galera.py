@@ -1,0 +1,69 @@
+"""MariaDB Galera: several nodes, of which each may be a moment behind the others (docs/decisions/0005).
+
+A node shows what the cluster has committed a little later than the node that committed it. No write can go wrong by
+that: what conflicts is refused at COMMIT. But "no such row" may only mean "not here yet", so what decides whether a
+claim or a lease is held first waits until this node has caught up (``wsrep_sync_wait``).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+NOT_READY = 1047
+"""The error of a node that is not part of the primary component, or not yet: it did nothing of what it was told."""
+CURRENT = 1 | 2 | 4
+"""wsrep_sync_wait: before reads, before UPDATE and DELETE, before INSERT."""
+_WAITING = f"SET STATEMENT wsrep_sync_wait = {CURRENT} FOR "
+
+_known: dict[tuple[str, ...], bool] = {}
+
+
+def is_galera(connection: BaseDatabaseWrapper) -> bool:
+    """Whether this connection's server is a node of a Galera cluster; asked once for each server of each alias."""
+    if connection.vendor != "mysql":
+        return False
+    settings = connection.settings_dict
+    server = (connection.alias, str(settings["HOST"]), str(settings["PORT"]))
+    if server not in _known:
+        _known[server] = _ask(connection)
+    return _known[server]
+
+
+def _ask(connection: BaseDatabaseWrapper) -> bool:
+    connection.ensure_connection()
+    with connection.wrap_database_errors, connection.connection.cursor() as cursor:
+        cursor.execute("SHOW GLOBAL VARIABLES LIKE 'wsrep_on'")
+        row = cursor.fetchone()
+    return bool(row) and row[1] == "ON"
+
+
+@contextmanager
+def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
+    """The first statement inside waits until this node shows what the cluster has committed; elsewhere nothing waits.
+
+    It must be the first of its transaction: within one the server does not wait any more.
+    """
+    if connection.in_atomic_block or not (is_galera(connection) and connection.mysql_is_mariadb):  # type: ignore[attr-defined]
+        yield
+        return
+    prefix = _WAITING
+
+    def wait(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        nonlocal prefix
+        sql, prefix = prefix + sql, ""
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(wait):
+        yield
+
+
+def catch_up(alias: str) -> None:
+    """Wait until this node shows what the cluster has committed; for work whose first statement is somebody else's."""
+    connection = connections[alias]
+    if is_galera(connection) and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
+        with connection.cursor() as cursor:
+            cursor.execute(f"{_WAITING}SELECT 1")
+            cursor.fetchone()

@@ -1,0 +1,84 @@
+"""Bugs put into the executors on purpose, to see that the harness finds them. Named by an environment variable."""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+VARIABLE = "DDT_TORTURE_BUG"
+
+
+def install() -> None:
+    """The bug that the environment names, if this is an executor.
+
+    Raises:
+        KeyError: there is no such bug.
+    """
+    if name := os.environ.get(VARIABLE):
+        BUGS[name]()
+
+
+def settle_without_fence() -> None:
+    """A run settles its task whoever holds the claim now."""
+    from django_delayed_tasks.store import settling
+
+    def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
+        ids = ", ".join(str(task_id) for task_id, _ in claims)
+        return f"({prefix}id IN ({ids}))" if ids else "(1 = 0)"
+
+    usual = settling._lock
+
+    def lock(cursor: Any, dialect: Any, claims: Any) -> Any:
+        found = {task_id: flags for (task_id, _), flags in usual(cursor, dialect, claims).items()}
+        return {claim: found[claim[0]] for claim in claims if claim[0] in found}
+
+    settling.fence = by_id
+    settling._lock = lock
+
+
+def delete_without_looking() -> None:
+    """The end of a run deletes its task, with the schedule that was deferred meanwhile."""
+    from django_delayed_tasks.store import settling
+
+    usual = settling._lock
+
+    def lock(cursor: Any, dialect: Any, claims: Any) -> Any:
+        return {claim: (False, is_cancelled) for claim, (_, is_cancelled) in usual(cursor, dialect, claims).items()}
+
+    settling._lock = lock
+
+
+def effects_apart() -> None:
+    """The effects of an atomic handler are committed before the settlement."""
+    from tests.torture import handlers
+
+    for handler in (handlers.Atomic, handlers.AtomicAgain, handlers.AtomicFlaky):
+        handler.atomic = False
+        handler.handle = _committed_apart(handler.handle)  # type: ignore[method-assign]
+
+
+def _committed_apart(handle: Any) -> Any:
+    from django.db import transaction
+
+    def apart(self: Any, task: Any) -> Any:
+        with transaction.atomic(using=task.alias):
+            return handle(self, task)
+
+    return apart
+
+
+def claim_without_version() -> None:
+    """A claim takes the row as it was read, whatever was written to it since."""
+    from django_delayed_tasks.store import compare_and_set
+
+    def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
+        return f"{prefix}id IN ({', '.join(str(task_id) for task_id, _ in claims)})"
+
+    compare_and_set.fence = by_id  # type: ignore[attr-defined]
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "settle-without-fence": settle_without_fence,
+    "delete-without-looking": delete_without_looking,
+    "effects-apart": effects_apart,
+    "claim-without-version": claim_without_version,
+}

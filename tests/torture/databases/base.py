@@ -1,0 +1,52 @@
+"""What the harness can do to a database. No Django here: settings are made from what is started."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+
+class Database(ABC):
+    """A private database. Whoever starts a server must live as long as it: call these in the main thread only.
+
+    Attributes:
+        name: as in ``--databases`` and ``DDT_DATABASE``.
+        vendor: "mysql", "postgres" or "sqlite": the scheme of its URL.
+        has_server: whether there is a server with connections over TCP, to be cut and killed.
+    """
+
+    name: str
+    vendor: str
+    has_server: bool
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """Where the driver reaches it."""
+
+    @property
+    def urls(self) -> list[str]:
+        """Where executors reach it, in turn (more than one for a cluster)."""
+        return [self.url]
+
+    @abstractmethod
+    def start(self) -> None:
+        """Prepare and start it; ServerError when that fails."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop it and remove its data."""
+
+    @abstractmethod
+    def begin_outage(self) -> None:
+        """From now on nobody reaches it: its server is killed (SIGKILL), or its file locked."""
+
+    @abstractmethod
+    def end_outage(self) -> None:
+        """It can be reached again; returns when the server takes connections."""
+
+    def kill_backends(self) -> int:
+        """End every connection that others have to it, at the server; how many (0 without a server)."""
+        return 0
+
+    def environment(self, url: str) -> Mapping[str, str]:
+        """What a process must be told to work on it by this URL."""
+        return {"DDT_DATABASE": self.name, f"DATABASE_URL_{self.name.upper()}": url}

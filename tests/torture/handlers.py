@@ -1,0 +1,116 @@
+"""The handlers under torture. Their data (``biz_ext``) is a dict with a ``nonce`` and what the handler is to do."""
+
+import os
+import time
+from datetime import timedelta
+from typing import Any
+
+from django_delayed_tasks import Retry, TaskHandler
+from django_delayed_tasks.outcomes import Outcome
+from tests.torture.observing import observe
+
+
+class Ledgered(TaskHandler):
+    """Writes a begin, does its work, writes its effect."""
+
+    max_attempts = 1000
+    """Attempts are lost to outages through no fault of the handler; what fails does so because it is meant to."""
+
+    def backoff(self, attempt: int) -> timedelta:
+        return timedelta(seconds=min(2.0, 0.05 * 2 ** min(attempt, 10)))
+
+    def handle(self, task: Any) -> Outcome | timedelta | None:
+        if not self.atomic:
+            observe("begin", task)
+        result = self.work(task)
+        observe("effect", task)
+        return result
+
+    def work(self, task: Any) -> Outcome | timedelta | None:
+        """What is between begin and effect; the run's result."""
+        return None
+
+
+class Plain(Ledgered):
+    biz_code = "t-plain"
+
+
+class Atomic(Ledgered):
+    biz_code = "t-atomic"
+    atomic = True
+
+    def work(self, task: Any) -> None:
+        time.sleep(task.biz_ext.get("seconds", 0.0))
+
+
+class Slow(Ledgered):
+    """Takes ``seconds``."""
+
+    biz_code = "t-slow"
+
+    def work(self, task: Any) -> None:
+        time.sleep(task.biz_ext.get("seconds", 0.3))
+
+
+class Deadly(Ledgered):
+    """Ends its process."""
+
+    biz_code = "t-deadly"
+
+    def work(self, task: Any) -> None:
+        os._exit(9)
+
+
+class Hanging(Ledgered):
+    """Its first ``hang`` attempts hang for ``seconds``, longer than is allowed."""
+
+    biz_code = "t-hanging"
+    timeout = 1.0
+
+    def work(self, task: Any) -> None:
+        if task.attempts <= task.biz_ext.get("hang", 1):
+            time.sleep(task.biz_ext.get("seconds", 600.0))
+
+
+class Retrying(Ledgered):
+    """Its first ``fail`` attempts ask for another one, or raise."""
+
+    biz_code = "t-retrying"
+
+    def work(self, task: Any) -> Outcome | None:
+        if task.attempts <= task.biz_ext.get("fail", 1):
+            if task.attempts % 2:
+                return Retry(after=timedelta(milliseconds=50), reason="as it was told")
+            raise ValueError("as it was told")
+        return None
+
+
+class Again(Ledgered):
+    """Reschedules itself until ``again`` runs have been: counted in the ledger's own words, by version."""
+
+    biz_code = "t-again"
+
+    def work(self, task: Any) -> timedelta | None:
+        return again(task)
+
+
+class AtomicAgain(Again):
+    biz_code = "t-atomic-again"
+    atomic = True
+
+
+class AtomicFlaky(Ledgered):
+    """Raises after its effect in its first ``fail`` attempts: the effect must be gone."""
+
+    biz_code = "t-atomic-flaky"
+    atomic = True
+
+    def handle(self, task: Any) -> None:
+        observe("effect", task)
+        if task.attempts <= task.biz_ext.get("fail", 1):
+            raise ValueError("as it was told")
+
+
+def again(task: Any) -> timedelta | None:
+    """Another time, as long as fewer versions than ``again`` have been."""
+    return timedelta(milliseconds=20) if task.version <= task.biz_ext.get("again", 2) else None

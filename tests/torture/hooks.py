@@ -1,0 +1,53 @@
+"""In an executor: places where the harness can hold it, by files in its folder. Without such files nothing changes."""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+FOLDER = "DDT_TORTURE_FOLDER"
+NAME = "DDT_TORTURE_NAME"
+STOP_BEFORE_CLAIM = "stop-before-claim"
+STOP_BEFORE_SETTLE = "stop-before-settle"
+BLOCK_HEARTBEAT = "block-heartbeat"
+
+
+def flag(folder: Path, what: str, executor: str) -> Path:
+    """The file that asks the executor started under this name for ``what``."""
+    return folder / f"{what}-{executor}"
+
+
+def install() -> None:
+    """Nothing, unless this process was started by the harness as an executor."""
+    if FOLDER not in os.environ or NAME not in os.environ:
+        return
+    from django_delayed_tasks.store import compare_and_set, executors, settling
+
+    compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
+    settling.settle_locked = _stopping_before(settling.settle_locked, STOP_BEFORE_SETTLE)
+    executors.renew = _blocked_before(executors.renew)
+
+
+def _flag(what: str) -> Path:
+    return flag(Path(os.environ[FOLDER]), what, os.environ[NAME])
+
+
+def _stopping_before(function: Any, what: str) -> Any:
+    def stopping(*arguments: Any, **named: Any) -> Any:
+        path = _flag(what)
+        if path.exists():
+            path.unlink(missing_ok=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return function(*arguments, **named)
+
+    return stopping
+
+
+def _blocked_before(function: Any) -> Any:
+    def blocked(*arguments: Any, **named: Any) -> Any:
+        while _flag(BLOCK_HEARTBEAT).exists():
+            time.sleep(0.05)
+        return function(*arguments, **named)
+
+    return blocked

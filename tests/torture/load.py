@@ -1,0 +1,100 @@
+"""The seeded load: adds in all modes, cancels and reschedules, at random over a set of identities."""
+
+import random
+import time
+from datetime import timedelta
+from threading import Event, Thread
+from typing import Any
+
+from django.db import connections
+
+from tests.torture.calls import Caller, NotKnown
+from tests.torture.codes import MIXED
+
+FRESH = 0.7
+"""The part of the calls that name a new identity; the others come back to one of the latest."""
+RECENT = 40
+
+
+class Load:
+    """Makes ``total`` calls, about ``rate`` a second, in a thread. The same seed makes the same calls in the same order."""
+
+    def __init__(self, caller: Caller, stop: Event, chance: random.Random, codes: tuple[str, ...] = MIXED) -> None:
+        self._caller = caller
+        self._chance = chance
+        self._codes = codes
+        self._stop = stop
+        self._thread: Thread | None = None
+        self._recent: list[tuple[str, str]] = []
+        self._made = 0
+        self.error: BaseException | None = None
+
+    @property
+    def made(self) -> int:
+        """Calls made so far."""
+        return self._made
+
+    @property
+    def is_going_on(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self, total: int, rate: float) -> None:
+        """Begin; returns at once."""
+        self._thread = Thread(target=self._run, args=(total, rate), name="load", daemon=True)
+        self._thread.start()
+
+    def finish(self, patience: float = 60.0) -> None:
+        """Stop making calls; the present one is brought to its end first, if the database allows."""
+        if self._thread:
+            self._stop.set()
+            self._thread.join(patience)
+        if self.error:
+            raise self.error
+
+    def wait(self) -> bool:
+        """Whether all is made; looks once."""
+        return not self.is_going_on
+
+    def _run(self, total: int, rate: float) -> None:
+        begun = time.monotonic()
+        try:
+            while self._made < total and not self._stop.is_set():
+                self.make_one()
+                self._made += 1
+                self._stop.wait(max(0.0, begun + self._made / rate - time.monotonic()))
+        except NotKnown:
+            pass  # told to stop during an outage: the ledger says whether it was accepted
+        except BaseException as error:
+            self.error = error
+        finally:
+            connections.close_all()
+
+    def make_one(self) -> None:
+        """The next call."""
+        chance = self._chance
+        if not self._recent or chance.random() < FRESH:
+            identity = chance.choice(self._codes), f"n{self._made}"
+            self._recent = [*self._recent[-RECENT:], identity]
+            self._caller.add(*identity, self._when(), self._data())
+            return
+        identity = chance.choice(self._recent)
+        match chance.choices(("add", "keep", "raise", "cancel", "reschedule"), (5, 1, 1, 2, 2))[0]:
+            case "cancel":
+                self._caller.cancel(*identity)
+            case "reschedule":
+                self._caller.reschedule(*identity, self._when())
+            case "add":
+                self._caller.add(*identity, self._when(), self._data())
+            case mode:
+                self._caller.add(*identity, self._when(), self._data(), if_exists=mode)
+
+    def _when(self) -> timedelta | None:
+        return None if self._chance.random() < 0.5 else timedelta(seconds=self._chance.uniform(0, 3))
+
+    def _data(self) -> dict[str, Any]:
+        chance = self._chance
+        return {
+            "seconds": round(chance.choice((0.0, 0.02, 0.2, 0.5)), 3),
+            "fail": chance.randint(0, 2),
+            "again": chance.randint(0, 3),
+        }

@@ -1,0 +1,52 @@
+"""How long it took until work went on: read from the ledger and the tally at the end."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from django_delayed_tasks.states import RunOutcome
+from tests.torture.invariants import Facts
+from tests.torture.tally import Tally
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """From ``what`` until work went on, in seconds."""
+
+    seconds: float
+    what: str
+
+
+def recoveries(facts: Facts, tally: Tally) -> list[Recovery]:
+    """The longest first."""
+    found = [*_of_dead_executors(facts, tally), *_of_faults(facts, tally)]
+    return sorted(found, key=lambda one: -one.seconds)
+
+
+def _of_dead_executors(facts: Facts, tally: Tally) -> Iterator[Recovery]:
+    """From an executor's death until a task that it had claimed ran again."""
+    seen: defaultdict[int, list[tuple[int, datetime]]] = defaultdict(list)
+    for one in facts.ledger.seen:
+        seen[one.task_id].append((one.version, one.at))
+    for run in facts.ledger.runs:
+        if run.outcome == RunOutcome.LOST:
+            died = _death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished)
+            again = [at for version, at in seen[run.task_id] if version > run.version]
+            if died and again:
+                yield Recovery((min(again) - died).total_seconds(), "an executor's death until its task ran again")
+
+
+def _death_before(tally: Tally, process: int | None, moment: datetime) -> datetime | None:
+    return max((at for pid, at in tally.deaths if pid == process and at <= moment), default=None)
+
+
+def _of_faults(facts: Facts, tally: Tally) -> Iterator[Recovery]:
+    """From the end of a fault until the first run of a task that was due by then."""
+    runs = sorted((run.started, run.when) for run in facts.ledger.runs if run.started)
+    for injection in tally.injections:
+        for started, when in runs[bisect_right(runs, (injection.over, injection.over)) :]:
+            if when <= injection.over:
+                yield Recovery((started - injection.over).total_seconds(), f"{injection.kind}, until the next due run")
+                break

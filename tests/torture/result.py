@@ -1,0 +1,90 @@
+"""What came of one scenario on one database, as plain values for the report and its JSON."""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.torture import ledger
+from tests.torture.codes import ATOMIC
+from tests.torture.invariants import (
+    AT_THE_END,
+    Facts,
+    Violation,
+    nothing_failed,
+    violations,
+)
+from tests.torture.recovery import recoveries
+from tests.torture.scenario import Scenario
+from tests.torture.world import World
+
+TABLES = ("torture_effect", "torture_accepted", *(ledger.PREFIX + name for name in ("taskrun", "task", "executor")))
+LOST = ("nothing_lost", "nothing_stuck")
+DOUBLED = ("settled_once", "atomic_effects_once", "one_live_claim")
+
+
+def empty_tables() -> None:
+    """A world without a past; ids go on, so that none is ever used twice."""
+    with connection.cursor() as cursor:
+        for table in TABLES:
+            cursor.execute(f"DELETE FROM {table}")
+
+
+def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
+    """Everything that the report says about it. ``verdict`` is KEPT or BROKEN."""
+    facts = Facts(ledger.read())
+    chosen = AT_THE_END if scenario.may_fail else (*AT_THE_END, nothing_failed)
+    found = violations(facts, chosen)
+    texts = list(dict.fromkeys([*map(str, found), *world.tally.violations]))
+    slowest = recoveries(facts, world.tally)
+    return {
+        "scenario": scenario.name,
+        "number": scenario.number,
+        "title": scenario.title,
+        "database": world.database.name,
+        "verdict": "BROKEN" if texts or trouble else "KEPT",
+        "seconds": round(time.monotonic() - world.began, 1),
+        "faults": dict(sorted(world.tally.faults.items())),
+        **_counts(facts, world),
+        "lost": _count(found, LOST),
+        "doubled": _count(found, DOUBLED),
+        "longest_recovery": round(slowest[0].seconds, 3) if slowest else None,
+        "longest_recovery_of": slowest[0].what if slowest else "",
+        "facts": world.tally.facts,
+        "violations": texts,
+        "trouble": trouble,
+    }
+
+
+def _counts(facts: Facts, world: World) -> dict[str, int]:
+    outcomes = [run.outcome for run in facts.ledger.runs]
+    return {
+        "calls": len(facts.ledger.calls),
+        "unanswered": world.caller.unanswered,
+        "tasks": len(facts.calls),
+        "runs": len(outcomes),
+        "done": outcomes.count(RunOutcome.DONE),
+        "rescued": outcomes.count(RunOutcome.LOST),
+        "failed": sum(row.status == TaskStatus.FAILED for row in facts.ledger.rows),
+        "atomic_effects": sum(seen.kind == "effect" and seen.code in ATOMIC for seen in facts.ledger.seen),
+        "zombie_runs": len(_zombies(facts)),
+    }
+
+
+def _zombies(facts: Facts) -> set[tuple[int, int]]:
+    """Runs whose claim had gone when they came to their effect."""
+    return {(seen.task_id, seen.version) for seen in facts.ledger.seen if not seen.held}
+
+
+def _count(found: list[Violation], invariants: tuple[str, ...]) -> int:
+    return sum(violation.invariant in invariants for violation in found)
+
+
+def keep_logs(world: Path, target: Path) -> None:
+    """Copy the executors' output to where a person can read it."""
+    target.mkdir(parents=True, exist_ok=True)
+    for log in world.glob("*.log"):
+        shutil.copy(log, target)

@@ -1,0 +1,1 @@
+"""One module for each scenario. They are found by being here."""

@@ -1,0 +1,40 @@
+"""What was done to the executors and the database, counted, with the moments that recoveries are measured from."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class Injection:
+    """One fault: its kind, and when it was over (by the host's clock, which the databases here share)."""
+
+    kind: str
+    over: datetime
+
+
+@dataclass
+class Tally:
+    """``facts`` are lines for the report, ``violations`` what a scenario found by itself."""
+
+    faults: Counter[str] = field(default_factory=Counter)
+    injections: list[Injection] = field(default_factory=list)
+    deaths: list[tuple[int, datetime]] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    def injected(self, kind: str, over: datetime) -> None:
+        """A fault of this kind happened and is over (or will go on) from ``over``."""
+        self.faults[kind] += 1
+        self.injections.append(Injection(kind, over))
+
+    def healed(self, kind: str, at: datetime) -> None:
+        """The last fault of this kind went on until now."""
+        for index in range(len(self.injections) - 1, -1, -1):
+            if self.injections[index].kind == kind:
+                self.injections[index] = Injection(kind, at)
+                return
+
+    def died(self, pid: int, at: datetime) -> None:
+        """A process was killed or stopped: what it had claimed waits from now on."""
+        self.deaths.append((pid, at))

@@ -1,0 +1,148 @@
+/* One task, claimed by several executors, reaped, added and cancelled meanwhile. README.md says what this stands for.
+ *
+ * Sizes (-D): STEADY and MORTAL executors, REBIRTHS registrations anew, REAPERS; CLAIMS, LOSSES and RESCUES in all, and
+ * CALLS by callers.
+ */
+
+#include "state.pml"
+#include "store.pml"
+
+inline forget() {
+    my_id = 0; my_version = 0; my_schedule = 0; then = 0; is_ok = 0; in_name_of = 0
+}
+
+/* executor/poller.py, workers.py, settler.py of one process, a task at a time. Each atomic block is one transaction and
+   what the process makes of its answer; between two of them anybody else may do anything, for any length of time. */
+proctype process(byte me) {
+    byte in_name_of, my_id, my_version, my_schedule, then;
+    bit is_ok;
+
+idle:
+    if
+    :: atomic { claims > 0 && IS_DUE ->
+        claims--;
+        in_name_of = lease[me]; /* which may be out of date when the claim is made */
+        read_candidates(my_id, my_version, my_schedule);
+        goto claiming
+      }
+    :: atomic { losses < LOSSES && IS_HELD_BY(lease[me]) -> /* poller._release_forgotten: the claim's answer was lost */
+        held_by(me, my_id, my_version);
+        then = RELEASED;
+        goto settle
+      }
+    fi;
+
+claiming:
+    atomic {
+        take(me, in_name_of, my_id, my_version, my_schedule, is_ok);
+        if
+        :: !is_ok -> forget(); goto idle
+        :: is_ok ->
+            printf("executor %d: claims (%d, %d) at schedule %d\n", me, my_id, my_version, my_schedule);
+            runs_as[me] = in_name_of;
+            in_name_of = 0;
+            d_step { check() }
+        :: is_ok && losses > 0 -> /* the answer is lost: nothing is known of the claim here */
+            printf("executor %d: claims (%d, %d), and does not know it\n", me, my_id, my_version);
+            losses--; forget(); goto idle
+        fi
+    };
+    /* the handler runs, and ends one way or another, or was not even started */
+    atomic {
+        runs_as[me] = 0;
+        if
+        :: then = GONE
+        :: then = AGAIN
+        :: then = FAIL
+        :: then = RELEASED
+        fi
+    };
+
+settle:
+    atomic {
+        printf("executor %d: settles (%d, %d) as %d\n", me, my_id, my_version, then);
+        if
+        :: then == GONE -> record(my_id, my_version, is_ok)
+        :: then != GONE -> goto settle_one
+        fi
+    };
+    atomic {
+        if
+        :: is_ok -> delete_gone(me, my_id, my_version, my_schedule, is_ok)
+        :: else
+        fi;
+        if
+        :: is_ok -> goto settled
+        :: else -> goto settle_one
+        fi
+    };
+settle_one:
+    atomic { settle_locked(me, FENCE(my_id, my_version), then, my_schedule); goto settled };
+settled:
+    atomic {
+        is_ok = 0;
+        if
+        :: forget(); goto idle
+        :: losses > 0 -> losses--; goto settle /* the COMMIT's answer is lost: settled again */
+        :: losses > 0 && then == AGAIN -> losses--; then = GONE; goto settle /* a time-out took the task from a run
+                                                                                 that ended well after all */
+        fi
+    }
+}
+
+/* executor/heartbeat.py of a mortal executor: renews, or finds itself declared dead and registers under a fresh id.
+   While it is alive nothing changes, for the length of a lease is not modelled. */
+proctype heartbeat(byte me) {
+    bit is_ours;
+
+    do
+    :: atomic { !alive[lease[me]] && last_executor < IDS ->
+        renew(me, is_ours);
+        if
+        :: !is_ours -> register(me)
+        :: is_ours -> is_ours = 0
+        fi
+      }
+    od
+}
+
+/* store/reaping.py, reap(): three transactions; housekeeping of any executor calls it, so there may be several */
+proctype reaper(byte me) {
+    byte my_id, my_version;
+
+    do
+    :: atomic { MAY_EXPIRE -> declare_expired_dead(MORTALS_ROW) }
+    :: atomic { rescues > 0 && IS_ORPHAN -> orphans(me, my_id, my_version); rescues-- };
+      atomic {
+        if
+        :: printf("reaper: rescues (%d, %d)\n", my_id, my_version);
+           settle_locked(me, FENCE_OF_REAP(my_id, my_version), RESCUED, 0)
+        :: printf("reaper: gives (%d, %d) up, for its rescues are used up\n", my_id, my_version);
+           settle_locked(me, FENCE_OF_REAP(my_id, my_version), FAIL, 0)
+        fi;
+        my_id = 0; my_version = 0; current[me] = 0
+      }
+    od
+}
+
+/* api.add_task and cancel_task, by anybody: each is one transaction, so that one caller stands for many */
+proctype caller() {
+    do
+    :: calls < CALLS -> add()
+    :: calls < CALLS -> cancel()
+    :: calls == CALLS -> break
+    od
+}
+
+init {
+    byte p;
+
+    atomic {
+        for (p : 0 .. PROCESSES - 1) { register(p) }
+        for (p : 0 .. PROCESSES - 1) { run process(p) }
+        for (p : STEADY .. PROCESSES - 1) { run heartbeat(p) }
+        for (p : PROCESSES .. PROCESSES + REAPERS - 1) { run reaper(p) }
+        run caller();
+        p = 0
+    }
+}
