@@ -16,6 +16,8 @@ NOT_READY = 1047
 """The error of a node that is not part of the primary component, or not yet: it did nothing of what it was told."""
 CURRENT = 1 | 2 | 4
 """wsrep_sync_wait: before reads, before UPDATE and DELETE, before INSERT."""
+_READING_OR_WRITING = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+"""Not SAVEPOINT, which has nothing to wait for."""
 _WAITING = f"SET STATEMENT wsrep_sync_wait = {CURRENT} FOR "
 
 _known: dict[tuple[str, ...], bool] = {}
@@ -53,7 +55,8 @@ def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
     def wait(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         nonlocal prefix
-        sql, prefix = prefix + sql, ""
+        if sql.startswith(_READING_OR_WRITING):
+            sql, prefix = prefix + sql, ""
         return execute(sql, params, many, context)
 
     with connection.execute_wrapper(wait):

@@ -106,15 +106,15 @@ class TestLongestStatement:
     __test__ = settings.DDT_DATABASE in ("mariadb", "mysql")
 
     @pytest.fixture
-    def one_megabyte(self) -> Iterator[None]:
+    def half_a_megabyte(self) -> Iterator[None]:
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@GLOBAL.max_allowed_packet")
             [(before,)] = cursor.fetchall()
-            cursor.execute("SET GLOBAL max_allowed_packet = 1048576")
+            cursor.execute("SET GLOBAL max_allowed_packet = 524288")
             yield
             cursor.execute(f"SET GLOBAL max_allowed_packet = {before}")
 
-    @pytest.mark.usefixtures("one_megabyte")
+    @pytest.mark.usefixtures("half_a_megabyte")
     def test_a_batch_that_is_too_long_is_settled_apart(self) -> None:
         for number in range(40):
             add(str(number))

@@ -88,8 +88,8 @@ class Cluster:
     ) -> Executor:
         """Start ``starttask --name NAME *options``, at this URL of the database (default: one of its own in turn).
 
-        ``command`` goes before ``python`` (``("faketime", "+10m")``); ``settings`` over the scenario's; with ``keep`` it is
-        started again by :meth:`tend` if it dies.
+        ``command`` goes before ``python`` (``("faketime", "+10m")``); ``settings`` over the scenario's; with ``keep``
+        it is started again by :meth:`tend` if it dies.
         """
         given = {"url": url, "environment": environment, "settings": settings, "command": command}
         self._number += 1

@@ -2,9 +2,12 @@
 
 HANDLERS = ("Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky")
 
-ATOMIC = frozenset({"t-atomic", "t-atomic-again", "t-atomic-flaky"})
-"""Codes whose effects are written in the transaction of the settlement."""
 MAY_FAIL = frozenset({"t-deadly"})
 """Codes whose tasks end FAILED by design, whatever the faults."""
 MIXED = ("t-plain", "t-atomic", "t-slow", "t-retrying", "t-again", "t-atomic-again", "t-atomic-flaky")
 """Codes that the mixed load draws from; every one of them ends well in a world without faults."""
+
+
+def is_atomic(code: str) -> bool:
+    """Whether the effects of this code are written in the transaction of the settlement."""
+    return code.startswith("t-atomic")

@@ -4,11 +4,12 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.torture import ledger
-from tests.torture.codes import ATOMIC, MAY_FAIL
+from tests.torture.codes import MAY_FAIL, is_atomic
 from tests.torture.ledger import Call, Ledger, Row, Run, Seen
 
 Claim = tuple[int, int]
@@ -75,13 +76,13 @@ def settled_once(facts: Facts) -> Iterator[str]:
 
 def atomic_effects_once(facts: Facts) -> Iterator[str]:
     """Atomic effects are the successful settlements, exactly."""
-    settled = {(run.task_id, run.version): run for run in facts.settlements if run.code in ATOMIC}
+    settled = {(run.task_id, run.version): run for run in facts.settlements if is_atomic(run.code)}
     for claim, run in settled.items():
         if run.outcome in SUCCESSES and facts.effects[claim] != 1:
             yield f"{_named(run)}: settled as {RunOutcome(run.outcome).name}, and has {facts.effects[claim]} effects"
     for seen in facts.ledger.seen:
         claim = seen.task_id, seen.version
-        if seen.kind != "effect" or seen.code not in ATOMIC:
+        if seen.kind != "effect" or not is_atomic(seen.code):
             continue
         # A run that asks for another time and is to be cancelled is settled as cancelled: its effects stand.
         if claim not in settled or settled[claim].outcome not in (*SUCCESSES, RunOutcome.CANCELLED):
@@ -94,7 +95,7 @@ def atomic_effects_once(facts: Facts) -> Iterator[str]:
 def plain_effects_at_least_once(facts: Facts) -> Iterator[str]:
     """What was settled with success has had its effect."""
     for run in facts.ledger.runs:
-        if run.outcome in SUCCESSES and run.code not in ATOMIC and not facts.effects[run.task_id, run.version]:
+        if run.outcome in SUCCESSES and not is_atomic(run.code) and not facts.effects[run.task_id, run.version]:
             yield f"{_named(run)}: settled as {RunOutcome(run.outcome).name} without any effect"
 
 
@@ -117,7 +118,7 @@ def one_live_claim(facts: Facts) -> Iterator[str]:
             yield f"task {task_id}, version {version}: begun {times} times"
     for held in by_task.values():
         held.sort(key=lambda seen: seen.at)
-        for before, after in zip(held, held[1:], strict=False):
+        for before, after in pairwise(held):
             if after.version < before.version and after.at > before.at:
                 yield f"{_named(after)}: held its claim after version {before.version} had been claimed"
 

@@ -113,7 +113,8 @@ def read() -> Ledger:
 
 
 _CALLS = (
-    "SELECT id, verb, biz_code, biz_num, result, task_id, version, when_time, nonce, at FROM torture_accepted ORDER BY id"
+    "SELECT id, verb, biz_code, biz_num, result, task_id, version, when_time, nonce, at"
+    " FROM torture_accepted ORDER BY id"
 )
 _SEEN = (
     "SELECT kind, task_id, version, biz_code, biz_num, when_time, nonce, executor, process, held, at"

@@ -17,7 +17,7 @@ RECENT = 40
 
 
 class Load:
-    """Makes ``total`` calls, about ``rate`` a second, in a thread. The same seed makes the same calls in the same order."""
+    """Makes ``total`` calls, about ``rate`` a second, in a thread. The same seed makes the same calls in that order."""
 
     def __init__(self, caller: Caller, stop: Event, chance: random.Random, codes: tuple[str, ...] = MIXED) -> None:
         self._caller = caller

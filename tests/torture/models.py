@@ -1,4 +1,4 @@
-"""The ledger: what was accepted, and what handlers did. No migrations: the tables are made by ``migrate --run-syncdb``."""
+"""The ledger: what was accepted, and what handlers did. No migrations: ``migrate --run-syncdb`` makes the tables."""
 
 from django.db import models
 

@@ -41,7 +41,7 @@ def text(document: dict[str, Any]) -> str:
         *_faults(document["faults"]),
         *_facts(document["results"]),
         *_broken(document["results"]),
-        f"Seed {document['seed']}: the same seed throws the same dice; what processes make of it is never quite the same.",
+        f"Seed {document['seed']}: the same seed throws the same dice; what processes make of them is never the same.",
         f"Verdict: {_verdict(document)}",
     ]
     return "\n".join(parts)
@@ -78,8 +78,9 @@ def _facts(results: Iterable[dict[str, Any]]) -> list[str]:
         if one["longest_recovery_of"]:
             told.append(f"longest recovery {_seconds(one['longest_recovery'])}: {one['longest_recovery_of']}")
         told.append(
-            f"{one['calls']} calls accepted ({one['unanswered']} of them with a lost answer), {one['rescued']} tasks rescued,"
-            f" {one['zombie_runs']} runs without their claim, {one['atomic_effects']} atomic effects, {one['failed']} failed"
+            f"{one['calls']} calls accepted ({one['unanswered']} of them with a lost answer), {one['rescued']} tasks"
+            f" rescued, {one['zombie_runs']} runs without their claim, {one['atomic_effects']} atomic effects,"
+            f" {one['failed']} failed"
         )
         lines += [f"{one['scenario']} on {one['database']}:", *(f"  {line}" for line in told)]
     return [*lines, ""] if lines else []

@@ -9,7 +9,7 @@ from django.db import connection
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.torture import ledger
-from tests.torture.codes import ATOMIC
+from tests.torture.codes import is_atomic
 from tests.torture.invariants import (
     AT_THE_END,
     Facts,
@@ -69,7 +69,7 @@ def _counts(facts: Facts, world: World) -> dict[str, int]:
         "done": outcomes.count(RunOutcome.DONE),
         "rescued": outcomes.count(RunOutcome.LOST),
         "failed": sum(row.status == TaskStatus.FAILED for row in facts.ledger.rows),
-        "atomic_effects": sum(seen.kind == "effect" and seen.code in ATOMIC for seen in facts.ledger.seen),
+        "atomic_effects": sum(seen.kind == "effect" and is_atomic(seen.code) for seen in facts.ledger.seen),
         "zombie_runs": len(_zombies(facts)),
     }
 

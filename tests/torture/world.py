@@ -112,7 +112,7 @@ class World:
             time.sleep(min(TICK, left))
 
     def wait_until(self, predicate: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
-        """The first true value of ``predicate()``, which may ask the database: as long as it does not answer, it is false.
+        """The first true value of ``predicate()``, which may ask the database: while that does not answer, it is false.
 
         Raises:
             Late: there was none within ``patience`` seconds.

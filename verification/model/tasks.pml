@@ -17,7 +17,7 @@ proctype process(byte me) {
     byte in_name_of, my_id, my_version, my_schedule, then;
     bit is_ok;
 
-idle:
+end_idle:
     if
     :: atomic { claims > 0 && IS_DUE ->
         claims--;
@@ -36,7 +36,7 @@ claiming:
     atomic {
         take(me, in_name_of, my_id, my_version, my_schedule, is_ok);
         if
-        :: !is_ok -> forget(); goto idle
+        :: !is_ok -> forget(); goto end_idle
         :: is_ok ->
             printf("executor %d: claims (%d, %d) at schedule %d\n", me, my_id, my_version, my_schedule);
             runs_as[me] = in_name_of;
@@ -44,7 +44,7 @@ claiming:
             d_step { check() }
         :: is_ok && losses > 0 -> /* the answer is lost: nothing is known of the claim here */
             printf("executor %d: claims (%d, %d), and does not know it\n", me, my_id, my_version);
-            losses--; forget(); goto idle
+            losses--; forget(); goto end_idle
         fi
     };
     /* the handler runs, and ends one way or another, or was not even started */
@@ -82,7 +82,7 @@ settled:
     atomic {
         is_ok = 0;
         if
-        :: forget(); goto idle
+        :: forget(); goto end_idle
         :: losses > 0 -> losses--; goto settle /* the COMMIT's answer is lost: settled again */
         :: losses > 0 && then == AGAIN -> losses--; then = GONE; goto settle /* a time-out took the task from a run
                                                                                  that ended well after all */
@@ -95,6 +95,7 @@ settled:
 proctype heartbeat(byte me) {
     bit is_ours;
 
+end_waiting:
     do
     :: atomic { !alive[lease[me]] && last_executor < IDS ->
         renew(me, is_ours);
@@ -110,8 +111,12 @@ proctype heartbeat(byte me) {
 proctype reaper(byte me) {
     byte my_id, my_version;
 
+end_waiting:
     do
-    :: atomic { MAY_EXPIRE -> declare_expired_dead(MORTALS_ROW) }
+    :: atomic { alive[lease[STEADY]] -> declare_expired_dead(lease[STEADY]) }
+#if MORTAL > 1
+    :: atomic { alive[lease[STEADY + 1]] -> declare_expired_dead(lease[STEADY + 1]) }
+#endif
     :: atomic { rescues > 0 && IS_ORPHAN -> orphans(me, my_id, my_version); rescues-- };
       atomic {
         if

@@ -33,6 +33,7 @@ class Fault(ABC):
 
     def heal(self, world: "World") -> None:
         """Undo what goes on; called after every :meth:`inject`, and once more at the end: must bear it."""
+        return
 
 
 _registered: list[Fault] = []
