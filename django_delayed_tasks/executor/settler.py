@@ -7,12 +7,13 @@ from threading import Event, Thread
 
 from django.db import DatabaseError, InterfaceError
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
 from django_delayed_tasks.executor.deciding import storable
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement, settle, settle_soon
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.transactions import is_unwritable
 
@@ -22,6 +23,8 @@ LARGEST_BATCH = 500
 LARGEST_TEXT = 1_000_000
 """Characters of results and errors in a batch; a server's longest statement may be 16 MB."""
 
+LOCKED_PAUSE = 0.5
+"""Seconds between two tries to settle what somebody else has locked."""
 MOST_BREAKS = 5
 """A batch that breaks its connection so often in turn, while the database takes new ones, is what breaks it: it may be
 longer than the server's ``max_allowed_packet``, which ends the connection without a word."""
@@ -36,6 +39,9 @@ class Settler:
         self._inflight = inflight
         self._queue: SimpleQueue[Settlement | None] = SimpleQueue()
         self._backoff = Backoff()
+        self._locked: list[Settlement] = []
+        self._locked_until = 0.0
+        self._has_ended = False
         self._give_up = Event()
         self._thread = Thread(target=self._loop, name="settler", daemon=True)
 
@@ -66,35 +72,53 @@ class Settler:
 
     def _loop(self) -> None:
         with connections.of_thread(self._alias):
-            while batch := self._next_batch():
-                try:
-                    self.settle(batch)
-                except BaseException:
-                    logger.exception("settling %d runs failed", len(batch))
+            while not self._has_ended:
+                self._settle_safely(self._take_locked())
+                self._settle_safely(self._next_batch())
+
+    def _settle_safely(self, batch: list[Settlement]) -> None:
+        try:
+            if batch:
+                self.settle(batch)
+        except BaseException:
+            logger.exception("settling %d runs failed", len(batch))
+
+    def _take_locked(self) -> list[Settlement]:
+        """Those whose rows were locked by others, when it is time to try again."""
+        if not self._locked or clock.monotonic() < self._locked_until:
+            return []
+        locked, self._locked = self._locked, []
+        return locked
 
     def _next_batch(self) -> list[Settlement]:
+        """What was put, as far as it fits; empty when it is time to look at locked rows, or to end."""
         batch: list[Settlement] = []
         text = 0
-        settlement = self._queue.get()
-        while settlement is not None:
-            batch.append(settlement)
-            text += len(settlement.result or "") + len(settlement.error)
-            if len(batch) == LARGEST_BATCH or text > LARGEST_TEXT:
-                return batch
-            try:
+        try:
+            settlement = self._queue.get(timeout=LOCKED_PAUSE if self._locked else None)
+            while settlement is not None:
+                batch.append(settlement)
+                text += len(settlement.result or "") + len(settlement.error)
+                if len(batch) == LARGEST_BATCH or text > LARGEST_TEXT:
+                    return batch
                 settlement = self._queue.get_nowait()
-            except Empty:
-                return batch
-        if batch:
-            self._queue.put(None)
+        except Empty:
+            return batch
+        self._told_to_finish(is_idle=not batch)
         return batch
 
+    def _told_to_finish(self, is_idle: bool) -> None:
+        if is_idle and (not self._locked or self._give_up.wait(LOCKED_PAUSE)):
+            self._has_ended = True
+        else:
+            self._queue.put(None)
+
     def settle(self, batch: list[Settlement]) -> None:
-        """Settle the batch, however long the database is away."""
+        """Settle the batch, however long the database is away; what others have locked is put aside for a while."""
         breaks = 0
         while not self._give_up.is_set():
             try:
-                became = settle(self._alias, batch)
+                became, waiting = settle_soon(self._alias, batch)
             except Exception as error:
                 is_break = connections.discard_unusable(self._alias) and connections.can_connect(self._alias)
                 breaks = breaks + 1 if is_break else 0
@@ -103,9 +127,17 @@ class Settler:
                     continue
                 self._settle_apart(batch, error)
             else:
+                self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
+                batch = [settlement for settlement in batch if settlement.claim not in waiting]
                 self._report(batch, became)
             break
         self._inflight.remove(settlement.claim for settlement in batch)
+
+    def _put_aside(self, locked: list[Settlement]) -> None:
+        if locked:
+            logger.warning("%d tasks wait for somebody's lock to be settled, such as %s", len(locked), locked[0].claim)
+            self._locked += locked
+            self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
     def _wait(self, error: Exception) -> None:
         if not self._backoff.failures:

@@ -8,10 +8,11 @@ from django_delayed_tasks.store.claiming import ClaimRequest, Strategy, strategy
 from django_delayed_tasks.store.claims import ClaimedTask
 from django_delayed_tasks.store.finding import find_pending, find_runs
 from django_delayed_tasks.store.history import purge
+from django_delayed_tasks.store.levels import LevelKey
 from django_delayed_tasks.store.progress import write_progress
 from django_delayed_tasks.store.reaping import held_by, reap, release
 from django_delayed_tasks.store.rescheduling import reschedule
-from django_delayed_tasks.store.settling import Settlement, settle
+from django_delayed_tasks.store.settling import Settlement, settle, settle_soon
 from django_delayed_tasks.store.validation import Schedule
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "ClaimRequest",
     "ClaimedTask",
     "Level",
+    "LevelKey",
     "Schedule",
     "Settlement",
     "Strategy",
@@ -36,6 +38,7 @@ __all__ = [
     "release",
     "reschedule",
     "settle",
+    "settle_soon",
     "strategy_for",
     "write_progress",
 ]

@@ -11,7 +11,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.settling import Settlement, settle_locked
+from django_delayed_tasks.store.settling import Settlement, settle_lockable, settle_locked
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, decisively, in_one_statement
 
@@ -20,13 +20,15 @@ SPREAD = 5.0
 
 
 def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
-    """One pass over orphaned tasks; what became of those that were taken."""
+    """One pass over orphaned tasks; what became of those that were taken. A row that somebody has locked is left to a
+    later pass: a caller's long transaction must not keep the others waiting.
+    """
     in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
     orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, limit))
     if not orphans:
         return {}
     settlements = [_rescue(claim, rescues, max_rescues) for claim, rescues in orphans.items()]
-    return atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements))
+    return atomically(alias, lambda cursor: settle_lockable(cursor, alias, settlements))
 
 
 def _orphans(cursor: CursorWrapper, limit: int) -> dict[Claim, int]:

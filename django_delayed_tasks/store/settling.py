@@ -5,11 +5,11 @@ statements for the whole batch. If the counts disagree, or something else follow
 looked at: a schedule that was deferred during the run wins, then a cancel request, then what the run came to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.outcomes import UNCHANGED
@@ -19,7 +19,7 @@ from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.history import COLUMNS, FROM_TASK
 from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
-from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.transactions import atomically, is_lock_timeout, is_transient
 
 
 class Settlement(NamedTuple):
@@ -53,18 +53,61 @@ def settle(alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
     Then.AGAIN also stands for a deferred schedule that took effect, Then.GONE for a cancel request.
 
     Of two settlements of one claim the first counts. May be called again when it is unknown whether a COMMIT arrived:
-    what is settled is not settled twice.
+    what is settled is not settled twice. Waits for rows that others have locked, as long as the connection does.
+    """
+    return _settle(alias, _first_of_each(settlements), is_transient)
+
+
+def settle_soon(
+    alias: str, settlements: Sequence[Settlement], seconds: int = 1
+) -> tuple[dict[Claim, Then], set[Claim]]:
+    """As :func:`settle`, waiting at most ``seconds`` for rows that others have locked, so that one of them does not
+    hold up the rest; what became of the claims that were held, and the claims that wait for somebody's lock.
+
+    For the executor's own connections, outside of transactions.
     """
     chosen = _first_of_each(settlements)
+    dialect = dialect_of(connections[alias])
+    try:
+        return _settle(
+            alias, chosen, _is_transient_at_once, lambda cursor: dialect.wait_at_most(cursor, seconds)
+        ), set()
+    except DatabaseError as error:
+        if not is_lock_timeout(error):
+            raise
+    return atomically(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
+
+
+def _is_transient_at_once(error: BaseException) -> bool:
+    return is_transient(error) and not is_lock_timeout(error)
+
+
+def _settle(
+    alias: str,
+    chosen: Sequence[Settlement],
+    may_try_again: Callable[[BaseException], bool],
+    prepare: Callable[[CursorWrapper], None] = lambda cursor: None,
+) -> dict[Claim, Then]:
     if not chosen:
         return {}
+
+    def write(way: _Way) -> dict[Claim, Then]:
+        def work(cursor: CursorWrapper) -> dict[Claim, Then]:
+            prepare(cursor)
+            return way(cursor, alias, chosen)
+
+        return atomically(alias, work, may_try_again)
+
     all_gone = all(settlement.then is Then.GONE for settlement in chosen)
     if all_gone and not connections[alias].in_atomic_block:
         try:
-            return atomically(alias, lambda cursor: _settle_gone(cursor, alias, chosen))
+            return write(_settle_gone)
         except _Changed:
             pass
-    return atomically(alias, lambda cursor: settle_locked(cursor, alias, chosen))
+    return write(settle_locked)
+
+
+_Way = Callable[[CursorWrapper, str, Sequence[Settlement]], dict[Claim, Then]]
 
 
 def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
@@ -86,10 +129,38 @@ def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settle
     return dict.fromkeys(claims, Then.GONE)
 
 
+def _settle_unlocked(
+    cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]
+) -> tuple[dict[Claim, Then], set[Claim]]:
+    dialect = dialect_of(connections[alias])
+    claims = [settlement.claim for settlement in settlements]
+    found = _lock(cursor, dialect, claims, dialect.skip_locked)
+    cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {in_status(RUNNING)}")
+    waiting = {(row[0], row[1]) for row in cursor.fetchall()} - found.keys()
+    return _settle_found(cursor, dialect, settlements, found), waiting
+
+
 def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
     """As :func:`settle`, with the rows locked first; inside the caller's transaction."""
     dialect = dialect_of(connections[alias])
-    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements])
+    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.for_update)
+    return _settle_found(cursor, dialect, settlements, found)
+
+
+def settle_lockable(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
+    """As :func:`settle_locked`, without the rows that others have locked: these are left as they are."""
+    dialect = dialect_of(connections[alias])
+    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.skip_locked)
+    return _settle_found(cursor, dialect, settlements, found)
+
+
+_Found = dict[Claim, tuple[bool, bool]]
+"""Locked claims, each with (has a deferred schedule, was asked to cancel)."""
+
+
+def _settle_found(
+    cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement], found: _Found
+) -> dict[Claim, Then]:
     held = [_resolved(settlement, *found[settlement.claim]) for settlement in settlements if settlement.claim in found]
     kept = [settlement for settlement in held if settlement.keep]
     if kept:
@@ -103,13 +174,12 @@ def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settl
     return became
 
 
-def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -> dict[Claim, tuple[bool, bool]]:
-    """The claims that are still held, each with (has a deferred schedule, was asked to cancel)."""
+def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim], locking: str) -> _Found:
     dialect.begin_writing(cursor, TASK)
     held = f"{fence(claims, 't.')} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
         f"SELECT t.id, t.version, t.deferred_when, t.cancel_requested_at FROM {dialect.to_lock(TASK, fence(claims))}"
-        f" WHERE {held} ORDER BY t.id{dialect.for_update}"
+        f" WHERE {held} ORDER BY t.id{locking}"
     )
     return {(row[0], row[1]): (row[2] is not None, row[3] is not None) for row in cursor.fetchall()}
 

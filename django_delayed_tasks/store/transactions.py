@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, DataError, IntegrityError, OperationalError, connections, transaction
+from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
@@ -16,14 +16,18 @@ T = TypeVar("T")
 TRIES = 12
 _REFUSALS = {1048, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, *range(3140, 3160)}
 """What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
-_CODES = {1213, 1205, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", "55P03"}
+_LOCK_TIMEOUTS = {1205, "55P03"}
+_CODES = {1213, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
 
 
-def atomically(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+def atomically(
+    alias: str, work: Callable[[CursorWrapper], T], may_try_again: Callable[[BaseException], bool] | None = None
+) -> T:
     """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
 
-    Outside, deadlocks, lock waits, serialisation failures and a busy SQLite are tried again, with growing pauses; so is
-    what a Galera cluster refused at COMMIT. On one it sees all that was committed before, on whichever node.
+    Outside, deadlocks, lock waits, serialisation failures, a busy SQLite and what a Galera cluster refused are tried
+    again, with growing pauses; or what ``may_try_again(error)`` allows. On a cluster it sees all that was
+    committed before, on whichever node.
 
     Raises:
         DatabaseError: what the database said, when it is of another kind or tries are used up.
@@ -37,7 +41,7 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T]) -> T:
             with galera.caught_up(connection), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
         except DatabaseError as error:
-            if attempt + 1 == TRIES or not is_transient(error):
+            if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
                 raise
             _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -85,10 +89,15 @@ def pause(attempt: int) -> float:
 
 def is_transient(error: BaseException) -> bool:
     """Whether the same transaction may succeed if tried again at once."""
-    if not isinstance(error, OperationalError | DatabaseError):
+    if not isinstance(error, DatabaseError):
         return False
     is_busy = "database is locked" in str(error) or "database table is locked" in str(error)
     return is_busy or _code(error) in _CODES
+
+
+def is_lock_timeout(error: BaseException) -> bool:
+    """Whether a row stayed locked for longer than this connection waits."""
+    return isinstance(error, DatabaseError) and _code(error) in _LOCK_TIMEOUTS
 
 
 def _code(error: BaseException) -> Any:

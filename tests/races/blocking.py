@@ -31,6 +31,14 @@ def wait_until_blocked(*threads: DatabaseThread[Any]) -> None:
     assert all(thread.is_alive() for thread in threads)
 
 
+def wait_until_passed_by(thread: DatabaseThread[Any]) -> None:
+    """Return when the thread is done, although this transaction has rows locked; on SQLite it has to wait for it."""
+    if connection.vendor in WAITING:
+        thread.result(PATIENCE)
+    else:
+        wait_until_blocked(thread)
+
+
 def waiting() -> int:
     """How many connections to this database wait for a lock."""
     with connection.cursor() as cursor:

@@ -5,6 +5,7 @@ from datetime import timedelta
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import Strategy
+from django_delayed_tasks.store.claiming import share_of
 from tests.store import verbs
 from tests.store.verbs import EXECUTOR, HOUR, NOW
 
@@ -111,7 +112,7 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
     api.add_tasks([verbs.task(str(i)) for i in range(40)])
     first = verbs.claim(executor=1, limit=5, rank=0, executors=2)
     second = verbs.claim(executor=2, limit=5, rank=1, executors=2)
-    assert {run.id % 2 for run in first} == {0}
-    assert {run.id % 2 for run in second} == {1}
+    assert {share_of(run.id, 2) for run in first} == {0}
+    assert {share_of(run.id, 2) for run in second} == {1}
     rest = [run for _ in range(20) for run in verbs.claim(executor=1, limit=5, rank=0, executors=2)]
     assert len(first) + len(second) + len(rest) == 40

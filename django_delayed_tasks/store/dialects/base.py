@@ -41,6 +41,17 @@ class Dialect:
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         """Become the writer before the first read of a transaction, where that matters."""
 
+    def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
+        """Let the statements of this transaction (MariaDB, MySQL: connection) wait so long for a lock, where rows have
+        locks.
+        """
+
+    @property
+    def skip_locked(self) -> str:
+        """What a locking read ends with that leaves out rows which others have locked."""
+        skips = self.connection.features.has_select_for_update_skip_locked
+        return f"{self.for_update} SKIP LOCKED" if skips else self.for_update
+
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         """Whether the server, beside reporting this error, has rolled the whole transaction back and ended it."""
         return False

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import DatabaseError
+from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
@@ -20,6 +21,9 @@ _ROLLED_BACK = {1213, 1020, 1206, 1614, 3101}
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+
+    def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
+        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}")
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         code = error.args[0] if error.args else None

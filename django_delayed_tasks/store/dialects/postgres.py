@@ -4,12 +4,17 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from django.db.backends.utils import CursorWrapper
+
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "timestamptz"}
 
 
 class PostgreSQL(Dialect):
+    def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
+        cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
+
     def later(self, by: timedelta) -> str:
         return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
 

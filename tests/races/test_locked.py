@@ -1,0 +1,104 @@
+"""A caller's long transaction has one task locked: the others are settled and reaped, and so is that one afterwards."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+
+import pytest
+from django.conf import settings
+from django.db import transaction
+
+from django_delayed_tasks import store
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import ClaimedTask, Settlement, executors
+from tests.executor.parts import add, claim, registered
+from tests.threads import start_thread
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+# SQLite has one lock for all: whoever writes waits.
+__test__ = settings.DDT_DATABASE != "sqlite"
+
+
+@contextmanager
+def locked_by_a_caller(num: str) -> Iterator[None]:
+    """A transaction of somebody else has just changed this task, and stays open."""
+    has_locked, may_end = Event(), Event()
+
+    def hold() -> None:
+        with transaction.atomic():
+            add(num=num, biz_ext="from outside")
+            has_locked.set()
+            assert may_end.wait(60)
+
+    thread = start_thread(hold)
+    assert has_locked.wait(30)
+    try:
+        yield
+    finally:
+        may_end.set()
+        thread.result()
+
+
+def claimed(*nums: str) -> list[ClaimedTask]:
+    for num in nums:
+        add(num=num)
+    return claim(registered())
+
+
+def numbers_left() -> set[str]:
+    return set(Task.objects.values_list("biz_num", flat=True))
+
+
+@pytest.mark.parametrize("outcome", [(RunOutcome.DONE, Then.GONE), (RunOutcome.RETRIED, Then.RETRY)])
+def test_the_settler_goes_on_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
+    tasks = claimed("a", "b", "c")
+    inflight = InFlight()
+    inflight.add(tasks)
+    settler = Settler("default", inflight, lambda task, error: None)
+    settler.start()
+    with locked_by_a_caller("b"):
+        for task in tasks:
+            settler.put(Settlement(task.claim, *outcome))
+        wait_until(lambda: {task.biz_num for task in inflight.tasks()} == {"b"})
+        assert set(TaskRun.objects.values_list("biz_num", flat=True)) == {"a", "c"}
+    assert settler.finish(timeout=30)
+    assert set(TaskRun.objects.values_list("biz_num", flat=True)) == {"a", "b", "c"}
+    last = Task.objects.get(biz_num="b")
+    assert (last.status, last.biz_ext) == (TaskStatus.PENDING, "from outside")
+    assert len(inflight) == 0
+
+
+def test_the_settler_may_be_ended_meanwhile() -> None:
+    [task] = tasks = claimed("a")
+    inflight = InFlight()
+    inflight.add(tasks)
+    settler = Settler("default", inflight, lambda task, error: None)
+    settler.start()
+    with locked_by_a_caller("a"):
+        settler.put(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
+        assert not settler.finish(timeout=3)
+    wait_until(lambda: not settler.is_alive)
+    assert Task.objects.get().status == TaskStatus.RUNNING
+
+
+def test_what_waits_is_told_from_what_is_gone() -> None:
+    gone, locked, held = claimed("a", "b", "c")
+    store.settle("default", [Settlement(gone.claim, RunOutcome.DONE, Then.GONE)])
+    with locked_by_a_caller("b"):
+        ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (gone, locked, held)]
+        assert store.settle_soon("default", ends) == ({held.claim: Then.GONE}, {locked.claim})
+
+
+def test_the_reaper_takes_the_others() -> None:
+    tasks = claimed("a", "b", "c")
+    executors.retire("default", tasks[0].executor)
+    with locked_by_a_caller("b"):
+        assert set(store.reap("default", 3)) == {task.claim for task in tasks if task.biz_num != "b"}
+    assert set(store.reap("default", 3).values()) == {Then.AGAIN}  # at the schedule that the caller gave it
+    assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
+    assert numbers_left() == {"a", "b", "c"}
