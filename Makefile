@@ -12,14 +12,15 @@ PYTEST ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-sources := $(wildcard django_delayed_tasks tests testproject scripts) benchmarks
+sources := django_delayed_tasks tests testproject scripts benchmarks verification
 
-.PHONY: help venv test lint format demo matrix clean bench
+.PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
+	@echo '           TORTURE="--minutes 2 --seed 7" or "--scenario NAME" ("--list" names them)'
 
 venv: $(STAMP) ## Make the virtual environment .venv with everything needed
 
@@ -42,6 +43,16 @@ format: $(STAMP) ## Put the code into the project's style
 
 demo: $(STAMP) ## Run the shop with real processes and check what came out
 	$(PY) -m testproject.demo
+
+TORTURE ?=
+torture: $(STAMP) ## Break executors, servers and connections at random under load, and count what is lost or doubled
+	$(PY) -m tests.torture $(TORTURE)
+
+torture-galera: $(STAMP) ## The same on a cluster of three MariaDB Galera nodes
+	$(PY) -m tests.torture.galera $(TORTURE)
+
+verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and that it finds bugs put into it
+	$(PY) -m verification
 
 BENCH ?= mariadb,postgres
 bench: $(STAMP) ## Measure the drain of due tasks beside the lean pipelines

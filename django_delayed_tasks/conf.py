@@ -43,6 +43,7 @@ class Values:
     MAX_BIZ_EXT_BYTES: int = 65_536
     ALLOW_UNKNOWN_CODES: bool = False
     MAX_LOST_THREADS: int = 8
+    REDACT: tuple[str, ...] = ()
 
 
 class Problem(NamedTuple):
@@ -109,6 +110,15 @@ def _keeping(value: Any) -> timedelta | None:
     return value
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    # A text is a sequence of texts too: "password" would hide the values of p, a, s, w, o, r and d.
+    if not isinstance(value, list | tuple | set | frozenset):
+        raise ValueError("expected a list of key names")
+    if not all(isinstance(name, str) and name for name in value):
+        raise ValueError("expected texts that are not empty, the names of keys")
+    return tuple(sorted({name.casefold() for name in value}))
+
+
 READERS: Mapping[str, Reader] = {
     "DATABASE": _text,
     "THREADS": _number(1, 1000),
@@ -123,6 +133,7 @@ READERS: Mapping[str, Reader] = {
     "MAX_BIZ_EXT_BYTES": _number(0, 2**30),
     "ALLOW_UNKNOWN_CODES": _boolean,
     "MAX_LOST_THREADS": _number(1, 1000),
+    "REDACT": _names,
 }
 
 

@@ -15,10 +15,11 @@ class InvalidTask(TaskException, ValueError):
         value: what was given.
     """
 
-    def __init__(self, field: str, value: Any, problem: str) -> None:
+    def __init__(self, field: str, value: Any, problem: str, shown: str | None = None) -> None:
+        """``shown`` is how the message shows the value, where it must not as it is."""
         self.field = field
         self.value = value
-        super().__init__(f"{field}={shortened(value)}: {problem}")
+        super().__init__(f"{field}={shortened(value) if shown is None else shown}: {problem}")
 
 
 class UnknownCode(InvalidTask):

@@ -24,3 +24,22 @@ class ExactCharField(CharField):
         if connection.vendor == "mysql":
             parameters["collation"] = "utf8mb4_bin"
         return parameters
+
+
+class AnyJSONField(models.JSONField):
+    """A JSONField that gives what it cannot read as the text that it is, however it came there.
+
+    Django does so with text that is no JSON; Python has errors of its own for numbers of thousands of digits and for
+    nesting of thousands of levels. One such row must not keep the others of a query from being read.
+    """
+
+    def from_db_value(self, value: Any, expression: Any, connection: "BaseDatabaseWrapper") -> Any:
+        try:
+            return super().from_db_value(value, expression, connection)
+        except (ValueError, RecursionError):
+            return value
+
+    def deconstruct(self) -> Any:
+        # To a migration it is Django's: what is stored is the same.
+        name, _, arguments, keywords = super().deconstruct()
+        return name, "django.db.models.JSONField", arguments, keywords

@@ -7,7 +7,7 @@ from django.db import models
 from django.db.models.expressions import Combinable
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.fields import ExactCharField
+from django_delayed_tasks.fields import AnyJSONField, ExactCharField
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 
 CODE_LENGTH = 50
@@ -33,7 +33,7 @@ class Task(models.Model):
     when: "models.DateTimeField[datetime | timedelta | str | Combinable | None, datetime]" = models.DateTimeField(
         _("when"), db_column="when_time"
     )
-    biz_ext = models.JSONField(_("data"), null=True, blank=True)
+    biz_ext = AnyJSONField(_("data"), null=True, blank=True)
     queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH)
     priority = models.SmallIntegerField(_("priority"))
 
@@ -46,7 +46,7 @@ class Task(models.Model):
     last_error = models.TextField(_("last error"), blank=True, default="", editable=False)
 
     deferred_when = models.DateTimeField(_("deferred until"), null=True, editable=False)
-    deferred_biz_ext = models.JSONField(null=True, editable=False)
+    deferred_biz_ext = AnyJSONField(null=True, editable=False)
     deferred_queue = ExactCharField(max_length=QUEUE_LENGTH, default="", editable=False)
     deferred_priority = models.SmallIntegerField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
@@ -83,7 +83,7 @@ class TaskRun(models.Model):
     outcome = models.SmallIntegerField(_("outcome"), choices=RunOutcome)
     started = models.DateTimeField(_("started"), null=True)
     finished = models.DateTimeField(_("finished"))
-    result = models.JSONField(_("result"), null=True)
+    result = AnyJSONField(_("result"), null=True)
     error = models.TextField(_("error"), blank=True, default="")
     executor = models.BigIntegerField(_("executor"), null=True)
 
@@ -107,8 +107,8 @@ class Executor(models.Model):
     name = ExactCharField(_("name"), max_length=NAME_LENGTH)
     host = models.CharField(_("host"), max_length=255)
     pid = models.BigIntegerField(_("pid"))
-    queues = models.JSONField(_("queues"), null=True)
-    codes = models.JSONField(_("codes"), default=list)
+    queues = AnyJSONField(_("queues"), null=True)
+    codes = AnyJSONField(_("codes"), default=list)
     threads = models.IntegerField(_("threads"))
     started_at = models.DateTimeField(_("started"))
     heartbeat_at = models.DateTimeField(_("heartbeat"))

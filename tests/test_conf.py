@@ -28,6 +28,7 @@ DEFAULTS = {
     "MAX_BIZ_EXT_BYTES": 65_536,
     "ALLOW_UNKNOWN_CODES": False,
     "MAX_LOST_THREADS": 8,
+    "REDACT": (),
 }
 DURATIONS = ["POLL_INTERVAL", "HEARTBEAT", "LEASE", "SHUTDOWN_TIMEOUT"]
 NUMBERS = ["THREADS", "BATCH_SIZE", "MAX_RESCUES", "MAX_BIZ_EXT_BYTES", "MAX_LOST_THREADS"]
@@ -197,11 +198,27 @@ def test_whatever_is_given_every_value_is_usable_or_reported(given: dict[str, An
     for key in DEFAULTS:
         value = getattr(values, key)
         assert type(value) in (type(DEFAULTS[key]), type(None) if key == "KEEP_HISTORY" else object)
-        assert key in reported or key not in given or value in (given[key], conf_seconds(given[key]))
+        assert key in reported or key not in given or value in alike(given[key])
 
 
-def conf_seconds(value: Any) -> float | None:
-    return value.total_seconds() if isinstance(value, timedelta) else None
+def alike(value: Any) -> list[Any]:
+    """The value, and what stands for it: seconds for a timedelta, a tuple for a list."""
+    return [
+        value,
+        *([value.total_seconds()] if isinstance(value, timedelta) else []),
+        *([tuple(value)] if isinstance(value, list) else []),
+    ]
+
+
+@pytest.mark.parametrize("names", [["Password", "TOKEN"], ("token", "password"), {"token", "password", "PassWord"}])
+def test_names_of_keys_are_compared_whatever_their_case(names: Any) -> None:
+    assert read_with(REDACT=names)["REDACT"] == ("password", "token")
+
+
+@pytest.mark.parametrize("names", ["password", None, 7, {"password": True}, [""], [7], [None], [["password"]]])
+def test_names_of_keys_are_a_list_of_texts(names: Any) -> None:
+    with pytest.raises(InvalidSetting, match="REDACT.*expected"):
+        read_with(REDACT=names)
 
 
 @given(st.timedeltas() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False))

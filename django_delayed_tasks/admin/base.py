@@ -1,7 +1,7 @@
 """What the three admins share: the tasks' database, its clock, and lists that do not count."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
@@ -16,6 +16,8 @@ from django_delayed_tasks.admin.columns import EMPTY
 from django_delayed_tasks.conf import settings
 
 M = TypeVar("M", bound=Model)
+
+LOOKUP_KINDS: Final = ("", "exact", "in", "isnull", "gt", "gte", "lt", "lte")
 
 if TYPE_CHECKING:
     ModelAdmin = admin.ModelAdmin
@@ -35,6 +37,9 @@ class DatabaseAdmin(ModelAdmin[M]):
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     empty_value_display = EMPTY
+    lookups: tuple[str, ...] = ()
+    """Fields that an address may narrow the list by. Never data: whoever may ask for
+    ``?biz_ext__token__startswith=a`` can guess what is hidden."""
 
     class Media:
         css = {"all": ["django_delayed_tasks/admin.css"]}
@@ -45,6 +50,12 @@ class DatabaseAdmin(ModelAdmin[M]):
         rows: Any = super().get_queryset(request).using(alias)
         annotated: QuerySet[M] = rows.annotate(database_now=now)
         return annotated
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+        name, _, kind = lookup.partition("__")
+        if any(field.name == name for field in self.opts.get_fields()):
+            return name in self.lookups and kind in LOOKUP_KINDS
+        return super().lookup_allowed(lookup, value, request)  # such as the name of a filter
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return BoundedChangeList

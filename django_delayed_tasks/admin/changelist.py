@@ -40,6 +40,11 @@ class BoundedChangeList(ChangeList):
 
     more_than: int | None = None
 
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> "QuerySet[Any]":
+        if any("\0" in value for values in request.GET.lists() for value in (values[0], *values[1])):
+            raise IncorrectLookupParameters  # no text of a database holds it, and not every driver says so politely
+        return super().get_queryset(request, exclude_parameters)
+
     def get_ordering(self, request: HttpRequest, queryset: "QuerySet[Any]") -> Any:
         if ORDER_VAR in self.params:
             return super().get_ordering(request, queryset)

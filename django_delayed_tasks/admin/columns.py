@@ -4,11 +4,14 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.db.models import IntegerChoices
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
+
+from django_delayed_tasks.redaction import redacted
 
 EMPTY = "-"
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -16,7 +19,12 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 def moment_text(moment: datetime | None) -> str:
     """To the second, in the current time zone."""
-    return EMPTY if moment is None else date_format(timezone.localtime(moment), "Y-m-d H:i:s")
+    if moment is None:
+        return EMPTY
+    try:
+        return date_format(timezone.localtime(moment), "Y-m-d H:i:s")
+    except (OverflowError, ValueError):  # at the ends of the calendar no other zone has such a moment
+        return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration_text(duration: timedelta) -> str:
@@ -44,6 +52,18 @@ def badge(label: Any, kind: str) -> SafeString:
     return format_html('<span class="ddt-badge ddt-{}">{}</span>', kind, label)
 
 
+def member_badge(members: type[IntegerChoices], value: int) -> SafeString:
+    """The badge of a status or an outcome; of another release's, which means nothing here, the number."""
+    if value in members.values:
+        return badge(members(value).label, members(value).name.lower())
+    return badge(_("unknown (%s)") % value, "ended")
+
+
+def names_text(names: Any) -> str:
+    """A list of names on one line, whatever stands in the column."""
+    return ", ".join(map(str, names)) if isinstance(names, list) else EMPTY if names is None else str(names)
+
+
 def preformatted(text: str) -> SafeString | str:
     """A text as it is, escaped, such as a traceback."""
     return format_html('<pre class="ddt-pre">{}</pre>', text) if text else EMPTY
@@ -60,8 +80,8 @@ def pretty_json(value: Any) -> str:
 
 
 def json_block(value: Any) -> SafeString | str:
-    """JSON, set out on lines."""
-    return EMPTY if value is None else preformatted(pretty_json(value))
+    """JSON, set out on lines, hidden values left out."""
+    return EMPTY if value is None else preformatted(pretty_json(redacted(value)))
 
 
 def last_line(text: str, limit: int = 100) -> str:

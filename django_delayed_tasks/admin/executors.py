@@ -41,6 +41,7 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     list_display = ("name", "state", "host", "pid", "queues_", "threads", "heartbeat", "started_", "running_tasks")
     search_fields = ("name", "host")
     sortable_by = ("name", "host")
+    lookups = ("id", "name", "host", "alive")
     fieldsets = (
         (None, {"fields": (("name", "state"), ("host", "pid"))}),
         (_("Work"), {"fields": (("queues_", "threads", "running_tasks"), "codes_")}),
@@ -63,11 +64,11 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
 
     @admin.display(description=_("queues"))
     def queues_(self, executor: Executor) -> str:
-        return ", ".join(executor.queues) if executor.queues is not None else str(_("all"))
+        return columns.names_text(executor.queues) if executor.queues is not None else str(_("all"))
 
     @admin.display(description=_("codes"))
     def codes_(self, executor: Executor) -> str:
-        return ", ".join(executor.codes)
+        return columns.names_text(executor.codes)
 
     @admin.display(description=_("last heartbeat"))
     def heartbeat(self, executor: Executor) -> str:

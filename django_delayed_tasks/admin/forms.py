@@ -7,7 +7,7 @@ from django.contrib.admin.widgets import AdminSplitDateTime
 from django.forms.fields import InvalidJSONInput
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks import api
+from django_delayed_tasks import api, redaction
 from django_delayed_tasks.admin import seen
 from django_delayed_tasks.admin.columns import pretty_json
 from django_delayed_tasks.conf import settings
@@ -32,6 +32,27 @@ class PrettyJSONField(forms.JSONField):
             return str(value)
         return "" if value is None else pretty_json(value)
 
+    # Python refuses JSON that is nested too deeply, or has numbers of thousands of digits, by errors of its own.
+    def to_python(self, value: Any) -> Any:
+        try:
+            return super().to_python(value)
+        except forms.ValidationError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(str(error)) from None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        try:
+            return super().bound_data(data, initial)
+        except (ValueError, RecursionError):
+            return InvalidJSONInput(data)
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return super().has_changed(initial, data)
+        except RecursionError:
+            return True
+
 
 class TaskForm(TaskModelForm):
     """Data, queue and priority as for ``add_task``, which checks them."""
@@ -45,6 +66,14 @@ class TaskForm(TaskModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.instance._state.db = settings.DATABASE
+        self.initial["biz_ext"] = redaction.numbered(self.instance.biz_ext)
+
+    def clean_biz_ext(self) -> Any:
+        """The data as it is to be: what was hidden comes back where its mask still stands."""
+        try:
+            return redaction.restored(self.cleaned_data["biz_ext"], self.instance.biz_ext)
+        except (redaction.MisplacedMask, RecursionError) as error:
+            raise forms.ValidationError(str(error)) from None
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}

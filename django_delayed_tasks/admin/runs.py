@@ -45,6 +45,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     search_fields = ("biz_num",)
     search_help_text = _("Part of the number, among the latest 100,000 runs; all runs of a code if one is chosen.")
     sortable_by = ("id",)
+    lookups = ("id", "biz_code", "biz_num", "when", "outcome", "started", "finished", "executor", "task_id")
     fieldsets = (
         (None, {"fields": (("biz_code", "biz_num"), ("outcome_badge", "attempt", "when_"))}),
         (_("Left behind"), {"fields": ("result_block", "error_block")}),
@@ -69,8 +70,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
 
     @admin.display(description=_("outcome"))
     def outcome_badge(self, run: TaskRun) -> SafeString:
-        outcome = RunOutcome(run.outcome)
-        return columns.badge(outcome.label, outcome.name.lower())
+        return columns.member_badge(RunOutcome, run.outcome)
 
     @admin.display(description=_("when"))
     def when_(self, run: TaskRun) -> str:

@@ -1,5 +1,6 @@
 """The versions that a page showed: they travel with its form, and fence what is asked for by it."""
 
+import re
 from collections.abc import Mapping
 
 from django.http import HttpRequest
@@ -9,6 +10,8 @@ from django_delayed_tasks.models import Task
 
 NAME = "seen"
 """Of the hidden inputs."""
+
+_MARK = re.compile(r"(\d{1,19}):(-?\d{1,19})", re.ASCII)
 
 CHANGED = _("This task changed since the page was loaded, or is running: nothing was written. Load the page again.")
 
@@ -20,9 +23,6 @@ def mark(task: Task) -> str:
 
 def versions(request: HttpRequest) -> Mapping[int, int]:
     """The versions that the posted form showed, by primary key; what is no such value is passed over."""
-    found = {}
-    for value in request.POST.getlist(NAME):
-        key, _, version = value.partition(":")
-        if key.isascii() and key.isdigit() and version.isascii() and version.isdigit():
-            found[int(key)] = int(version)
-    return found
+    marks = (_MARK.fullmatch(value) for value in request.POST.getlist(NAME))
+    pairs = ((int(mark[1]), int(mark[2])) for mark in marks if mark)
+    return {key: version for key, version in pairs if max(key, abs(version)) < 2**63}

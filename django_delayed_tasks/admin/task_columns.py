@@ -17,10 +17,9 @@ class TaskColumns:
 
     @admin.display(description=_("state"))
     def state(self, task: Task) -> SafeString:
-        status = TaskStatus(task.status)
         if task.cancel_requested_at:
             return columns.badge(_("stopping"), "stopping")
-        return columns.badge(status.label, status.name.lower())
+        return columns.member_badge(TaskStatus, task.status)
 
     @admin.display(description=_("when"), ordering="when")
     def when_(self, task: Task) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-BUTTONS = {
+BUTTONS: dict[int, dict[str, Any]] = {
     TaskStatus.PENDING: {"run_now": gettext_lazy("Run now"), "postpone": gettext_lazy("Postpone by an hour")},
     TaskStatus.FAILED: {"retry_failed": gettext_lazy("Retry")},
 }
@@ -95,7 +95,7 @@ class TaskPages(Base):
             "seen_value": request.POST.get(seen.NAME, seen.mark(task)),
             "is_running": task.status == TaskStatus.RUNNING,
             "runs_url": f"{runs}?{identity}",
-            "steering_buttons": BUTTONS.get(TaskStatus(task.status), {}).items() if may_steer else (),
+            "steering_buttons": BUTTONS.get(task.status, {}).items() if may_steer else (),
             "show_delete": False,  # "Cancel" is shown instead
             "may_cancel": self.has_delete_permission(request, task),
         }

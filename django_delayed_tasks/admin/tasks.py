@@ -53,6 +53,7 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     search_fields = ("biz_num",)
     search_help_text = _("Part of the number.")
     sortable_by = ("biz_num", "when_", "claim_at_")
+    lookups = ("id", "biz_code", "biz_num", "when", "status", "queue", "priority", "claim_at", "executor")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return TaskChangeList

@@ -8,6 +8,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
+from django_delayed_tasks.checks.servers import server_problems
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -17,7 +18,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E012, E013, E014, W011: the servers of the given databases, as far as they hold tasks."""
+    """E012, E013, E014, E016, W011 to W016: the servers of the given databases, as far as they hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
@@ -52,6 +53,7 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
     if connection.vendor == "mysql":
         yield from _isolation_problems(alias, connection)
         yield from _engine_problems(alias, connection)
+        yield from server_problems(alias, connection)
     elif connection.vendor == "sqlite":
         yield from _journal_problems(alias, connection)
 

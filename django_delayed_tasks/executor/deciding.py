@@ -8,6 +8,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidOutcome, shortened
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
+from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
 from django_delayed_tasks.store.validation import valid_json, valid_when
@@ -31,7 +32,7 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
     try:
         ending = _ending(task, handler, result)
     except Exception as error:  # what a handler returns may misbehave in any way
-        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shortened(result)}: {error}"
+        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
         ending = _attempt_failed(task, handler, text)
     return Settlement(
         task.claim,

@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable
-from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.demand import Demand
 from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.known_levels import Memory, floor_of
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
@@ -25,13 +25,14 @@ from django_delayed_tasks.store import (
 
 logger = logging.getLogger(__name__)
 
-SWEEP_EVERY = 10.0
-"""Seconds between two looks without a watermark."""
-IDLE_SWEEP = 1.0
-"""The same while nothing is found: a transaction may have been open for long before it added a task."""
-MARGIN = timedelta(seconds=5)
-"""How far the watermark stays behind the earliest pending task. A row whose transaction was committed later than that
-is found by a sweep."""
+QUICK_SWEEP = 0.003
+"""Seconds. A sweep is a reading of the whole agenda; as long as it is so quick, every reading is one."""
+SWEEP_SHARE = 0.01
+"""The part of the time that slower ones may take: finished tasks make them slow while they cannot be cleared away."""
+RAREST_SWEEP = 60.0
+"""Seconds between two sweeps, however slow they are."""
+RECONCILE_EVERY = 10.0
+"""Seconds between two looks for claims whose answer was lost."""
 
 
 class Poller:
@@ -65,11 +66,11 @@ class Poller:
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")
         self._swept = float("-inf")
+        self._sweeps_took = (0.0, 0.0)
         self._reconciled = float("-inf")
         self._was_sweep = False
-        self._is_idle = False
         self._due: list[Level] = []
-        self._watermark: datetime | None = None
+        self._memory = Memory()
         self.found_nothing = False
 
     def poll(self) -> float:
@@ -98,26 +99,30 @@ class Poller:
         return None if most is None else max(0, most - self._inflight.claimed)
 
     def _note_nothing(self, claimed: int) -> None:
-        """Nothing may mean: nothing above the watermark. Only a sweep tells that nothing is left to drain."""
-        self._is_idle = not claimed
+        """Nothing may mean: nothing above the floors. Only a sweep tells that nothing is left to drain."""
         self.found_nothing = not claimed and self._was_sweep
         if self._options.drain and not claimed and not self._was_sweep:
-            self._watermark = None
+            self._memory.forget()
 
     def _read_agenda(self) -> None:
-        now = clock.monotonic()
-        self._was_sweep = self._watermark is None or now - self._swept >= (IDLE_SWEEP if self._is_idle else SWEEP_EVERY)
-        if self._was_sweep:
-            self._swept = now
-        if now - self._reconciled >= SWEEP_EVERY or self._agenda is None:
-            self._reconciled = now
+        if clock.monotonic() - self._reconciled >= RECONCILE_EVERY or self._agenda is None:
+            self._reconciled = clock.monotonic()
             self._release_forgotten()
-        agenda = read_agenda(self._alias, None if self._was_sweep else self._watermark)
+        known = None if clock.monotonic() - self._swept >= self._sweep_period() else self._memory.recall()
+        self._was_sweep = known is None
+        began = clock.monotonic()
+        agenda = read_agenda(self._alias, known)
         self._clock.set(agenda.now)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
-        earliest = min((level.earliest for level in agenda.levels), default=agenda.now)
-        self._watermark = min(earliest, agenda.now) - MARGIN
+        if self._was_sweep:
+            self._swept, self._sweeps_took = began, (self._sweeps_took[1], self._agenda_read - began)
+        self._memory.learn(agenda)
         self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
+
+    def _sweep_period(self) -> float:
+        # The quicker of two: one that had to wait for something else says nothing.
+        took = min(self._sweeps_took)
+        return 0.0 if took < QUICK_SWEEP else min(RAREST_SWEEP, took / SWEEP_SHARE)
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Levels in the order of their priority, until enough is claimed; a level that gives nothing is done with."""
@@ -147,7 +152,7 @@ class Poller:
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         return ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit,
-            floor=level.earliest - MARGIN, excluded=self._screening.excluded(),
+            floor=floor_of(level), excluded=self._screening.excluded(),
             rank=self._rank.mine, executors=self._rank.executors,
         )  # fmt: skip
 
@@ -174,4 +179,5 @@ class Poller:
 
     def forget(self) -> None:
         """After an error nothing is known: look at everything again."""
-        self._due, self._agenda, self._watermark = [], None, None
+        self._due, self._agenda = [], None
+        self._memory.forget()

@@ -8,7 +8,7 @@ from django_delayed_tasks.store.claiming import ClaimRequest, Strategy, strategy
 from django_delayed_tasks.store.claims import ClaimedTask
 from django_delayed_tasks.store.finding import find_pending, find_runs
 from django_delayed_tasks.store.history import purge
-from django_delayed_tasks.store.levels import LevelKey
+from django_delayed_tasks.store.levels import KnownLevels, LevelKey
 from django_delayed_tasks.store.progress import write_progress
 from django_delayed_tasks.store.reaping import held_by, reap, release
 from django_delayed_tasks.store.rescheduling import reschedule
@@ -19,6 +19,7 @@ __all__ = [
     "Agenda",
     "ClaimRequest",
     "ClaimedTask",
+    "KnownLevels",
     "Level",
     "LevelKey",
     "Schedule",

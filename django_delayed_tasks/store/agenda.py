@@ -1,11 +1,12 @@
-"""The agenda: which (queue, priority) levels have pending tasks, and since when (DESIGN §5, trap 1).
+"""The agenda: which (queue, priority) levels have pending tasks, and since when (DESIGN §5, traps 1 and 2).
 
-A GROUP BY over the claim index, or one probe per level, whichever reads only a few entries per level on the database;
-none reads the waiting tasks themselves.
+Two ways to read it. A *walk* finds every level, a few index entries each, and none of the waiting tasks themselves;
+but it steps over each finished task that an old snapshot keeps the database from clearing away. A *look* does not: see
+``levels``.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,8 +15,12 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.levels import KnownLevels, Looked, look_of
 from django_delayed_tasks.store.tables import PENDING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
+
+MOST_KNOWN = 100
+"""Levels up to which a look, with a probe for each, is cheaper than a walk."""
 
 
 class Level(NamedTuple):
@@ -46,68 +51,81 @@ class Agenda:
         return max(0.0, (earliest - self.now).total_seconds())
 
 
-def read_agenda(alias: str, watermark: datetime | None = None) -> Agenda:
-    """The agenda of all tasks claimable from ``watermark`` on (None: of all)."""
-    return in_one_statement(alias, lambda cursor: _read(cursor, dialect_of(connections[alias]), watermark))
+def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
+    """The agenda of all tasks; given what is ``known`` of it, one that may be quicker to read and not complete.
+
+    It may then lack what is below its level's floor and, on MariaDB and MySQL, levels that were not in use before.
+    """
+    if known is None or not 0 < len(known.floors) + len(known.idle) <= MOST_KNOWN:
+        return in_one_statement(alias, lambda cursor: _walk(cursor, dialect_of(connections[alias])))
+    return in_one_statement(alias, lambda cursor: _look(cursor, dialect_of(connections[alias]), known))
 
 
-def _read(cursor: CursorWrapper, dialect: Dialect, watermark: datetime | None) -> Agenda:
-    floor = f"claim_at >= {dialect.moment_literal(watermark)}" if watermark else "1 = 1"
-    now, *levels = _READERS[dialect.connection.vendor](cursor, dialect, floor)
+def _walk(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
+    now, *levels = _WALKS[dialect.connection.vendor](cursor, dialect)
     return Agenda(now.earliest, tuple(levels))
 
 
-# Each reader gives the present moment first, as a level without a name: one statement where the database allows it.
+def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda:
+    look = look_of(dialect)
+    if look is None:
+        return _walk(cursor, dialect)
+    while True:
+        found = look(cursor, dialect, known)
+        strangers = found.strangers - known.floors.keys()
+        if not strangers:
+            return Agenda(found.now, _levels(found))
+        known = replace(known, floors=known.floors | dict.fromkeys(strangers, clock.EPOCH))
 
 
-def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Iterator[Level]:
+def _levels(found: Looked) -> tuple[Level, ...]:
+    return tuple(Level(queue, priority, earliest) for (queue, priority), earliest in found.earliest.items())
+
+
+# Each walk gives the present moment first, as a level without a name: one statement where the database allows it.
+
+
+def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
     # status <= PENDING, not =: with an equality MariaDB prefers a ref access that reads every entry of it.
     cursor.execute(
         f"SELECT -1, '', 0, {dialect.now} UNION ALL"
-        f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING} AND {floor}"
+        f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING}"
         f" GROUP BY status, queue, priority"
     )
     for _, queue, priority, earliest in cursor.fetchall():
         yield Level(queue, priority, dialect.to_datetime(earliest))
 
 
-def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Iterator[Level]:
-    first = f"FROM {TASK} WHERE status = {PENDING}"
+def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
+    first = f"SELECT queue, priority, claim_at FROM {TASK} WHERE status = {PENDING}"
+    order = "ORDER BY queue, priority, claim_at LIMIT 1"
     cursor.execute(f"""
         WITH RECURSIVE level AS (
-            (SELECT queue, priority {first} ORDER BY queue, priority LIMIT 1)
+            ({first} {order})
             UNION ALL
-            SELECT next.queue, next.priority FROM level, LATERAL (
-                SELECT queue, priority {first} AND (queue, priority) > (level.queue, level.priority)
-                ORDER BY queue, priority LIMIT 1) next
+            SELECT next.queue, next.priority, next.claim_at FROM level, LATERAL (
+                {first} AND (queue, priority) > (level.queue, level.priority) {order}) next
         )
-        SELECT '', 0, {dialect.now} UNION ALL
-        SELECT level.queue, level.priority, earliest.claim_at FROM level, LATERAL (
-            SELECT claim_at {first} AND queue = level.queue AND priority = level.priority AND {floor}
-            ORDER BY claim_at LIMIT 1) earliest""")
+        SELECT '', 0, {dialect.now} UNION ALL SELECT queue, priority, claim_at FROM level""")
     for queue, priority, earliest in cursor.fetchall():
         yield Level(queue, priority, dialect.to_datetime(earliest))
 
 
-def _by_probes(cursor: CursorWrapper, dialect: Dialect, floor: str) -> Iterator[Level]:
+def _by_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
     yield Level("", 0, clock.host_now())
-    probe = f"SELECT queue, priority FROM {TASK} WHERE status = {PENDING}"
-    cursor.execute(f"{probe} ORDER BY queue, priority LIMIT 1")
+    probe = f"SELECT queue, priority, claim_at FROM {TASK} WHERE status = {PENDING}"
+    cursor.execute(f"{probe} ORDER BY queue, priority, claim_at LIMIT 1")
     level = cursor.fetchone()
     while level:
-        queue, priority = level
+        queue, priority, earliest = level
+        yield Level(queue, priority, dialect.to_datetime(earliest))
         cursor.execute(
-            f"SELECT claim_at FROM {TASK} WHERE status = {PENDING} AND queue = %s AND priority = %s AND {floor}"
-            f" ORDER BY claim_at LIMIT 1",
-            [queue, priority],
+            f"{probe} AND queue = %s AND priority > %s ORDER BY priority, claim_at LIMIT 1", [queue, priority]
         )
-        if found := cursor.fetchone():
-            yield Level(queue, priority, dialect.to_datetime(found[0]))
-        cursor.execute(f"{probe} AND queue = %s AND priority > %s ORDER BY priority LIMIT 1", [queue, priority])
         level = cursor.fetchone()
         if not level:
-            cursor.execute(f"{probe} AND queue > %s ORDER BY queue, priority LIMIT 1", [queue])
+            cursor.execute(f"{probe} AND queue > %s ORDER BY queue, priority, claim_at LIMIT 1", [queue])
             level = cursor.fetchone()
 
 
-_READERS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_walk, "sqlite": _by_probes}
+_WALKS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_walk, "sqlite": _by_probes}

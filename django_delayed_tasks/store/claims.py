@@ -29,7 +29,7 @@ class ClaimedTask:
     biz_code: str
     biz_num: str
     when: datetime
-    _data: Any
+    _data: Any = field(repr=False)  # may hold secrets
     queue: str
     priority: int
     attempts: int

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
+from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.store.json_limits import problem_of
 
 PRIORITIES = range(-100, 101)
@@ -66,12 +67,18 @@ def _plain(text: str) -> str:
 
 
 def _storable(field: str, value: Any, text: str) -> None:
+    if problem := _unstorable(text):
+        raise InvalidTask(field, value, problem)
+
+
+def _unstorable(text: str) -> str | None:
     if "\0" in text:
-        raise InvalidTask(field, value, "holds a NUL character, which databases cannot keep")
+        return "holds a NUL character, which databases cannot keep"
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidTask(field, value, "holds a lone surrogate, which is no text") from None
+        return "holds a lone surrogate, which is no text"
+    return None
 
 
 def valid_when(value: Any, field: str = "when") -> When:
@@ -123,12 +130,12 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidTask(field, value, f"is not JSON: {error}") from None
-    if problem := problem_of(value, text):
-        raise InvalidTask(field, value, problem)
-    _storable(field, value, text)
-    if len(text.encode()) > largest:
-        raise InvalidTask(field, value, f"is {len(text.encode())} bytes of JSON; {largest} at most")
+        raise InvalidTask(field, value, f"is not JSON: {error}", shown(value)) from None
+    problem = problem_of(value, text) or _unstorable(text)
+    if problem is None and len(text.encode()) > largest:
+        problem = f"is {len(text.encode())} bytes of JSON; {largest} at most"
+    if problem:
+        raise InvalidTask(field, value, problem, shown(value))
     return text
 
 

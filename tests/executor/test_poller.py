@@ -4,11 +4,13 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from django_delayed_tasks import clock, store
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import ClaimRequest, read_agenda, release, strategy_for
+from django_delayed_tasks.store.claiming import share_of
 from tests.executor.parts import Bench, add, handler_of, registered
 
 pytestmark = pytest.mark.django_db
@@ -180,49 +182,46 @@ def test_claims_in_flight_are_not_taken_for_lost(bench: Bench) -> None:
     assert bench.released == []
 
 
-def add_below_the_watermark(num: str) -> None:
+def add_below_the_floor(num: str) -> None:
     """A task as one that is committed by a transaction that was open for a minute."""
     add(num)
     Task.objects.filter(biz_num=num).update(claim_at=database_now() - timedelta(minutes=1))
 
 
-class TestCommittedLate:
-    def pass_time(self, bench: Bench, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-        now = clock.monotonic()
-        monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)
-        monkeypatch.setattr(type(bench.lease), "may_claim", True)
+def sweeps_are_slow(bench: Bench) -> None:
+    """They took a tenth of a second, as where many finished tasks cannot be cleared away: then they are rare."""
+    bench.poller._sweeps_took = (0.1, 0.1)
 
-    def test_an_idle_executor_finds_it_within_a_second(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+
+class TestCommittedLate:
+    def test_is_found_at_once(self, bench: Bench) -> None:
         handler_of(lambda task: None)
         bench.poller.poll()
-        add_below_the_watermark("late")
-        bench.poller.poll()
-        assert bench.numbers == []
-        self.pass_time(bench, monkeypatch, 1.0)
+        add_below_the_floor("late")
         bench.poller.poll()
         assert bench.numbers == ["late"]
 
-    def test_a_busy_one_at_the_next_sweep(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_or_at_the_next_sweep_where_those_are_slow(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         handler_of(lambda task: None)
-        add("first")
+        add("first", when=timedelta(hours=1))
         bench.poller.poll()
-        bench.finish(bench.delivered[-1:])
-        add_below_the_watermark("late")
-        add("second")
-        self.pass_time(bench, monkeypatch, 2.0)
+        sweeps_are_slow(bench)
+        add_below_the_floor("late")
         bench.poller.poll()
-        assert bench.numbers == ["first", "second"]
-        self.pass_time(bench, monkeypatch, 8.1)
-        bench.finish(bench.delivered[-1:])
+        assert bench.numbers == (["late"] if connection.vendor == "sqlite" else [])
+        now = clock.monotonic()
+        monkeypatch.setattr(clock, "monotonic", lambda: now + 10.1)
+        monkeypatch.setattr(type(bench.lease), "may_claim", True)
         bench.poller.poll()
-        assert bench.numbers == ["first", "second", "late"]
+        assert bench.numbers == ["late"]
 
     def test_a_drain_does_not_end_without_it(self, make_bench: Any) -> None:
         bench = make_bench(drain=True)
         handler_of(lambda task: None)
         bench.poller.poll()
+        sweeps_are_slow(bench)
         bench.poller.poll()
-        add_below_the_watermark("late")
+        add_below_the_floor("late")
         bench.poller.poll()
         bench.poller.poll()
         assert bench.numbers == ["late"]
@@ -249,4 +248,4 @@ def test_two_executors_share_by_rank(make_bench: Any) -> None:
     other = registered("other")
     bench.rank.refresh(bench.lease.executor, [bench.lease.executor, other])
     bench.poller.poll()
-    assert {task.id % 2 for task in bench.delivered} == {0}
+    assert {share_of(task.id, 2) for task in bench.delivered} == {0}

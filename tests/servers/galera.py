@@ -19,13 +19,14 @@ from tests.servers.mariadb import MariaDB, common_options
 from tests.servers.packages import find_program, install
 from tests.servers.processes import ServerError, child_environment, child_setup, choose_account, start_as
 from tests.servers.server import DATABASE, PASSWORD, USER, free_port
-from tests.servers.wires import Addresses, Loopback, Wires, wires_for
+from tests.servers.wires import CLIENTS, Addresses, Loopback, Wires, wires_for
 
 PACKAGES = ("mariadb-server", "galera-4", "rsync", "iproute2")
 """mariadb-server has the scripts by which a node copies another one's data."""
 PROVIDERS = ("/usr/lib/galera/libgalera_smm.so", "/usr/lib/libgalera_smm.so", "/usr/lib64/galera-4/libgalera_smm.so")
 NODES = 3
 JOIN_TIMEOUT = 180.0  # seconds
+RECOVERY_TIMEOUT = 120.0  # seconds
 PATIENCE = 60.0  # seconds that the others may take to notice that a node is gone, or is back
 
 
@@ -90,14 +91,27 @@ class Node(MariaDB):
         return [self.server_program, "--no-defaults", *self.options()]
 
     def start(self) -> None:
-        """Start the node and return when it is a member that can be written to."""
+        """Start the node; :meth:`await_ready` waits until it is a member."""
+        position = self.recovered_position()
         members = "gcomm://" if self.is_first else self.members
-        command = [*self.command(), f"--wsrep-cluster-address={members}", *self._recovered_position()]
+        command = [*self.command(), f"--wsrep-cluster-address={members}"]
+        if position:
+            command.append(f"--wsrep-start-position={position}")
         if self.is_first:
+            self._allow_to_begin()
             command.append("--wsrep-new-cluster")
         with self.wires.inside(self.number):
             self.process = start_as(self.account, command, self.folder, self.log)
         self.is_first = False
+
+    @property
+    def _state(self) -> Path:
+        return self.folder / "data" / "grastate.dat"
+
+    def _allow_to_begin(self) -> None:
+        if self._state.exists():
+            text = self._state.read_text().replace("safe_to_bootstrap: 0", "safe_to_bootstrap: 1")
+            self._state.write_text(text)
 
     def await_ready(self) -> None:
         """Until the node is a member that can be written to; ServerError with its log when it does not become one."""
@@ -108,19 +122,21 @@ class Node(MariaDB):
                 raise ServerError(f"node {self.number} is not ready:\n{self.log.read_text(errors='replace')[-6000:]}")
             time.sleep(0.1)
 
-    def _recovered_position(self) -> list[str]:
-        """After a crash: up to where its data goes, so that it need not copy another node's (as Debian's unit does)."""
-        state = self.folder / "data" / "grastate.dat"
-        if not state.exists() or "seqno:   -1" not in state.read_text():
-            return []
+    def recovered_position(self) -> str:
+        """After a crash: up to where its data goes, so that it need not copy another node's (as Debian's unit does).
+
+        Nothing if the node ended in good order, or never began.
+        """
+        if not self._state.exists() or "seqno:   -1" not in self._state.read_text():
+            return ""
         command = [*self.command(), f"--wsrep-cluster-address={self.members}", "--wsrep-recover"]
         result = subprocess.run(
-            command, cwd=self.folder, env=child_environment(self.folder), timeout=60, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace",
+            command, cwd=self.folder, env=child_environment(self.folder), timeout=RECOVERY_TIMEOUT,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
             preexec_fn=child_setup(self.account, None, signal.SIGKILL),
         )  # fmt: skip
-        positions = re.findall(r"Recovered position: (\S+:\d+)", result.stdout)
-        return [f"--wsrep-start-position={positions[-1]}"] if positions else []
+        positions = re.findall(r"Recovered position: (\S+:-?\d+)", result.stdout)
+        return str(positions[-1]) if positions else ""
 
     def is_ready(self) -> bool:
         """Whether this node belongs to the primary component and has all data."""
@@ -146,16 +162,40 @@ class Node(MariaDB):
             cursor.execute(sql)
             return list(cursor.fetchall() or ())
 
+    def kill_connection(self, number: int) -> bool:
+        """End one connection to this node; False if it has gone by itself."""
+        with contextlib.suppress(Exception):
+            self.ask(f"KILL {number:d}")
+            return True
+        return False
+
     def answers(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection((self.addresses.clients, self.port), timeout=1):
             return True
         return False
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process lives."""
+        return self.process is not None and self.process.poll() is None
+
     def kill(self) -> None:
-        """SIGKILL."""
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
+        """SIGKILL, if it lives."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+    def vanish(self) -> None:
+        """From now on nobody reaches the node, and it reaches nobody: no connection is even refused.
+
+        Where all nodes share an interface it is stopped instead, which looks the same from outside.
+        """
+        if isinstance(self.wires, Loopback):
+            assert self.process is not None
+            self.process.send_signal(signal.SIGSTOP)
+        else:
+            self.wires.cut(self.number)
+            self.wires.cut(self.number, CLIENTS)
 
     def cut(self) -> None:
         """From now on the node hears nothing of its peers, nor they of it. Its clients still reach it."""
@@ -165,11 +205,14 @@ class Node(MariaDB):
             self.wires.cut(self.number)
 
     def mend(self) -> None:
-        """Undo :meth:`cut`."""
+        """Undo :meth:`cut` and :meth:`vanish`."""
         if isinstance(self.wires, Loopback):
+            assert self.process is not None
+            self.process.send_signal(signal.SIGCONT)
             self.ask("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'")
         else:
             self.wires.mend(self.number)
+            self.wires.mend(self.number, CLIENTS)
 
 
 class Cluster:
@@ -188,8 +231,16 @@ class Cluster:
         for node in self.nodes:
             node.find()
             node.prepare()
-        self.nodes[0].is_first = True
-        for node in self.nodes:
+        self._start_from(self.nodes[0])
+
+    def restart(self) -> None:
+        """All nodes were killed: the one whose data goes furthest begins the cluster again."""
+        furthest = max(self.nodes, key=lambda node: int(node.recovered_position().rpartition(":")[2] or -1))
+        self._start_from(furthest)
+
+    def _start_from(self, first: Node) -> None:
+        first.is_first = True
+        for node in sorted(self.nodes, key=lambda node: node is not first):
             node.start()
             node.await_ready()
 
@@ -208,8 +259,7 @@ class Cluster:
     def stop(self) -> None:
         """End all nodes and remove their data."""
         for node in self.nodes:
-            if node.process is not None and node.process.poll() is None:
-                node.kill()
+            node.kill()
             node.stop()
 
 
@@ -234,6 +284,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with running_cluster() as cluster:
             urls = {f"DATABASE_URL_GALERA_{node.number}": node.url for node in cluster.nodes}
+            urls["DATABASE_URL_GALERA"] = cluster.nodes[0].url
             print(*(f"{name}={url}" for name, url in urls.items()), sep="\n", flush=True)
             if arguments:
                 return run_command(arguments[arguments[0] == "--" :], urls, pass_on=signal.SIGTERM, grace=20.0)

@@ -45,11 +45,11 @@ class Wires(ABC):
         """Children started inside live where the node lives."""
         yield
 
-    def cut(self, node: int) -> None:
-        """The node's peers cannot be reached by it, nor it by them; its clients still reach it."""
+    def cut(self, node: int, wire: str = PEERS) -> None:
+        """The node's peers (or clients) cannot be reached by it, nor it by them."""
         raise NotImplementedError
 
-    def mend(self, node: int) -> None:
+    def mend(self, node: int, wire: str = PEERS) -> None:
         """Undo :meth:`cut`."""
         raise NotImplementedError
 
@@ -109,11 +109,11 @@ class Namespaces(Wires):
         finally:
             _check(_libc.setns(self._home, CLONE_NEWNET), "setns")
 
-    def cut(self, node: int) -> None:
-        _ip(f"link set {PEERS}{node} down")
+    def cut(self, node: int, wire: str = PEERS) -> None:
+        _ip(f"link set {wire}{node} down")
 
-    def mend(self, node: int) -> None:
-        _ip(f"link set {PEERS}{node} up")
+    def mend(self, node: int, wire: str = PEERS) -> None:
+        _ip(f"link set {wire}{node} up")
 
 
 def wires_for(nodes: int) -> Wires:

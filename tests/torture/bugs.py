@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from typing import Any
 
 VARIABLE = "DDT_TORTURE_BUG"
+STORE = "django_delayed_tasks.store"
 
 
 def install() -> None:
@@ -17,18 +19,19 @@ def install() -> None:
         BUGS[name]()
 
 
+def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
+    """A fence that looks at no version."""
+    ids = ", ".join(str(task_id) for task_id, _ in claims)
+    return f"({prefix}id IN ({ids}))" if ids else "(1 = 0)"
+
+
 def settle_without_fence() -> None:
     """A run settles its task whoever holds the claim now."""
-    from django_delayed_tasks.store import settling
-
-    def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
-        ids = ", ".join(str(task_id) for task_id, _ in claims)
-        return f"({prefix}id IN ({ids}))" if ids else "(1 = 0)"
-
+    settling: Any = import_module(f"{STORE}.settling")
     usual = settling._lock
 
-    def lock(cursor: Any, dialect: Any, claims: Any) -> Any:
-        found = {task_id: flags for (task_id, _), flags in usual(cursor, dialect, claims).items()}
+    def lock(cursor: Any, dialect: Any, claims: Any, *more: Any) -> Any:
+        found = {task_id: flags for (task_id, _), flags in usual(cursor, dialect, claims, *more).items()}
         return {claim: found[claim[0]] for claim in claims if claim[0] in found}
 
     settling.fence = by_id
@@ -37,12 +40,11 @@ def settle_without_fence() -> None:
 
 def delete_without_looking() -> None:
     """The end of a run deletes its task, with the schedule that was deferred meanwhile."""
-    from django_delayed_tasks.store import settling
-
+    settling: Any = import_module(f"{STORE}.settling")
     usual = settling._lock
 
-    def lock(cursor: Any, dialect: Any, claims: Any) -> Any:
-        return {claim: (False, is_cancelled) for claim, (_, is_cancelled) in usual(cursor, dialect, claims).items()}
+    def lock(*arguments: Any) -> Any:
+        return {claim: (False, is_cancelled) for claim, (_, is_cancelled) in usual(*arguments).items()}
 
     settling._lock = lock
 
@@ -68,12 +70,8 @@ def _committed_apart(handle: Any) -> Any:
 
 def claim_without_version() -> None:
     """A claim takes the row as it was read, whatever was written to it since."""
-    from django_delayed_tasks.store import compare_and_set
-
-    def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
-        return f"{prefix}id IN ({', '.join(str(task_id) for task_id, _ in claims)})"
-
-    compare_and_set.fence = by_id  # type: ignore[attr-defined]
+    compare_and_set: Any = import_module(f"{STORE}.compare_and_set")
+    compare_and_set.fence = by_id
 
 
 BUGS: dict[str, Callable[[], None]] = {

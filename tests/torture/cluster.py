@@ -23,9 +23,11 @@ FAST: Mapping[str, Any] = {
 class Executor:
     """One ``manage.py starttask`` (with ``--processes N``: a supervisor and its executors)."""
 
-    def __init__(self, child: Child, name: str, folder: Path) -> None:
+    def __init__(self, child: Child, name: str, folder: Path, url: str, is_supervisor: bool) -> None:
         self.child = child
         self.name = name
+        self.url = url
+        self.is_supervisor = is_supervisor
         self.is_stopped = False
         self.is_ending = False
         self._folder = folder
@@ -40,7 +42,7 @@ class Executor:
 
     def wait_until_ready(self) -> "Executor":
         """Until it is registered."""
-        self.child.wait_for("Ready (executor")
+        self.child.wait_for("Supervising" if self.is_supervisor else "Ready (executor")
         return self
 
     def send(self, number: int) -> None:
@@ -92,6 +94,8 @@ class Cluster:
         it is started again by :meth:`tend` if it dies.
         """
         given = {"url": url, "environment": environment, "settings": settings, "command": command}
+        urls = self._database.urls
+        url = url or urls[self._number % len(urls)]
         self._number += 1
         child = Child(
             ["-m", "django", "starttask", "--skip-checks", "--name", name, *options],
@@ -99,15 +103,15 @@ class Cluster:
             self._folder / f"executor-{self._number}-{name}.log",
             prefix=command,
         )
-        self.executors[name] = executor = Executor(child, name, self._folder)
+        is_supervisor = any(option.startswith("--processes") for option in options)
+        self.executors[name] = executor = Executor(child, name, self._folder, url, is_supervisor)
         if keep:
             self._keeping[name] = {"options": options, **given}
         return executor
 
     def _environment(
-        self, name: str, url: str | None, settings: Mapping[str, Any] | None, extra: Mapping[str, str] | None
+        self, name: str, url: str, settings: Mapping[str, Any] | None, extra: Mapping[str, str] | None
     ) -> dict[str, str]:
-        urls = self._database.urls
         return {
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "tests.torture.settings",
@@ -117,7 +121,7 @@ class Cluster:
             hooks.NAME: name,
             "DDT_TORTURE_BUG": self._bug,
             "PYTHONWARNINGS": "ignore",
-            **self._database.environment(url or urls[self._number % len(urls)]),
+            **self._database.environment(url),
             **(extra or {}),
         }
 

@@ -1,6 +1,9 @@
 """The handlers by name, and what the invariants may expect of their codes. Imports nothing: settings use it."""
 
-HANDLERS = ("Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky")
+HANDLERS = (
+    "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
+    "Silent", "Fatal",
+)  # fmt: skip
 
 MAY_FAIL = frozenset({"t-deadly"})
 """Codes whose tasks end FAILED by design, whatever the faults."""

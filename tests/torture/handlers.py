@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import Retry, TaskHandler
-from django_delayed_tasks.outcomes import Outcome
+from django_delayed_tasks.outcomes import Done, Outcome
 from tests.torture.observing import observe
 
 
@@ -24,7 +24,7 @@ class Ledgered(TaskHandler):
             observe("begin", task)
         result = self.work(task)
         observe("effect", task)
-        return result
+        return result or of_claim(task)
 
     def work(self, task: Any) -> Outcome | timedelta | None:
         """What is between begin and effect; the run's result."""
@@ -52,6 +52,18 @@ class Slow(Ledgered):
         time.sleep(task.biz_ext.get("seconds", 0.3))
 
 
+class Silent(Ledgered):
+    """Has its effect at once, and then does not speak to the database for ``seconds``."""
+
+    biz_code = "t-silent"
+
+    def handle(self, task: Any) -> Done:
+        observe("begin", task)
+        observe("effect", task)
+        time.sleep(task.biz_ext.get("seconds", 0.5))
+        return of_claim(task)
+
+
 class Deadly(Ledgered):
     """Ends its process."""
 
@@ -59,6 +71,16 @@ class Deadly(Ledgered):
 
     def work(self, task: Any) -> None:
         os._exit(9)
+
+
+class Fatal(Ledgered):
+    """Ends its process until it has been rescued ``die`` times."""
+
+    biz_code = "t-fatal"
+
+    def work(self, task: Any) -> None:
+        if task.rescues < task.biz_ext.get("die", 1):
+            os._exit(9)
 
 
 class Hanging(Ledgered):
@@ -105,10 +127,16 @@ class AtomicFlaky(Ledgered):
     biz_code = "t-atomic-flaky"
     atomic = True
 
-    def handle(self, task: Any) -> None:
+    def handle(self, task: Any) -> Done:
         observe("effect", task)
         if task.attempts <= task.biz_ext.get("fail", 1):
             raise ValueError("as it was told")
+        return of_claim(task)
+
+
+def of_claim(task: Any) -> Done:
+    """Done, with the claim that did it: the history must keep it for this claim and no other."""
+    return Done({"claim": task.version})
 
 
 def again(task: Any) -> timedelta | None:

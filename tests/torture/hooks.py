@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ def install() -> None:
     """Nothing, unless this process was started by the harness as an executor."""
     if FOLDER not in os.environ or NAME not in os.environ:
         return
-    from django_delayed_tasks.store import compare_and_set, executors, settling
-
+    compare_and_set: Any = import_module("django_delayed_tasks.store.compare_and_set")
+    executors: Any = import_module("django_delayed_tasks.store.executors")
+    settling: Any = import_module("django_delayed_tasks.store.settling")
     compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
     settling.settle_locked = _stopping_before(settling.settle_locked, STOP_BEFORE_SETTLE)
     executors.renew = _blocked_before(executors.renew)

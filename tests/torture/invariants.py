@@ -74,6 +74,14 @@ def settled_once(facts: Facts) -> Iterator[str]:
             yield f"task {task_id}, version {version}: settled {times} times ({', '.join(outcomes)})"
 
 
+def settled_by_its_own_run(facts: Facts) -> Iterator[str]:
+    """The history of a claim tells of the run of that claim."""
+    for run in facts.ledger.runs:
+        claim = run.result.get("claim") if isinstance(run.result, dict) else None
+        if claim is not None and claim != run.version:
+            yield f"{_named(run)}: settled by the run of version {claim}"
+
+
 def atomic_effects_once(facts: Facts) -> Iterator[str]:
     """Atomic effects are the successful settlements, exactly."""
     settled = {(run.task_id, run.version): run for run in facts.settlements if is_atomic(run.code)}
@@ -185,6 +193,7 @@ def nothing_failed(facts: Facts) -> Iterator[str]:
 Invariant = Callable[[Facts], Iterable[str]]
 ALWAYS: tuple[Invariant, ...] = (
     settled_once,
+    settled_by_its_own_run,
     atomic_effects_once,
     plain_effects_at_least_once,
     one_live_claim,

@@ -66,6 +66,7 @@ class Run(NamedTuple):
     started: datetime | None
     finished: datetime
     executor: int | None
+    result: Any
 
 
 class Row(NamedTuple):
@@ -106,8 +107,8 @@ def read() -> Ledger:
         return Ledger(
             [Call(*_moments(row, dialect, 7, 9)) for row in _rows(cursor, _CALLS)],
             [Seen(*_moments(row, dialect, 5, 10)) for row in _rows(cursor, _SEEN)],
-            [Run(*_moments(row, dialect, 5, 7, 8)) for row in _rows(cursor, _RUNS)],
-            [_live(_moments(row, dialect, 5, 6), dialect) for row in _rows(cursor, _LIVE)],
+            [_ended(_moments(row, dialect, 5, 7, 8)) for row in _rows(cursor, _RUNS)],
+            [_live(_moments(row, dialect, 5, 6)) for row in _rows(cursor, _LIVE)],
             dict(_rows(cursor, f"SELECT id, pid FROM {PREFIX}executor")),
         )
 
@@ -121,7 +122,7 @@ _SEEN = (
     " FROM torture_effect ORDER BY id"
 )
 _RUNS = (
-    "SELECT id, task_id, version, biz_code, biz_num, when_time, outcome, started, finished, executor"
+    "SELECT id, task_id, version, biz_code, biz_num, when_time, outcome, started, finished, executor, result"
     f" FROM {PREFIX}taskrun ORDER BY id"
 )
 _LIVE = (
@@ -144,11 +145,19 @@ def _moments(row: tuple[Any, ...], dialect: Dialect, *columns: int) -> list[Any]
     return values
 
 
-def _live(values: list[Any], dialect: Dialect) -> Row:
-    data = json.loads(values[7]) if isinstance(values[7], str | bytes) else values[7]
-    values[7] = (data or {}).get("nonce")
+def _ended(values: list[Any]) -> Run:
+    values[10] = _json(values[10])
+    return Run(*values)
+
+
+def _live(values: list[Any]) -> Row:
+    values[7] = (_json(values[7]) or {}).get("nonce")
     values[9] = values[9] is not None
     return Row(*values)
+
+
+def _json(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str | bytes) else value
 
 
 @contextmanager

@@ -22,7 +22,7 @@ class Load:
     def __init__(self, caller: Caller, stop: Event, chance: random.Random, codes: tuple[str, ...] = MIXED) -> None:
         self._caller = caller
         self._chance = chance
-        self._codes = codes
+        self.codes = codes
         self._stop = stop
         self._thread: Thread | None = None
         self._recent: list[tuple[str, str]] = []
@@ -48,8 +48,9 @@ class Load:
         if self._thread:
             self._stop.set()
             self._thread.join(patience)
-        if self.error:
-            raise self.error
+        error, self.error = self.error, None
+        if error:
+            raise error
 
     def wait(self) -> bool:
         """Whether all is made; looks once."""
@@ -73,7 +74,7 @@ class Load:
         """The next call."""
         chance = self._chance
         if not self._recent or chance.random() < FRESH:
-            identity = chance.choice(self._codes), f"n{self._made}"
+            identity = chance.choice(self.codes), f"n{self._made}"
             self._recent = [*self._recent[-RECENT:], identity]
             self._caller.add(*identity, self._when(), self._data())
             return

@@ -1,5 +1,7 @@
 """The ledger: what was accepted, and what handlers did. No migrations: ``migrate --run-syncdb`` makes the tables."""
 
+from typing import ClassVar
+
 from django.db import models
 
 
@@ -21,6 +23,8 @@ class Accepted(models.Model):
     when = models.DateTimeField(null=True, db_column="when_time")
     nonce = models.BigIntegerField(null=True)  # of the schedule's data; a reschedule keeps the data and has none
     at = models.DateTimeField()  # by the database's clock
+
+    objects: ClassVar["models.Manager[Accepted]"] = models.Manager()
 
     class Meta:
         indexes = [models.Index(fields=["biz_code", "biz_num"], name="torture_accepted_identity")]
@@ -44,6 +48,8 @@ class Effect(models.Model):
     process = models.BigIntegerField()
     held = models.BooleanField()
     at = models.DateTimeField()  # by the database's clock
+
+    objects: ClassVar["models.Manager[Effect]"] = models.Manager()
 
     class Meta:
         indexes = [models.Index(fields=["task_id", "version"], name="torture_effect_claim")]

@@ -23,7 +23,7 @@ from tests.torture.world import World
 
 TABLES = ("torture_effect", "torture_accepted", *(ledger.PREFIX + name for name in ("taskrun", "task", "executor")))
 LOST = ("nothing_lost", "nothing_stuck")
-DOUBLED = ("settled_once", "atomic_effects_once", "one_live_claim")
+DOUBLED = ("settled_once", "settled_by_its_own_run", "atomic_effects_once", "one_live_claim")
 
 
 def empty_tables() -> None:

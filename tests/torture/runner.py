@@ -9,6 +9,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,17 +103,14 @@ def run(scenario: Scenario, database: Database, folder: Path, options: argparse.
 
 def _carry_out(scenario: Scenario, world: "World") -> str:
     """Run it to its end; what went wrong with the run itself, or nothing."""
-    try:
-        scenario.run(world)
-        world.heal_all()
-        world.drain()
-    except Exception:
-        trouble = traceback.format_exc()
-        print(trouble, file=sys.stderr, flush=True)
-        return trouble
-    finally:
-        world.finish()
-    return ""
+    trouble = ""
+    for step in (partial(scenario.run, world), world.heal_all, world.drain, world.finish):
+        # What follows is done in any case, as far as it goes: more may be learnt from it.
+        try:
+            step()
+        except Exception:
+            trouble = trouble or traceback.format_exc()
+    return trouble
 
 
 class _Screen:

@@ -8,7 +8,7 @@ from tests.settings import DATABASES
 
 INSTALLED_APPS = ["django_delayed_tasks", "tests.torture"]
 ROOT_URLCONF = ""
-MIDDLEWARE: list[str] = []
+MIDDLEWARE = []
 TASK_HANDLERS = json.loads(os.environ.get("DDT_TORTURE_HANDLERS", "null"))
 if TASK_HANDLERS is None:
     from tests.torture.codes import HANDLERS

@@ -17,6 +17,7 @@ from tests.torture.databases import Database
 from tests.torture.faults.base import Fault
 from tests.torture.invariants import violations_so_far
 from tests.torture.load import Load
+from tests.torture.proxy import Proxy
 from tests.torture.scenario import Size
 from tests.torture.tally import Tally
 
@@ -62,24 +63,41 @@ class World:
         self._ending = Event()
         self.caller = Caller(self._ending)
         self.load = Load(self.caller, self._ending, random.Random(f"{seed} load"))
+        self._proxy: Proxy | None = None
         self._faults: list[Fault] = []
         self._show = show
         self._standing = ledger.Standing()
         self._checked = time.monotonic()
 
     @property
+    def proxy(self) -> Proxy:
+        """Between the database's server and whoever is given its URL; made when it is first asked for."""
+        if self._proxy is None:
+            self._proxy = Proxy(self.database.url)
+        return self._proxy
+
+    @property
     def is_over(self) -> bool:
         """Whether the time given is used up."""
         return self.deadline is not None and time.monotonic() > self.deadline
+
+    def seconds_left(self) -> float:
+        """Of the time given; 0 if none was."""
+        return 0.0 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def inject(self, fault: Fault) -> bool:
         """Inject it and count it; whether there was something to do it to."""
         if fault not in self._faults:
             self._faults.append(fault)
-        done = fault.inject(self, self.random)
+        done = bool(quietly(lambda: fault.inject(self, self.random)))
         if done:
             self.tally.injected(fault.kind, datetime.now(UTC))
         return done
+
+    def count(self, kind: str, times: int = 1) -> None:
+        """So many faults of this kind were injected by the scenario itself."""
+        for _ in range(times):
+            self.tally.injected(kind, datetime.now(UTC))
 
     def heal(self, fault: Fault) -> None:
         """The fault is over."""
@@ -125,6 +143,13 @@ class World:
                 raise Late(f"not within {patience:g} s: {what}")
             self.sleep(TICK)
 
+    def try_until(self, predicate: Callable[[], T], patience: float) -> T | None:
+        """As :meth:`wait_until`, but None when it does not come."""
+        try:
+            return self.wait_until(predicate, "", patience)
+        except Late:
+            return None
+
     def drain(self) -> None:
         """Until nothing is pending or running any more, as long as there is progress.
 
@@ -169,6 +194,8 @@ class World:
             self.load.finish(5)
         finally:
             bad = self.cluster.end()
+            if self._proxy:
+                self._proxy.close()
             self.tally.violations += [f"executor {name} did not end in good order on SIGTERM" for name in bad]
 
     def _tick(self) -> None:

@@ -3,20 +3,14 @@
 #define PROCESSES (STEADY + MORTAL)   /* executors; the last MORTAL of them may be paused past their lease, or killed */
 #define IDS (PROCESSES + REBIRTHS)    /* rows that the table of executors may ever have */
 
-#define PENDING 0
-#define RUNNING 1
-#define FAILED 2
-
-/* Then: what a settlement wants to become of the task. RETRY is AGAIN here: only the times differ. */
-#define GONE 1
-#define AGAIN 2
-#define FAIL 3
-#define RESCUED 4
-#define RELEASED 5
+/* TaskStatus, and Then: what a settlement wants to become of the task. RETRY is AGAIN here: only the times differ. */
+mtype = { PENDING, RUNNING, FAILED };
+mtype = { GONE, AGAIN, FAIL, RESCUED, RELEASED };
 
 /* The row of the one task of this model; `exists` tells whether there is one. */
 bit exists;
-byte id, version, status, executor, schedule, deferred;
+mtype status;
+byte id, version, executor, schedule, deferred;
 bit cancel_requested;
 byte last_id;                         /* ids are never used again */
 

@@ -65,8 +65,11 @@ inline cancel() {
 /* compare_and_set.read_candidates: what is due (time is not modelled: any PENDING task may be). For this and the other
    reads a condition says when they find something: reading nothing changes nothing. */
 #define IS_DUE (exists && status == PENDING)
-inline read_candidates(of_id, of_version, of_schedule) {
-    d_step { of_id = id; of_version = version; of_schedule = schedule }
+inline read_candidates(me, of_id, of_version, of_schedule) {
+    d_step {
+        of_id = id; of_version = version; of_schedule = schedule;
+        printf("executor %d: reads (%d, %d)\n", me, id, version)
+    }
 }
 
 /* compare_and_set.take: the UPDATE that repeats status and version; is_won tells that it changed the row */
@@ -136,7 +139,7 @@ inline settle_locked(me, is_held, then, of_schedule) {
                 version = (then == RESCUED || then == RELEASED -> version + 1 : version);
 #endif
                 executor = 0; cancel_requested = 0; deferred = 0;
-                printf("    settled: schedule %d, status %d, now (%d, %d)\n", schedule, status, id, version)
+                printf("    (%d, %d) is %e at schedule %d\n", id, version, status, schedule)
             :: else
             fi;
             end_claim()
@@ -149,7 +152,10 @@ inline settle_locked(me, is_held, then, of_schedule) {
 /* reaping._orphans: a RUNNING task whose executor is not alive */
 #define IS_ORPHAN (exists && status == RUNNING && !alive[executor])
 inline orphans(me, of_id, of_version) {
-    d_step { of_id = id; of_version = version; current[me] = 1 }
+    d_step {
+        of_id = id; of_version = version; current[me] = 1;
+        printf("reaper %d: finds (%d, %d)\n", me, id, version)
+    }
 }
 
 /* reaping.held_by, for a claim that the process knows nothing of */

@@ -14,7 +14,8 @@ inline forget() {
 /* executor/poller.py, workers.py, settler.py of one process, a task at a time. Each atomic block is one transaction and
    what the process makes of its answer; between two of them anybody else may do anything, for any length of time. */
 proctype process(byte me) {
-    byte in_name_of, my_id, my_version, my_schedule, then;
+    byte in_name_of, my_id, my_version, my_schedule;
+    mtype then;
     bit is_ok;
 
 end_idle:
@@ -22,14 +23,14 @@ end_idle:
     :: atomic { claims > 0 && IS_DUE ->
         claims--;
         in_name_of = lease[me]; /* which may be out of date when the claim is made */
-        read_candidates(my_id, my_version, my_schedule);
+        read_candidates(me, my_id, my_version, my_schedule);
         goto claiming
       }
     :: atomic { losses < LOSSES && IS_HELD_BY(lease[me]) -> /* poller._release_forgotten: the claim's answer was lost */
         held_by(me, my_id, my_version);
-        then = RELEASED;
-        goto settle
-      }
+        then = RELEASED
+      };
+      goto settle
     fi;
 
 claiming:
@@ -55,15 +56,12 @@ claiming:
         :: then = AGAIN
         :: then = FAIL
         :: then = RELEASED
-        fi
-    };
-
+        fi;
 settle:
-    atomic {
-        printf("executor %d: settles (%d, %d) as %d\n", me, my_id, my_version, then);
+        printf("executor %d: settles (%d, %d) as %e\n", me, my_id, my_version, then);
         if
         :: then == GONE -> record(my_id, my_version, is_ok)
-        :: then != GONE -> goto settle_one
+        :: then != GONE -> goto one
         fi
     };
     atomic {
@@ -72,22 +70,21 @@ settle:
         :: else
         fi;
         if
-        :: is_ok -> goto settled
-        :: else -> goto settle_one
+        :: is_ok -> is_ok = 0; goto settled
+        :: else
         fi
     };
-settle_one:
-    atomic { settle_locked(me, FENCE(my_id, my_version), then, my_schedule); goto settled };
-settled:
     atomic {
-        is_ok = 0;
+        !is_ok;
+one:    settle_locked(me, FENCE(my_id, my_version), then, my_schedule);
+settled:
         if
         :: forget(); goto end_idle
-        :: losses > 0 -> losses--; goto settle /* the COMMIT's answer is lost: settled again */
-        :: losses > 0 && then == AGAIN -> losses--; then = GONE; goto settle /* a time-out took the task from a run
-                                                                                 that ended well after all */
+        :: losses > 0 -> losses-- /* the COMMIT's answer is lost */
+        :: losses > 0 && then == AGAIN -> losses--; then = GONE /* a time-out took the task from a run that ends well */
         fi
-    }
+    };
+    goto settle
 }
 
 /* executor/heartbeat.py of a mortal executor: renews, or finds itself declared dead and registers under a fresh id.
@@ -120,9 +117,9 @@ end_waiting:
     :: atomic { rescues > 0 && IS_ORPHAN -> orphans(me, my_id, my_version); rescues-- };
       atomic {
         if
-        :: printf("reaper: rescues (%d, %d)\n", my_id, my_version);
+        :: printf("reaper %d: rescues (%d, %d)\n", me, my_id, my_version);
            settle_locked(me, FENCE_OF_REAP(my_id, my_version), RESCUED, 0)
-        :: printf("reaper: gives (%d, %d) up, for its rescues are used up\n", my_id, my_version);
+        :: printf("reaper %d: gives (%d, %d) up, for its rescues are used up\n", me, my_id, my_version);
            settle_locked(me, FENCE_OF_REAP(my_id, my_version), FAIL, 0)
         fi;
         my_id = 0; my_version = 0; current[me] = 0

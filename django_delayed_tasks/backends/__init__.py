@@ -1,0 +1,1 @@
+"""What plugs into Django's own extension points."""

@@ -1,0 +1,112 @@
+"""Settings of MariaDB and MySQL servers, and of Galera clusters, under which promises cannot be kept."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning
+
+from django_delayed_tasks import conf
+from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.galera import CURRENT, is_galera
+from django_delayed_tasks.store.tables import EXECUTOR
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+NAMES = (
+    "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format", "wsrep_sync_wait", "innodb_autoinc_lock_mode",
+)  # fmt: skip
+LARGEST_SKEW = timedelta(seconds=1)
+
+
+def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    """E016, W012 to W016."""
+    variables = _variables(connection)
+    yield from _durability_problems(alias, variables)
+    yield from _binlog_problems(alias, variables)
+    if is_galera(connection):
+        yield from _claim_problems(alias)
+        yield from _cluster_problems(alias, variables)
+        yield from _clock_problems(alias, connection)
+
+
+def _variables(connection: "BaseDatabaseWrapper") -> dict[str, str]:
+    names = ", ".join(f"'{name}'" for name in NAMES)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
+        return {name.lower(): value for name, value in cursor.fetchall()}
+
+
+def _durability_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
+    value = variables.get("innodb_flush_log_at_trx_commit", "1")
+    if value != "1":
+        yield Warning(
+            f"The server of the database {alias!r} has innodb_flush_log_at_trx_commit = {value}.",
+            hint="A crash may take the last second's commits back: accepted tasks are lost, finished ones run again. "
+            "Set it to 1, on each node of a cluster too.",
+            id="django_delayed_tasks.W012",
+        )
+
+
+def _binlog_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
+    if variables.get("log_bin") == "ON" and variables.get("binlog_format") == "STATEMENT":
+        yield Warning(
+            f"The server of the database {alias!r} has binlog_format = STATEMENT.",
+            hint="InnoDB refuses to write under READ COMMITTED then, and under any other level replicas would claim "
+            "other tasks than their source did. Set it to ROW.",
+            id="django_delayed_tasks.W013",
+        )
+
+
+def _claim_problems(alias: str) -> Iterator[CheckMessage]:
+    if conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].CLAIM == "skip_locked":
+        yield Error(
+            f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is a Galera cluster.",
+            hint="Its nodes know nothing of each other's locks: they would all claim the same tasks, and all but one "
+            "in vain. Remove CLAIM, or set it to 'compare_and_set'.",
+            id="django_delayed_tasks.E016",
+        )
+
+
+def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
+    if int(variables["wsrep_sync_wait"]) & CURRENT != CURRENT:
+        yield Warning(
+            f"On the Galera cluster of the database {alias!r} a session does not see at once what was committed on "
+            "another node.",
+            hint="A task that was just added may not be found by cancel_task, and a handler may not find what its task "
+            f"is about. Set DATABASES[{alias!r}]['OPTIONS']['init_command'] = "
+            f"'SET SESSION wsrep_sync_wait = {CURRENT}'.",
+            id="django_delayed_tasks.W014",
+        )
+    if variables["innodb_autoinc_lock_mode"] != "2":
+        yield Warning(
+            f"The Galera cluster of the database {alias!r} has innodb_autoinc_lock_mode = "
+            f"{variables['innodb_autoinc_lock_mode']}.",
+            hint="Rows that come from other nodes need 2; with another mode inserts may deadlock and fail.",
+            id="django_delayed_tasks.W015",
+        )
+
+
+def _clock_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    skew = _skew(connection)
+    if skew > LARGEST_SKEW:
+        yield Warning(
+            f"On the Galera cluster of the database {alias!r} an executor's heartbeat lies {skew.total_seconds():.1f} "
+            "s in the future: the clocks of the nodes differ.",
+            hint="Leases and due times are decided by the clock of the node that is asked. Keep the clocks together "
+            "(NTP, chrony).",
+            id="django_delayed_tasks.W016",
+        )
+
+
+def _skew(connection: "BaseDatabaseWrapper") -> timedelta:
+    """How far the latest heartbeat is ahead of this node's clock."""
+    if EXECUTOR not in connection.introspection.table_names():
+        return timedelta()
+    dialect = dialect_of(connection)
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {dialect.now}, MAX(heartbeat_at) FROM {EXECUTOR} WHERE alive = TRUE")
+        now, latest = cursor.fetchone()
+    return dialect.to_datetime(latest) - dialect.to_datetime(now) if latest else timedelta()

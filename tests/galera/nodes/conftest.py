@@ -1,0 +1,59 @@
+"""One alias for each node: "default" is the first, then "node2" and "node3". All have the same database."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connections
+
+from django_delayed_tasks.backends.galera import base
+from tests.database_urls import parse
+from tests.store.fixtures import any_code
+
+__all__ = ["any_code"]
+
+NODES = ("default", "node2", "node3")
+MOVING = "moving"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Every test commits, on all of them."""
+    ours = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"], databases=[*NODES, MOVING])
+    item.add_marker(ours)
+
+
+def _entry(number: int, **options: Any) -> dict[str, Any]:
+    usual = connections.settings["default"]
+    entry = {**usual, **parse(os.environ[f"DATABASE_URL_GALERA_{number}"]), "NAME": usual["NAME"]}
+    # What one node has, all have: Django is to empty the first one's tables only.
+    return {**entry, "OPTIONS": {**usual["OPTIONS"], **options}, "TEST": {**usual["TEST"], "MIRROR": "default"}}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _aliases(django_db_setup: None) -> Iterator[None]:
+    hosts = [f"{entry['HOST']}:{entry['PORT']}" for entry in map(_entry, (2, 3, 1))]
+    connections.settings["node2"], connections.settings["node3"] = _entry(2), _entry(3)
+    connections.settings[MOVING] = {**_entry(2, hosts=hosts), "ENGINE": "django_delayed_tasks.backends.galera"}
+    yield
+    for alias in (*NODES[1:], MOVING):
+        del connections.settings[alias]
+
+
+@pytest.fixture
+def nodes(transactional_db: None) -> Iterator[tuple[str, ...]]:
+    """The aliases of the nodes; their connections are closed afterwards."""
+    yield NODES
+    for alias in NODES:
+        connections[alias].close()
+
+
+@pytest.fixture
+def moving(nodes: tuple[str, ...]) -> Iterator[str]:
+    """An alias with several hosts: the second node, then the third, then the first. None has failed lately."""
+    base._failed_at.clear()
+    options = connections[MOVING].settings_dict["OPTIONS"]
+    usual = dict(options)
+    yield MOVING
+    connections[MOVING].close()
+    options.update(usual)

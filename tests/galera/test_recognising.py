@@ -1,0 +1,57 @@
+"""What is asked of a server that is no node of a cluster, and what is made of a node's settings."""
+
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks.checks import servers
+from django_delayed_tasks.store import galera
+from django_delayed_tasks.store.transactions import decisively, is_transient
+from tests.store.meters import statements
+
+
+def test_a_single_server_is_no_cluster(live_db: str) -> None:
+    assert galera.is_galera(connection) is False
+
+
+def test_nothing_waits_there(live_db: str) -> None:
+    """One statement, as it was given."""
+    with statements() as sent:
+        decisively("default", lambda cursor: cursor.execute("SELECT 1"))
+        galera.catch_up("default")
+    assert sent == ["SELECT 1"]
+
+
+def test_a_node_that_is_not_ready_is_asked_again() -> None:
+    from django.db import OperationalError
+
+    assert is_transient(OperationalError(1047, "WSREP has not yet prepared node for application use"))
+    # Whether this COMMIT took effect is not known: nothing is repeated before that is found out.
+    assert not is_transient(OperationalError(1180, "Error while appending streaming replication fragment"))
+
+
+def ids(problems: Any) -> list[str]:
+    return [problem.id.rpartition(".")[2] for problem in problems]
+
+
+@pytest.mark.parametrize(("value", "expected"), [("0", ["W012"]), ("1", []), ("2", ["W012"])])
+def test_commits_are_flushed(value: str, expected: list[str]) -> None:
+    assert ids(servers._durability_problems("default", {"innodb_flush_log_at_trx_commit": value})) == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "form", "expected"),
+    [("ON", "STATEMENT", ["W013"]), ("OFF", "STATEMENT", []), ("ON", "ROW", []), ("ON", "MIXED", [])],
+)
+def test_the_binary_log(log: str, form: str, expected: list[str]) -> None:
+    assert ids(servers._binlog_problems("default", {"log_bin": log, "binlog_format": form})) == expected
+
+
+@pytest.mark.parametrize(
+    ("waits", "mode", "expected"),
+    [("7", "2", []), ("15", "2", []), ("0", "2", ["W014"]), ("3", "2", ["W014"]), ("7", "1", ["W015"])],
+)
+def test_a_node(waits: str, mode: str, expected: list[str]) -> None:
+    variables = {"wsrep_sync_wait": waits, "innodb_autoinc_lock_mode": mode}
+    assert ids(servers._cluster_problems("default", variables)) == expected
