@@ -22,6 +22,10 @@ class InvalidTask(TaskException, ValueError):
         super().__init__(f"{field}={shortened(value) if shown is None else shown}: {problem}")
 
 
+class InvalidTrigger(InvalidTask):
+    """A trigger that cannot be; ``field`` names the argument."""
+
+
 class UnknownCode(InvalidTask):
     """No handler is registered for this ``biz_code``."""
 

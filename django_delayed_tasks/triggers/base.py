@@ -1,0 +1,144 @@
+"""What all triggers have in common."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from itertools import islice
+from typing import Any
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.triggers import values
+
+LONGEST_TEXT = 500
+
+
+class Misfire(StrEnum):
+    """What becomes of times that passed while nobody could run the task."""
+
+    COALESCE = "coalesce"
+    """One run for all of them, at the latest."""
+    SKIP = "skip"
+    """None, unless the latest is within the grace period."""
+    CATCH_UP = "catch_up"
+    """One run for each, the oldest first, up to a limit."""
+
+
+@dataclass(frozen=True, repr=False)
+class Trigger(ABC):
+    """A value: the times at which something recurs. ``repr()`` is its canonical text, which ``parse`` reads.
+
+    Attributes:
+        start: no time before this aware datetime (or ISO 8601 text); None: from the beginning.
+        end: no time after it; None: for ever.
+        jitter: up to so many seconds (or a timedelta), by chance, are waited beyond each time.
+        misfire: what becomes of missed times: "coalesce", "skip" or "catch_up".
+        limit: how many missed times "catch_up" makes up for, at most; the latest ones.
+        grace: a time that has passed by more seconds (or timedelta) than this is not run any more; None: for "skip" a
+            minute, else without limit.
+
+    Raises:
+        InvalidTrigger: a value that cannot be; names it.
+    """
+
+    start: datetime | None = field(default=None, kw_only=True)
+    end: datetime | None = field(default=None, kw_only=True)
+    jitter: float | timedelta = field(default=0, kw_only=True)
+    misfire: str = field(default=Misfire.COALESCE, kw_only=True)
+    limit: int = field(default=100, kw_only=True)
+    grace: float | timedelta | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._set("start", values.moment("start", self.start))
+        self._set("end", values.moment("end", self.end))
+        self._set("jitter", values.seconds("jitter", self.jitter))
+        self._set("misfire", values.one_of("misfire", self.misfire, Misfire))
+        self._set("limit", values.positive("limit", self.limit))
+        self._set("grace", None if self.grace is None else values.seconds("grace", self.grace))
+        if self.start and self.end and self.end < self.start:
+            raise InvalidTrigger("end", self.end, f"is before start={self.start.isoformat()!r}")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def grace_period(self) -> timedelta | None:
+        """``grace`` as a timedelta."""
+        return None if self.grace is None else as_timedelta(self.grace)
+
+    @property
+    def longest_jitter(self) -> timedelta:
+        """``jitter`` as a timedelta."""
+        return as_timedelta(self.jitter)
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """The first time later than ``moment`` (aware), in UTC; None when there is none."""
+        moment = moment.astimezone(UTC)  # sums of datetimes in a zone count what clocks on the wall show
+        if self.start and moment < self.start:
+            moment = self._just_before(self.start)
+        found = self._next(moment)
+        return None if found is None or (self.end and found > self.end) else found.astimezone(UTC)
+
+    def latest_in(self, after: datetime, until: datetime) -> datetime | None:
+        """The latest time that is later than ``after`` and not later than ``until``, in UTC; None if there is none."""
+        after, until = after.astimezone(UTC), until.astimezone(UTC)
+        until = min(until, self.end) if self.end else until
+        after = max(after, self._just_before(self.start)) if self.start else after
+        if until <= after:
+            return None
+        found = self._latest(after, until)
+        return None if found is None or found <= after else found.astimezone(UTC)
+
+    @abstractmethod
+    def _next(self, moment: datetime) -> datetime | None:
+        """The first time later than ``moment``, whatever ``end``."""
+
+    @abstractmethod
+    def _latest(self, after: datetime, until: datetime) -> datetime | None:
+        """The latest time not later than ``until``; ``after`` is a time, or the moment before the first one."""
+
+    def _just_before(self, moment: datetime) -> datetime:
+        return moment - timedelta(microseconds=1)
+
+    def times(self, after: datetime) -> Iterator[datetime]:
+        """All times later than ``after``, ascending, in UTC; without end unless the trigger has one."""
+        moment = self.next_after(after)
+        while moment is not None:
+            yield moment
+            moment = self.next_after(moment)
+
+    def __iter__(self) -> Iterator[datetime]:
+        """All times from now on."""
+        return self.times(clock.host_now())
+
+    def preview(self, n: int = 10, after: datetime | None = None) -> list[datetime]:
+        """The next ``n`` times after ``after`` (default: now)."""
+        return list(islice(self.times(after or clock.host_now()), n))
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """For people, in English: "At 03:00 every day (Europe/Berlin)"."""
+
+    def __repr__(self) -> str:
+        arguments = [*self._own_arguments(), *self._common_arguments()]
+        return f"{type(self).__name__}({', '.join(arguments)})"
+
+    __str__ = __repr__
+
+    @abstractmethod
+    def _own_arguments(self) -> Iterator[str]:
+        """The canonical text of what this kind of trigger adds."""
+
+    def _common_arguments(self) -> Iterator[str]:
+        for each in fields(Trigger):
+            value = getattr(self, each.name)
+            if value != each.default:
+                yield f"{each.name}={values.literal(value)}"
+
+
+def as_timedelta(value: float | timedelta) -> timedelta:
+    """Seconds, or a timedelta, as the latter."""
+    return value if isinstance(value, timedelta) else timedelta(seconds=value)

@@ -1,0 +1,91 @@
+"""Every so many seconds, minutes, hours or days; real time, whatever the clocks on the wall do."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.triggers import values
+from django_delayed_tasks.triggers.base import Trigger
+
+SHORTEST = timedelta(milliseconds=1)
+_UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+
+
+class Every(StrEnum):
+    """From where the next time is counted."""
+
+    START = "start"
+    """The times of the runs are a grid, however long a run takes."""
+    FINISH = "finish"
+    """From the end of a run to the beginning of the next."""
+
+
+@dataclass(frozen=True, repr=False)
+class Interval(Trigger):
+    """``Interval(hours=1, minutes=30)``; at least a millisecond in all.
+
+    With ``start`` the times are start, start + interval, ...; without it they are counted from the task's first time,
+    which is one interval after it was added.
+    """
+
+    days: float = field(default=0, kw_only=True)
+    hours: float = field(default=0, kw_only=True)
+    minutes: float = field(default=0, kw_only=True)
+    seconds: float = field(default=0, kw_only=True)
+    every: str = field(default=Every.START, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("every", values.one_of("every", self.every, Every))
+        total = sum(self._number(unit) * length for unit, length in _UNITS.items())
+        if not SHORTEST.total_seconds() <= total <= values.LONGEST.total_seconds():
+            raise InvalidTrigger("interval", f"{total:g} seconds", "expected a millisecond to a hundred years")
+        # One form for one length: Interval(minutes=90) equals Interval(hours=1, minutes=30).
+        left = timedelta(seconds=total)
+        for unit, length in _UNITS.items():
+            whole = left // timedelta(seconds=length) if length > 1 else _plain(left.total_seconds())
+            self._set(unit, whole)
+            left -= timedelta(seconds=whole * length)
+
+    def _number(self, unit: str) -> float:
+        value: Any = getattr(self, unit)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e12:
+            raise InvalidTrigger(unit, value, "expected a number")
+        return value
+
+    @property
+    def period(self) -> timedelta:
+        """The length."""
+        return timedelta(days=self.days, hours=self.hours, minutes=self.minutes, seconds=self.seconds)
+
+    def _next(self, moment: datetime) -> datetime | None:
+        try:
+            if self.start is None:
+                return moment + self.period
+            return self.start + ((moment - self.start) // self.period + 1) * self.period
+        except OverflowError:
+            return None
+
+    def _latest(self, after: datetime, until: datetime) -> datetime | None:
+        anchor = self.start or after
+        return anchor + ((until - anchor) // self.period) * self.period
+
+    @property
+    def description(self) -> str:
+        parts = [f"{getattr(self, unit)} {unit}" for unit in _UNITS if getattr(self, unit)]
+        since = "" if self.every == Every.START else ", counted from the end of the last run"
+        return f"Every {', '.join(parts)}{since}"
+
+    def _own_arguments(self) -> Iterator[str]:
+        for unit in _UNITS:
+            if value := getattr(self, unit):
+                yield f"{unit}={value!r}"
+        if self.every != Every.START:
+            yield f"every={self.every!r}"
+
+
+def _plain(number: float) -> float:
+    return int(number) if number == int(number) else number

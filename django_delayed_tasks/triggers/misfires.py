@@ -1,0 +1,67 @@
+"""Which time a recurring task is run for next, when some have been missed.
+
+A task has one row and one time, ``when``. A run that starts late asks :func:`run_to_start` which time it stands for;
+when it has ended, :func:`next_run` tells the next one.
+"""
+
+from datetime import datetime, timedelta
+
+from django_delayed_tasks.triggers.base import Misfire, Trigger
+from django_delayed_tasks.triggers.interval import Every, Interval
+
+GRACE_OF_SKIP = timedelta(minutes=1)
+"""An executor that is busy for a moment must not cost a nightly run."""
+
+
+def run_to_start(trigger: Trigger, when: datetime, now: datetime) -> datetime | None:
+    """The time that a run starting ``now`` stands for, where ``when`` was planned; None if it is too late to start.
+
+    The times between them, if there are any, are missed.
+    """
+    if when > now:
+        return when
+    if trigger.misfire == Misfire.CATCH_UP:
+        when = _last_of_limit(trigger, when, now)
+    elif not _counts_from_finish(trigger):
+        when = trigger.latest_in(when, now) or when
+    return when if _is_in_grace(trigger, when, now) else None
+
+
+def next_run(trigger: Trigger, when: datetime, started: datetime, now: datetime) -> datetime | None:
+    """The time after a run for ``when`` that started then and has ended ``now``; None when there is none any more.
+
+    What was due until the start is what that run stood for; what became due while it went on was missed.
+    """
+    if _counts_from_finish(trigger):
+        return trigger.next_after(now)
+    if trigger.misfire == Misfire.CATCH_UP:
+        planned = trigger.next_after(when)
+        return planned if planned is None else run_to_start(trigger, planned, now) or trigger.next_after(now)
+    covered = trigger.latest_in(when, max(when, started)) or when
+    missed = trigger.latest_in(covered, now)
+    if missed is not None and _is_in_grace(trigger, missed, now):
+        return missed
+    return trigger.next_after(missed or max(covered, when))
+
+
+def _counts_from_finish(trigger: Trigger) -> bool:
+    return isinstance(trigger, Interval) and trigger.every == Every.FINISH
+
+
+def _last_of_limit(trigger: Trigger, when: datetime, now: datetime) -> datetime:
+    """``when``, or the time from which on ``limit`` times have passed."""
+    oldest = None
+    until = now
+    for _ in range(trigger.limit):
+        found = trigger.latest_in(when, until)
+        if found is None:
+            return when
+        oldest, until = found, found - timedelta(microseconds=1)
+    return oldest or when
+
+
+def _is_in_grace(trigger: Trigger, when: datetime, now: datetime) -> bool:
+    grace = trigger.grace_period
+    if grace is None and trigger.misfire == Misfire.SKIP:
+        grace = GRACE_OF_SKIP
+    return grace is None or now - when <= grace

@@ -1,0 +1,64 @@
+"""The text of a trigger, as it is stored in a row and edited by people: the call that makes it.
+
+Read by Python's own parser and never executed: one of three names, with literal arguments.
+"""
+
+import ast
+from typing import Any
+
+from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.triggers.base import LONGEST_TEXT, Trigger
+from django_delayed_tasks.triggers.cron import Cron
+from django_delayed_tasks.triggers.interval import Interval
+from django_delayed_tasks.triggers.once import Once
+
+_KINDS: dict[str, type[Trigger]] = {kind.__name__: kind for kind in (Once, Interval, Cron)}
+EXAMPLE = (
+    "expected such as Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00')"
+)
+
+
+def parse(text: str) -> Trigger:
+    """The trigger of this text.
+
+    Raises:
+        InvalidTrigger: it is the text of none.
+    """
+    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+        raise InvalidTrigger("trigger", text, f"expected a text of at most {LONGEST_TEXT} characters")
+    call = _call(text)
+    arguments = [_literal(text, argument) for argument in call.args]
+    if len({keyword.arg for keyword in call.keywords}) < len(call.keywords):
+        raise InvalidTrigger("trigger", text, "an argument is given twice")
+    options = {_name(text, keyword.arg): _literal(text, keyword.value) for keyword in call.keywords}
+    try:
+        return _KINDS[call.func.id](*arguments, **options)  # type: ignore[attr-defined]
+    except TypeError as error:
+        raise InvalidTrigger("trigger", text, f"{error}") from None
+
+
+def _call(text: str) -> ast.Call:
+    try:
+        call = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise InvalidTrigger("trigger", text, EXAMPLE) from None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id not in _KINDS:
+        raise InvalidTrigger("trigger", text, EXAMPLE)
+    return call
+
+
+def _literal(text: str, node: ast.expr) -> Any:
+    value: Any = node
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = node.operand.value
+        if isinstance(value, int | float):
+            return -value
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str | int | float | None):
+        raise InvalidTrigger("trigger", text, "expected plain texts and numbers as arguments")
+    return node.value
+
+
+def _name(text: str, name: str | None) -> str:
+    if name is None:
+        raise InvalidTrigger("trigger", text, EXAMPLE)
+    return name

@@ -1,0 +1,57 @@
+"""What is given to a trigger, checked and brought into one form."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from math import isfinite
+from typing import Any
+
+from django_delayed_tasks.exceptions import InvalidTrigger
+
+LONGEST = timedelta(days=36525)
+
+
+def moment(name: str, value: Any) -> datetime | None:
+    """An aware datetime in UTC, from one or from ISO 8601 text; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise InvalidTrigger(name, value, "is no moment in ISO 8601") from None
+    if not isinstance(value, datetime) or value.utcoffset() is None:
+        raise InvalidTrigger(name, value, "expected an aware datetime")
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise InvalidTrigger(name, value, "is beyond all calendars") from None
+
+
+def seconds(name: str, value: Any) -> float:
+    """Seconds, none or more, from a number or a timedelta."""
+    given = value.total_seconds() if isinstance(value, timedelta) else value
+    if isinstance(given, bool) or not isinstance(given, int | float) or not isfinite(given):
+        raise InvalidTrigger(name, value, "expected seconds or a timedelta")
+    if not 0 <= given <= LONGEST.total_seconds():
+        raise InvalidTrigger(name, value, "expected at least 0 and at most a hundred years")
+    return int(given) if given == int(given) else float(given)
+
+
+def positive(name: str, value: Any) -> int:
+    """An int of at least 1."""
+    if type(value) is not int or value < 1:
+        raise InvalidTrigger(name, value, "expected an int of at least 1")
+    return value
+
+
+def one_of(name: str, value: Any, words: Iterable[str]) -> str:
+    """One of these words."""
+    known = [str(word) for word in words]
+    if not isinstance(value, str) or value not in known:
+        raise InvalidTrigger(name, value, f"expected one of {', '.join(known)}")
+    return str(value)
+
+
+def literal(value: Any) -> str:
+    """The value as it is written in a trigger's text."""
+    return repr(value.isoformat()) if isinstance(value, datetime) else repr(value)

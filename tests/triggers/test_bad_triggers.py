@@ -1,0 +1,120 @@
+"""What cannot be a trigger is refused when it is made, with the value in the message."""
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.triggers import Cron, Interval, Once, parse
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("", "is no cron expression"), ("* * * *", "is no cron expression"), ("61 * * * *", "is no cron expression"),
+        ("a b c d e", "is no cron expression"), ("0 0 31 2 *", "is no cron expression|never comes true"),
+        ("* " * 200, "expected a text"), (None, "expected a text"), (5, "expected a text"), ("@daily", "is no cron"),
+    ],
+)  # fmt: skip
+def test_expression(expression: Any, said: str) -> None:
+    with pytest.raises(InvalidTrigger, match=f"^expression=.*({said})"):
+        Cron(expression)
+
+
+@pytest.mark.parametrize("tz", ["Europe/Atlantis", "", "/etc/passwd", "../UTC", 1, b"UTC", "a\0b"])
+def test_zone(tz: Any) -> None:
+    with pytest.raises(InvalidTrigger, match=r"^tz="):
+        Cron("* * * * *", tz=tz)
+
+
+@pytest.mark.parametrize(
+    "length",
+    [{}, {"seconds": 0}, {"minutes": -1}, {"hours": 1, "minutes": -60}, {"days": 1e9}, {"seconds": 0.0001}],
+)
+def test_interval_length(length: dict[str, Any]) -> None:
+    with pytest.raises(InvalidTrigger, match=r"^interval="):
+        Interval(**length)
+
+
+@pytest.mark.parametrize("value", ["1", None, True, math.nan, math.inf, 1j])
+def test_interval_number(value: Any) -> None:
+    with pytest.raises(InvalidTrigger, match=r"^minutes="):
+        Interval(minutes=value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("start", datetime(2026, 1, 1)), ("start", "tomorrow"), ("start", 5), ("end", NOON.date()),  # noqa: DTZ001
+        ("end", "0001-01-01T00:00+23:00"), ("jitter", -1), ("jitter", "1"), ("jitter", math.nan), ("grace", -1),
+        ("grace", timedelta(days=99999)), ("misfire", "ignore"), ("misfire", None), ("limit", 0), ("limit", 1.5),
+        ("limit", True), ("every", "sometimes"),
+    ],
+)  # fmt: skip
+def test_options(name: str, value: Any) -> None:
+    with pytest.raises(InvalidTrigger, match=f"^{name}="):
+        Interval(minutes=1, **{name: value})
+
+
+def test_end_before_start() -> None:
+    with pytest.raises(InvalidTrigger, match=r"^end=.*is before start='2026-06-01T12:00:00\+00:00'"):
+        Interval(minutes=1, start=NOON, end=NOON - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("when", [None, "soon", datetime(2026, 1, 1), 5])  # noqa: DTZ001
+def test_once(when: Any) -> None:
+    with pytest.raises(InvalidTrigger, match=r"^when="):
+        Once(when)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "Cron", "Cron(", "cron('* * * * *')", "os.system('true')", "Trigger()", "Cron(['* * * * *'])", "Cron()",
+        "Cron('* * * * *', unknown=1)", "Interval(5)", "Interval(**{'minutes': 1})", "Interval(minutes=1+1)", "5",
+        "Interval(minutes=__import__('os'))", "(" * 300, "Cron('* * * * *')" + " " * 500, "Interval(minutes=1) #\0",
+        "Once(when=None)", "Interval(minutes=b'1')", "Interval(minutes=1, minutes=2)", "lambda: 0", None, 5,
+    ],
+)  # fmt: skip
+def test_text(text: Any) -> None:
+    with pytest.raises(InvalidTrigger):
+        parse(text)
+
+
+def test_they_are_invalid_tasks() -> None:
+    assert issubclass(InvalidTrigger, InvalidTask)
+    assert issubclass(InvalidTrigger, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("trigger", "text"),
+    [
+        (Cron(" 0  3 * * * "), "Cron('0 3 * * *')"),
+        (Cron("0 3 * * *", tz="UTC", misfire="skip"), "Cron('0 3 * * *', tz='UTC', misfire='skip')"),
+        (Interval(minutes=90), "Interval(hours=1, minutes=30)"),
+        (Interval(seconds=0.5, every="finish"), "Interval(seconds=0.5, every='finish')"),
+        (Interval(seconds=1, jitter=timedelta(seconds=2)), "Interval(seconds=1, jitter=2)"),
+        (Interval(minutes=-30, hours=1, start=NOON), "Interval(minutes=30, start='2026-06-01T12:00:00+00:00')"),
+        (Once(NOON), "Once('2026-06-01T12:00:00+00:00')"),
+    ],
+)  # fmt: skip
+def test_canonical_text(trigger: Any, text: str) -> None:
+    assert str(trigger) == text
+    assert parse(text) == trigger
+
+
+@pytest.mark.parametrize(
+    ("trigger", "description"),
+    [
+        (Cron("0 3 * * *"), "At 03:00 every day (Europe/Berlin)"),
+        (Interval(minutes=90), "Every 1 hours, 30 minutes"),
+        (Interval(days=2, every="finish"), "Every 2 days, counted from the end of the last run"),
+        (Once(NOON), "Once, at 2026-06-01 12:00:00+00:00"),
+    ],
+)
+def test_description(trigger: Any, description: str) -> None:
+    assert trigger.description == description
