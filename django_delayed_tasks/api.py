@@ -20,7 +20,7 @@ from django_delayed_tasks.handlers import (
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists
-from django_delayed_tasks.store import adding, adding_many, cancelling, finding, rescheduling
+from django_delayed_tasks.store import adding, adding_many, cancelling, finding, pausing, recurring, rescheduling
 from django_delayed_tasks.store.validation import (
     Schedule,
     When,
@@ -28,6 +28,7 @@ from django_delayed_tasks.store.validation import (
     valid_json,
     valid_priority,
     valid_queue,
+    valid_trigger,
     valid_when,
 )
 
@@ -42,8 +43,10 @@ __all__ = [
     "get_runs",
     "get_task_handlers",
     "get_tasks_by_code",
+    "pause_task",
     "register_task_handler",
     "reschedule_task",
+    "resume_task",
     "shutdown",
     "start",
 ]
@@ -64,7 +67,7 @@ def add_task(task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, using:
         TaskExists: with "raise", when a task of this identity exists.
     """
     alias = database(using)
-    schedule = accepted(task)
+    [schedule] = recurring.with_first_times(alias, [accepted(task)])
     result = adding.add(alias, schedule, _mode(if_exists))
     transaction.on_commit(wakeup.wake, using=alias)
     return result
@@ -87,7 +90,7 @@ def add_tasks(
     alias = database(using)
     if not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidTask("batch_size", batch_size, "must be an int of at least 1")
-    schedules = list(_all_accepted(tasks))
+    schedules = recurring.with_first_times(alias, list(_all_accepted(tasks)))
     added = adding_many.add_many(alias, schedules, _mode(if_exists), batch_size)
     transaction.on_commit(wakeup.wake, using=alias)
     return added
@@ -113,6 +116,7 @@ def accepted(task: Any) -> Schedule:
         hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
         raise UnknownCode("biz_code", code, f"no handler is registered for it (known: {known}); {hint}")
     defaults = handler or TaskHandler
+    trigger = valid_trigger(task.trigger_text)
     return Schedule(
         code,
         num,
@@ -120,6 +124,8 @@ def accepted(task: Any) -> Schedule:
         valid_json(task.biz_ext, settings.MAX_BIZ_EXT_BYTES),
         valid_queue(task.queue or defaults.queue),
         valid_priority(defaults.priority if task.priority is None else task.priority),
+        None if trigger is None else str(trigger),
+        valid_when(task.expires_at, "expires_at"),
     )
 
 
@@ -149,6 +155,31 @@ def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | Non
     """
     alias = database(using)
     found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), valid_when(when))
+    transaction.on_commit(wakeup.wake, using=alias)
+    return found
+
+
+def pause_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
+    """Keep the task of this identity from being run until :func:`resume_task`; a run that goes on is let go on.
+
+    False when there is none, or it is FAILED.
+
+    Raises:
+        InvalidTask: no identity.
+    """
+    return pausing.pause(database(using), *valid_identity(biz_code, biz_num))
+
+
+def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
+    """End a pause: a recurring task goes on with its next time, what was missed is not made up for.
+
+    False when there is no pause to end.
+
+    Raises:
+        InvalidTask: no identity.
+    """
+    alias = database(using)
+    found = pausing.resume(alias, *valid_identity(biz_code, biz_num))
     transaction.on_commit(wakeup.wake, using=alias)
     return found
 

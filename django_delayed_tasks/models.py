@@ -9,12 +9,16 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.triggers import LONGEST_TEXT, Trigger, parse
 
 CODE_LENGTH = 50
 NUM_LENGTH = 100
 QUEUE_LENGTH = 50
 NAME_LENGTH = 150
 NOTE_LENGTH = 200
+POOL_LENGTH = 50
+HOLDER_LENGTH = 64
+TRIGGER_LENGTH = LONGEST_TEXT
 
 
 class Task(models.Model):
@@ -37,6 +41,11 @@ class Task(models.Model):
     queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH)
     priority = models.SmallIntegerField(_("priority"))
 
+    trigger_text = models.CharField(_("trigger"), max_length=TRIGGER_LENGTH, null=True, blank=True)
+    expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    by_handler = models.BooleanField(_("by its handler"), null=True, editable=False)
+    pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
+
     status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
     claim_at = models.DateTimeField(_("claimable from"), editable=False)
     version = models.BigIntegerField(_("version"), default=0, editable=False)
@@ -49,6 +58,8 @@ class Task(models.Model):
     deferred_biz_ext = AnyJSONField(null=True, editable=False)
     deferred_queue = ExactCharField(max_length=QUEUE_LENGTH, default="", editable=False)
     deferred_priority = models.SmallIntegerField(null=True, editable=False)
+    deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
+    deferred_expires_at = models.DateTimeField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
 
     progress_fraction = models.FloatField(_("progress"), null=True, editable=False)
@@ -65,6 +76,19 @@ class Task(models.Model):
         indexes = [
             models.Index(fields=["status", "queue", "priority", "claim_at", "id"], name="ddt_task_claim"),
         ]
+
+    @property
+    def trigger(self) -> Trigger | None:
+        """What makes it recur; None for a task that happens once.
+
+        Raises:
+            InvalidTrigger: the row's text is that of no trigger.
+        """
+        return parse(self.trigger_text) if self.trigger_text else None
+
+    @trigger.setter
+    def trigger(self, trigger: Trigger | str | None) -> None:
+        self.trigger_text = None if trigger is None else str(trigger)
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num}"
@@ -96,6 +120,21 @@ class TaskRun(models.Model):
         return f"{self.biz_code} {self.biz_num} #{self.attempt}"
 
 
+class Recurrence(models.Model):
+    """The trigger that the handler of a code declares, as the executor that started last knows it."""
+
+    biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH, primary_key=True)
+    trigger_text = models.CharField(_("trigger"), max_length=TRIGGER_LENGTH)
+    declared_at = models.DateTimeField(_("declared"))
+
+    class Meta:
+        verbose_name = _("recurrence")
+        verbose_name_plural = _("recurrences")
+
+    def __str__(self) -> str:
+        return f"{self.biz_code}: {self.trigger_text}"
+
+
 class Executor(models.Model):
     """One OS process that claims and runs tasks; a fresh row per incarnation beside its stable name.
 
@@ -122,3 +161,56 @@ class Executor(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.host}, {self.pid})"
+
+
+class Resource(models.Model):
+    """Something that is leased to one holder at a time; a mutex is one too.
+
+    Free when enabled and ``busy_before`` has passed. Nothing frees it at that moment: a holder that dies is forgotten by
+    the clock alone. A released one keeps the moment of its release there, so that the lease index gives free ones least
+    recently used first; one that was never used has 1970. ``version`` grows with each acquisition, and is no count: it
+    begins at the milliseconds since 1970, so that it does not go back even if the row is removed and added again.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH)
+    name = ExactCharField(_("name"), max_length=NAME_LENGTH)
+    payload = AnyJSONField(_("payload"), null=True, blank=True)
+    state = AnyJSONField(_("state"), null=True, blank=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    busy_before = models.DateTimeField(_("busy until"))
+    version = models.BigIntegerField(_("version"))
+
+    holder = ExactCharField(_("holder"), max_length=HOLDER_LENGTH, blank=True, default="")
+    host = models.CharField(_("host"), max_length=255, blank=True, default="")
+    pid = models.BigIntegerField(_("pid"), null=True)
+    acquired_at = models.DateTimeField(_("acquired"), null=True)
+    renewed_at = models.DateTimeField(_("renewed"), null=True)
+    task_id: Any = models.BigIntegerField(_("task"), null=True)
+    task_version = models.BigIntegerField(_("claim"), null=True)
+
+    class Meta:
+        verbose_name = _("resource")
+        verbose_name_plural = _("resources")
+        constraints = [models.UniqueConstraint(fields=["pool", "name"], name="ddt_resource_identity")]
+        indexes = [models.Index(fields=["pool", "enabled", "busy_before", "id"], name="ddt_resource_lease")]
+
+    def __str__(self) -> str:
+        return f"{self.pool} {self.name}"
+
+
+class Waiter(models.Model):
+    """Somebody who waits for a resource: the lower the id, the sooner it is his turn. Renewed while he waits."""
+
+    id = models.BigAutoField(primary_key=True)
+    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH)
+    name = ExactCharField(_("name"), max_length=NAME_LENGTH, blank=True, default="")
+    expires_at = models.DateTimeField(_("until"))
+
+    class Meta:
+        verbose_name = _("waiter")
+        verbose_name_plural = _("waiters")
+        indexes = [models.Index(fields=["pool", "name", "id"], name="ddt_waiter_queue")]
+
+    def __str__(self) -> str:
+        return f"{self.pool} {self.name} {self.pk}"

@@ -27,9 +27,13 @@ class AddResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The task is done. ``result`` (any JSON value) is kept in the history."""
+    """The task is done. ``result`` (any JSON value) is kept in the history.
+
+    ``biz_ext`` is handed to the next run of a recurring task; left out, it keeps what it has.
+    """
 
     result: Any = None
+    biz_ext: Any = UNCHANGED
 
 
 @dataclass(frozen=True, slots=True)

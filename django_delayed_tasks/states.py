@@ -12,6 +12,7 @@ class TaskStatus(IntegerChoices):
     PENDING = 0, _("pending")
     RUNNING = 1, _("running")
     FAILED = 2, _("failed")
+    PAUSED = 3, _("paused")
 
 
 class RunOutcome(IntegerChoices):
@@ -23,6 +24,7 @@ class RunOutcome(IntegerChoices):
     FAILED = 3, _("failed")
     CANCELLED = 4, _("cancelled")
     LOST = 5, _("lost")
+    EXPIRED = 6, _("expired")
 
 
 class Then(StrEnum):
@@ -30,6 +32,7 @@ class Then(StrEnum):
 
     GONE = "gone"
     AGAIN = "again"
+    RECUR = "recur"
     RETRY = "retry"
     FAILED = "failed"
     RESCUED = "rescued"

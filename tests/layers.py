@@ -6,9 +6,10 @@ from pathlib import Path
 
 # The first part of a module's path inside the package, and its layer.
 LAYERS: Mapping[str, int] = {
-    **dict.fromkeys(("states", "outcomes", "exceptions", "clock", "conf", "signals", "fields", "redaction"), 0),
+    **dict.fromkeys(("states", "outcomes", "exceptions", "clock", "conf", "signals", "fields"), 0),
+    **dict.fromkeys(("redaction", "triggers"), 0),
     "models": 1,
-    **dict.fromkeys(("handlers", "triggers", "store"), 2),
+    **dict.fromkeys(("handlers", "store"), 2),
     "leases": 3,
     "executor": 4,
     "api": 5,

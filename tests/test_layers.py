@@ -35,7 +35,7 @@ def test_package_imports_only_downwards() -> None:
         ("store/tasks.py", "from ..api import add_task", "api (layer 5)"),
         ("store/deep/tasks.py", "from ...leases import mutex", "leases (layer 3)"),
         ("store/tasks.py", "from ..handlers.base import TaskHandler", "beside it"),
-        ("triggers/cron.py", "import django_delayed_tasks.store.tasks", "beside it"),
+        ("triggers/cron.py", "import django_delayed_tasks.store.tasks", "store (layer 2)"),
         ("clock.py", "def now():\n    from .models import Task\n    return Task", "models (layer 1)"),
         ("clock.py", "try:\n    from .models import Task\nexcept ImportError:\n    pass", "models (layer 1)"),
         ("api.py", "if TYPE_CHECKING:\n    pass\nelse:\n    from .apps import X", "apps (layer 6)"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidOutcome, shortened
+from django_delayed_tasks.executor.starting import following
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.redaction import shown
@@ -26,29 +27,38 @@ class Raised:
 
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
     """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
-    if result is None:
-        keep = _keeps(handler, RunOutcome.DONE)
+    if result is None and not task.trigger_text:
+        keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
     try:
         ending = _ending(task, handler, result)
     except Exception as error:  # what a handler returns may misbehave in any way
         text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
         ending = _attempt_failed(task, handler, text)
+    if ending["then"] in (Then.GONE, Then.FAILED):
+        ending |= following(task, started, finished)
     return Settlement(
         task.claim,
         started=started,
         finished=finished,
-        **{**ending, "keep": _keeps(handler, ending["outcome"])},
+        **{**ending, "keep": keeps(handler, ending["outcome"])},
     )
+
+
+def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
+    """Whether a schedule has used up its attempts: the task is FAILED, or waits for its next time."""
+    return became is Then.FAILED or (outcome is RunOutcome.FAILED and became is Then.RECUR)
 
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     match result:
         case Raised():
             return _attempt_failed(task, handler, result.text)
+        case None:
+            return {"outcome": RunOutcome.DONE, "then": Then.GONE}
         case Done():
             text = valid_json(result.result, settings.MAX_BIZ_EXT_BYTES, "result")
-            return {"outcome": RunOutcome.DONE, "then": Then.GONE, "result": text}
+            return {"outcome": RunOutcome.DONE, "then": Then.GONE, "result": text, "biz_ext": _carried(result.biz_ext)}
         case datetime() | timedelta():
             return _again(Reschedule(result))
         case Reschedule():
@@ -63,12 +73,15 @@ def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, A
 def _again(result: Reschedule) -> dict[str, Any]:
     if result.when is None:
         raise InvalidOutcome("Reschedule needs a time")
-    biz_ext = result.biz_ext
-    if biz_ext is not UNCHANGED:
-        biz_ext = valid_json(biz_ext, settings.MAX_BIZ_EXT_BYTES)
+    biz_ext = _carried(result.biz_ext)
     return {
         "outcome": RunOutcome.RESCHEDULED, "then": Then.AGAIN, "when": valid_when(result.when), "biz_ext": biz_ext,
     }  # fmt: skip
+
+
+def _carried(biz_ext: Any) -> Any:
+    """The data that the next run gets, as JSON text."""
+    return biz_ext if biz_ext is UNCHANGED else valid_json(biz_ext, settings.MAX_BIZ_EXT_BYTES)
 
 
 def _valid_after(after: Any) -> timedelta | None:
@@ -109,8 +122,9 @@ def storable(text: str) -> str:
     return f"{clean[:half]}\n… {len(clean) - LONGEST_ERROR} characters left out …\n{clean[-half:]}"
 
 
-def _keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
+def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
+    """Whether a run that ended so leaves a row in the history."""
     wanted = KeepHistory(handler.keep_history)
     if wanted is KeepHistory.FAILURES:
-        return outcome in (RunOutcome.RETRIED, RunOutcome.FAILED)
+        return outcome in (RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.EXPIRED)
     return wanted is KeepHistory.ALL

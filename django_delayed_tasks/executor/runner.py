@@ -13,10 +13,10 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.atomic import settle_with
-from django_delayed_tasks.executor.deciding import Raised, decide
+from django_delayed_tasks.executor.deciding import Raised, decide, is_final_failure, keeps
 from django_delayed_tasks.executor.failures import tell_failed
+from django_delayed_tasks.executor.starting import refuse
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
 
 logger = logging.getLogger(__name__)
@@ -26,6 +26,8 @@ def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settle
     """Run one claimed task; what is left to be settled, or None if the run has settled itself."""
     started = clock.now()
     try:
+        if refused := refuse(task, handler, started):
+            return refused._replace(keep=keeps(handler, refused.outcome))
         signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
         return _run_atomically(task, handler, clock) if handler.atomic else _run_plainly(task, handler, clock)
     except BaseException as error:  # a receiver's SystemExit, say: the claim must be settled all the same
@@ -55,7 +57,7 @@ def _run_atomically(task: ClaimedTask, handler: TaskHandler, clock: DatabaseCloc
     except BaseException as error:
         return _rolled_back(task, handler, error, started, clock)
     _announce_end(task, handler, settlement)
-    if became is Then.FAILED:
+    if is_final_failure(settlement.outcome, became):
         tell_failed(task, settlement.error)
     return None
 

@@ -10,7 +10,7 @@ from django.db import DatabaseError, InterfaceError
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
-from django_delayed_tasks.executor.deciding import storable
+from django_delayed_tasks.executor.deciding import is_final_failure, storable
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle, settle_soon
@@ -148,7 +148,8 @@ class Settler:
         if self._backoff.succeeded():
             logger.warning("settling goes on")
         for settlement in batch:
-            if became.get(settlement.claim) is Then.FAILED and (task := self._inflight.get(settlement.claim)):
+            is_failure = is_final_failure(settlement.outcome, became.get(settlement.claim))
+            if is_failure and (task := self._inflight.get(settlement.claim)):
                 self._tell_failed(task, settlement.error)
         if len(became) < len(batch):
             lost = [settlement.claim for settlement in batch if settlement.claim not in became]

@@ -9,6 +9,7 @@ from django_delayed_tasks.handlers import scheduling
 from django_delayed_tasks.handlers.retries import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
 from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.triggers import Trigger
 
 HandleResult = Outcome | datetime | timedelta | None
 """What ``handle`` may return."""
@@ -26,6 +27,8 @@ class TaskHandler:
         max_attempts: runs that may end in an exception or ``Retry`` before the task is FAILED; at least 1.
         timeout: how long one run may take (seconds or a timedelta); None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none".
+        max_lateness: a run that would start later than so long (seconds or a timedelta) after its time is not started.
+        trigger: makes a task of this code recur by itself: it exists as long as the handler does.
         atomic: whether ``handle`` and the settlement of its run are one transaction on the tasks' database.
         database: alias of the database that an atomic handler writes to; a check compares it with the tasks'.
     """
@@ -36,6 +39,8 @@ class TaskHandler:
     max_attempts: int = 5
     timeout: timedelta | float | None = None
     keep_history: KeepHistory | str = KeepHistory.ALL
+    max_lateness: timedelta | float | None = None
+    trigger: Trigger | None = None
     atomic: bool = False
     database: str = "default"
 
@@ -73,6 +78,11 @@ class TaskHandler:
         ``priority`` of the task, ``if_exists`` and ``using`` of :func:`~django_delayed_tasks.api.add_task`.
         """
         return scheduling.schedule(code_of(cls), biz_num, when, biz_ext, **options)
+
+    @property
+    def longest_lateness(self) -> timedelta | None:
+        """``max_lateness`` as a timedelta, None for no limit."""
+        return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
 
     @property
     def timeout_seconds(self) -> float | None:

@@ -8,6 +8,7 @@ from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.triggers import Trigger
 
 # Equal to the lengths in models.py, which handlers do not import; a test compares them.
 CODE_LENGTH = 50
@@ -82,6 +83,10 @@ def _timeout(value: Any) -> str | None:
     return None if fits else "expected None, or seconds or a timedelta above 0, of 366 days at most"
 
 
+def _trigger(value: Any) -> str | None:
+    return None if value is None or isinstance(value, Trigger) else "expected a trigger, such as Cron('0 3 * * *')"
+
+
 def _keep_history(value: Any) -> str | None:
     kinds = [str(kind) for kind in KeepHistory]
     return None if isinstance(value, str) and value in kinds else f"expected one of {', '.join(kinds)}"
@@ -108,6 +113,8 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "priority": _priority,
     "max_attempts": _attempts,
     "timeout": _timeout,
+    "max_lateness": _timeout,
+    "trigger": _trigger,
     "keep_history": _keep_history,
     "atomic": _boolean,
     "database": _alias,

@@ -11,6 +11,7 @@ from django_delayed_tasks.store.history import purge
 from django_delayed_tasks.store.levels import KnownLevels, LevelKey
 from django_delayed_tasks.store.progress import write_progress
 from django_delayed_tasks.store.reaping import held_by, reap, release
+from django_delayed_tasks.store.recurring import recurrence
 from django_delayed_tasks.store.rescheduling import reschedule
 from django_delayed_tasks.store.settling import Settlement, settle, settle_soon
 from django_delayed_tasks.store.validation import Schedule
@@ -36,6 +37,7 @@ __all__ = [
     "purge",
     "read_agenda",
     "reap",
+    "recurrence",
     "release",
     "reschedule",
     "settle",

@@ -10,12 +10,12 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
-from django_delayed_tasks.store.validation import Schedule
+from django_delayed_tasks.store.validation import Schedule, When
 
 COLUMNS = (
-    "biz_code, biz_num, biz_ext, queue, priority, when_time, claim_at, create_time, update_time,"
+    f"biz_code, biz_num, {', '.join(CARRIED)}, when_time, claim_at, create_time, update_time,"
     " status, version, attempts, rescues, last_error, deferred_queue"
 )
 FRESH = f"{PENDING}, 0, 0, 0, '', ''"
@@ -81,10 +81,11 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
 def _update(dialect: Dialect, schedule: Schedule) -> tuple[str, dict[str, Any]]:
     when, parameters = dialect.moment(schedule.when)
     when = "%(when)s" if parameters else when
-    columns = ("biz_ext", "queue", "priority")
-    values = {column: f"%({column})s" for column in columns} | {"when_time": when, "update_time": dialect.now}
+    values = {column: f"%({column})s" for column in CARRIED} | {"when_time": when, "update_time": dialect.now}
     values["claim_at"] = dialect.greatest(when, dialect.now)
-    given = {column: getattr(schedule, column) for column in columns} | {"when": parameters[0] if parameters else None}
+    values["expires_at"], expires = _moment_or_null(dialect, schedule.expires_at, "%(expires_at)s")
+    given = {column: getattr(schedule, column) for column in CARRIED}
+    given |= {"when": parameters[0] if parameters else None, "expires_at": expires[0] if expires else None}
     return f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}", given
 
 
@@ -101,13 +102,21 @@ def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
     when, when_parameters = dialect.moment(schedule.when)
     now = dialect.now
     claim_at = when if schedule.when is None else dialect.greatest(when, now)
-    values = f"%s, %s, {dialect.json('%s')}, %s, %s, {when}, {claim_at}, {now}, {now}, {FRESH}"
+    expires_at, expires = _moment_or_null(dialect, schedule.expires_at, "%s")
+    values = f"%s, %s, {dialect.json('%s')}, %s, %s, %s, {expires_at}, {when}, {claim_at}, {now}, {now}, {FRESH}"
     claim_parameters = [] if schedule.when is None else when_parameters
     parameters = [
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
-        *when_parameters, *claim_parameters,
+        schedule.trigger_text, *expires, *when_parameters, *claim_parameters,
     ]  # fmt: skip
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", parameters
+
+
+def _moment_or_null(dialect: Dialect, moment: When, placeholder: str) -> tuple[str, list[Any]]:
+    if moment is None:
+        return "NULL", []
+    sql, parameters = dialect.moment(moment)
+    return (placeholder if parameters else sql), parameters
 
 
 def replacement(new: Callable[[str], str]) -> str:
@@ -116,13 +125,8 @@ def replacement(new: Callable[[str], str]) -> str:
     ``new(column)`` is the SQL of the new value. ``status`` comes last: MySQL evaluates assignments from left to right
     and sees the values already assigned.
     """
-    beside = {
-        "deferred_when": "when_time",
-        "deferred_biz_ext": "biz_ext",
-        "deferred_queue": "queue",
-        "deferred_priority": "priority",
-    }
-    instead = {column: new(column) for column in ("when_time", "biz_ext", "queue", "priority", "claim_at")}
+    beside = {"deferred_when": "when_time"} | {f"deferred_{column}": column for column in CARRIED}
+    instead = {column: new(column) for column in ("when_time", *CARRIED, "claim_at")}
     instead |= {"attempts": "0", "rescues": "0", "last_error": "''", "version": f"{TASK}.version + 1"}
     assignments = [
         f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {new(source)} ELSE {TASK}.{column} END"
@@ -133,5 +137,6 @@ def replacement(new: Callable[[str], str]) -> str:
         for column, value in instead.items()
     ]
     assignments.append(f"update_time = {new('update_time')}")
+    assignments.append("by_handler = NULL, pause_requested = NULL")
     assignments.append(f"status = CASE WHEN {TASK}.status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END")
     return ", ".join(assignments)

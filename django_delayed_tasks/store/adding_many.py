@@ -13,7 +13,7 @@ from django_delayed_tasks.store.adding import COLUMNS, FRESH, replacement
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import TRIES, atomically
-from django_delayed_tasks.store.validation import Schedule
+from django_delayed_tasks.store.validation import Schedule, When
 
 LARGEST_TEXT = 1_000_000
 """Characters of data in a statement; a server's longest may be 16 MB."""
@@ -23,6 +23,8 @@ SENT = (
     Column("biz_ext", "text"),
     Column("queue", "text"),
     Column("priority", "int"),
+    Column("trigger_text", "text"),
+    Column("expires_at", "moment"),
     Column("when_time", "moment"),
 )
 
@@ -106,7 +108,8 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     moment = dialect.moment_literal(now)
     later = dialect.greatest("v.when_time", moment)
     values = (
-        f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority, v.when_time, {later},"
+        f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority, v.trigger_text, v.expires_at,"
+        f" v.when_time, {later},"
         f" {moment}, {moment}, {FRESH}"
     )
     # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
@@ -122,6 +125,13 @@ def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
 
 
 def _sent(schedule: Schedule, now: datetime, dialect: Dialect) -> tuple[Any, ...]:
-    code, num, when, biz_ext, queue, priority = schedule
-    moment = when if isinstance(when, datetime) else now + (when or timedelta())
-    return code, num, biz_ext, queue, priority, dialect.stored(moment)
+    expires_at = schedule.expires_at and dialect.stored(_absolute(schedule.expires_at, now))
+    when = dialect.stored(_absolute(schedule.when, now))
+    return (
+        schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
+        schedule.trigger_text, expires_at, when,
+    )  # fmt: skip
+
+
+def _absolute(moment: When, now: datetime) -> datetime:
+    return moment if isinstance(moment, datetime) else now + (moment or timedelta())

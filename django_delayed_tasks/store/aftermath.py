@@ -1,100 +1,111 @@
 """What a row becomes when its claim ends and the task goes on."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
-from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PENDING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING, TASK
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.settling import Settlement
 
-Assignments = list[tuple[str, list[Any]]]
+Assignments = dict[str, tuple[str, list[Any]]]
+"""Each column with its expression and the expression's parameters."""
 
 _TAKEN = (Then.RESCUED, Then.RELEASED)
 """Claims that end without the run's knowledge: whoever still has one must find another version."""
 
-_ANEW: Assignments = [("attempts = 0", []), ("rescues = 0", []), ("last_error = ''", [])]
+_WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
+_ANEW: Assignments = {"attempts": ("0", []), "rescues": ("0", []), "last_error": ("''", [])}
 
 
 def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> tuple[str, list[Any]]:
     """The UPDATE of one locked row."""
     changes = _to_deferred(dialect) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
-        changes.append(("version = version + 1", []))
-    changes += [
-        ("executor = NULL", []),
-        ("cancel_requested_at = NULL", []),
-        (FORGET_DEFERRED, []),
-        (FORGET_PROGRESS, []),
-        (f"update_time = {dialect.now}", []),
-    ]
-    assignments = ", ".join(sql for sql, _ in changes)
-    parameters = [value for _, values in changes for value in values]
-    return f"{dialect.update(TASK)} SET {assignments} WHERE id = {settlement.claim[0]:d}", parameters
+        changes |= {"version": ("version + 1", [])}
+    # pause_requested comes last: MySQL evaluates from left to right and sees the values already assigned.
+    changes |= {
+        "executor": ("NULL", []),
+        "cancel_requested_at": ("NULL", []),
+        "update_time": (dialect.now, []),
+        "pause_requested": ("NULL", []),
+    }
+    assignments = [f"{column} = {sql}" for column, (sql, _) in changes.items()]
+    parameters = [value for _, values in changes.values() for value in values]
+    everything = ", ".join([*assignments, FORGET_DEFERRED, FORGET_PROGRESS])
+    return f"{dialect.update(TASK)} SET {everything} WHERE id = {settlement.claim[0]:d}", parameters
 
 
 def _to_deferred(dialect: Dialect) -> Assignments:
-    return [
-        (f"claim_at = {dialect.greatest('deferred_when', dialect.now)}", []),
-        ("when_time = deferred_when", []),
-        ("biz_ext = deferred_biz_ext", []),
-        ("queue = deferred_queue", []),
-        ("priority = deferred_priority", []),
-        (f"status = {PENDING}", []),
-        *_ANEW,
-    ]
+    return {
+        "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
+        "when_time": ("deferred_when", []),
+        **{column: (f"deferred_{column}", []) for column in CARRIED},
+        **_WAITING,
+        **_ANEW,
+    }
 
 
 def _again(dialect: Dialect, settlement: "Settlement") -> Assignments:
     when, parameters = dialect.moment(settlement.when)
-    changes: Assignments = [
-        (f"when_time = {when}", parameters),
-        (f"claim_at = {dialect.greatest(when, dialect.now)}", parameters),
-        (f"status = {PENDING}", []),
-        *_ANEW,
-    ]
+    changes: Assignments = {
+        "when_time": (when, parameters),
+        "claim_at": (dialect.greatest(when, dialect.now), parameters),
+        **_WAITING,
+        **_ANEW,
+    }
     if settlement.biz_ext is not UNCHANGED:
-        changes.append((f"biz_ext = {dialect.json('%s')}", [settlement.biz_ext]))
+        changes["biz_ext"] = (dialect.json("%s"), [settlement.biz_ext])
     return changes
 
 
+def _recur(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    """As :func:`_again`, ``after`` beyond its time; what the last run came to is kept for people to see."""
+    changes = _again(dialect, settlement)
+    if settlement.after and isinstance(settlement.when, datetime):
+        claim_at, parameters = dialect.moment(settlement.when + settlement.after)
+        changes["claim_at"] = (dialect.greatest(claim_at, dialect.now), parameters)
+    return changes | {"last_error": ("%s", [settlement.error])}
+
+
 def _retry(dialect: Dialect, settlement: "Settlement") -> Assignments:
-    return [
-        (f"claim_at = {dialect.later(max(settlement.after, timedelta()))}", []),
-        ("last_error = %s", [settlement.error]),
-        (f"status = {PENDING}", []),
-    ]
+    return {
+        "claim_at": (dialect.later(max(settlement.after, timedelta())), []),
+        "last_error": ("%s", [settlement.error]),
+        **_WAITING,
+    }
 
 
 def _failed(dialect: Dialect, settlement: "Settlement") -> Assignments:
-    return [("last_error = %s", [settlement.error]), (f"status = {FAILED}", [])]
+    return {"last_error": ("%s", [settlement.error]), "status": (str(FAILED), [])}
 
 
 def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # The attempt is given back: rescues have a limit of their own.
-    return [
-        (f"claim_at = {dialect.later(settlement.after)}", []),
-        ("rescues = rescues + 1", []),
-        ("attempts = attempts - 1", []),
-        ("last_error = %s", [settlement.error]),
-        (f"status = {PENDING}", []),
-    ]
+    return {
+        "claim_at": (dialect.later(settlement.after), []),
+        "rescues": ("rescues + 1", []),
+        "attempts": ("attempts - 1", []),
+        "last_error": ("%s", [settlement.error]),
+        **_WAITING,
+    }
 
 
 def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # claim_at moves to the present: other executors look no further back than a few seconds.
-    return [
-        (f"claim_at = {dialect.later(settlement.after)}", []),
-        ("attempts = attempts - 1", []),
-        (f"status = {PENDING}", []),
-    ]
+    return {
+        "claim_at": (dialect.later(settlement.after), []),
+        "attempts": ("attempts - 1", []),
+        **_WAITING,
+    }
 
 
 _WAYS = {
     Then.AGAIN: _again,
+    Then.RECUR: _recur,
     Then.RETRY: _retry,
     Then.FAILED: _failed,
     Then.RESCUED: _rescued,

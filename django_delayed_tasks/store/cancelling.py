@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.history import record_without_run
-from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.store.validation import valid_fragment
 
@@ -54,7 +54,7 @@ def delete(alias: str, biz_code: str, fragment: str) -> int:
 
 def _delete(cursor: CursorWrapper, alias: str, biz_code: str, fragment: str) -> int:
     dialect = dialect_of(connections[alias])
-    condition = f"biz_code = %s AND status IN ({PENDING}, {FAILED}) AND {dialect.position('biz_num')} > 0"
+    condition = f"biz_code = %s AND status IN ({PENDING}, {FAILED}, {PAUSED}) AND {dialect.position('biz_num')} > 0"
     parameters = [biz_code, fragment]
     # As in _cancel: mark (and lock) first, then move exactly what is marked.
     cursor.execute(f"UPDATE {TASK} SET cancel_requested_at = {dialect.now} WHERE {condition}", parameters)

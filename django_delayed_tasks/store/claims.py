@@ -14,9 +14,11 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.progress import Report, report_of
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
+from django_delayed_tasks.triggers import Trigger, parse
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
+    "trigger_text", "expires_at",
 )  # fmt: skip
 
 
@@ -36,11 +38,23 @@ class ClaimedTask:
     rescues: int
     alias: str
     executor: int = 0
+    trigger_text: str | None = None
+    expires_at: datetime | None = None
+    planned: datetime | None = field(default=None, repr=False)
     _asked: float = field(default=float("-inf"), repr=False)
     _answer: bool = field(default=False, repr=False)
     _parsed: Any = field(default=UNCHANGED, repr=False)
     _report: Report | None = field(default=None, repr=False)
     _is_lost: bool = field(default=False, repr=False)
+
+    @property
+    def trigger(self) -> Trigger | None:
+        """What makes the task recur, if it does.
+
+        Raises:
+            InvalidTrigger: the row's text is that of no trigger.
+        """
+        return parse(self.trigger_text) if self.trigger_text else None
 
     @property
     def biz_ext(self) -> Any:
@@ -59,6 +73,10 @@ class ClaimedTask:
             self._asked = clock.monotonic()
             self._answer = is_cancel_requested(self.alias, self.claim)
         return self._answer
+
+    def run_extra(self, now: datetime) -> None:
+        """This run is one between two times of its trigger: it stands for now, and the planned one is still to come."""
+        self.planned, self.when = self.when, now
 
     def check_claim(self) -> None:
         """Ask the database whether this run still has its task: to be called before an effect outside of it.
@@ -146,8 +164,9 @@ def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:
     """A row of :data:`COLUMNS` as a claim; ``newer`` is 1 when it was read just before its claiming UPDATE."""
-    task_id, version, code, num, when, data, queue, priority, attempts, rescues = row
+    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at = row
     return ClaimedTask(
         task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
         attempts + newer, rescues, dialect.connection.alias, executor,
+        trigger, None if expires_at is None else dialect.to_datetime(expires_at),
     )  # fmt: skip

@@ -4,16 +4,20 @@ Whoever claims late, after it was declared dead, is found all the same: what cou
 """
 
 import random
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import recurring
 from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.settling import Settlement, settle_lockable, settle_locked
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, decisively, in_one_statement
+from django_delayed_tasks.triggers import parse
 
 SPREAD = 5.0
 """Seconds, for each rescue before, over which rescued tasks are spread."""
@@ -27,27 +31,46 @@ def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
     orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, limit))
     if not orphans:
         return {}
-    settlements = [_rescue(claim, rescues, max_rescues) for claim, rescues in orphans.items()]
+    now = recurring.read_now(alias)
+    settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
     return atomically(alias, lambda cursor: settle_lockable(cursor, alias, settlements))
 
 
-def _orphans(cursor: CursorWrapper, limit: int) -> dict[Claim, int]:
+class _Orphan(NamedTuple):
+    id: int
+    version: int
+    rescues: int
+    trigger_text: str | None
+
+
+def _orphans(cursor: CursorWrapper, limit: int) -> list[_Orphan]:
     cursor.execute(
-        f"SELECT t.id, t.version, t.rescues FROM {TASK} t"
+        f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
         f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
         f" WHERE t.status = {RUNNING} AND e.id IS NULL LIMIT {limit:d}"
     )
-    return {(task_id, version): rescues for task_id, version, rescues in cursor.fetchall()}
+    return [_Orphan(*row) for row in cursor.fetchall()]
 
 
-def _rescue(claim: Claim, rescues: int, max_rescues: int) -> Settlement:
+def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
+    claim, rescues = (orphan.id, orphan.version), orphan.rescues
     if rescues >= max_rescues:
         error = f"its executor died {rescues + 1} times while it ran; not rescued again"
-        return Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
+        given_up = Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
+        return given_up._replace(**_next_time(orphan.trigger_text, now))
     # One of those that were claimed together may be what killed the process. The first time they all go on at once;
     # then they are spread, so that it does not take the same bystanders down with it until their rescues are used up.
     after = timedelta(seconds=random.uniform(0, SPREAD * rescues))
     return Settlement(claim, RunOutcome.LOST, Then.RESCUED, after=after, error="its executor died or lost its lease")
+
+
+def _next_time(text: str | None, now: datetime) -> dict[str, Any]:
+    """A recurring task goes on; one whose trigger cannot be read does not."""
+    try:
+        trigger = parse(text) if text else None
+    except InvalidTrigger:
+        return {}
+    return recurring.recurrence(trigger, trigger.next_after(now)) if trigger else {}
 
 
 def held_by(alias: str, executor: int) -> set[Claim]:

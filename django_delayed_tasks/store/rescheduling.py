@@ -6,7 +6,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import When
 
@@ -29,8 +29,7 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
     moment, given = dialect.moment(when)
     deferring = f"status = {RUNNING} AND deferred_when IS NULL"
     beside = [
-        f"deferred_{column} = CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END"
-        for column in ("biz_ext", "queue", "priority")
+        f"deferred_{column} = CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END" for column in CARRIED
     ]
     instead = {
         "when_time": moment,

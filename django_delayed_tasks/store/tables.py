@@ -13,6 +13,14 @@ PENDING: Final = int(TaskStatus.PENDING)
 RUNNING: Final = int(TaskStatus.RUNNING)
 FAILED: Final = int(TaskStatus.FAILED)
 
-FORGET_DEFERRED: Final = "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL"
+PAUSED: Final = int(TaskStatus.PAUSED)
+
+CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at")
+"""What a schedule brings beside its time. While the task runs it waits in the column of the same name, deferred."""
+
+FORGET_DEFERRED: Final = (
+    "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL,"
+    " deferred_trigger_text = NULL, deferred_expires_at = NULL"
+)
 
 FORGET_PROGRESS: Final = "progress_fraction = NULL, progress_note = NULL, progress_at = NULL"

@@ -5,10 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH
+from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.store.json_limits import problem_of
+from django_delayed_tasks.triggers import Trigger, parse
 
 PRIORITIES = range(-100, 101)
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
@@ -28,6 +29,8 @@ class Schedule(NamedTuple):
     biz_ext: str | None
     queue: str
     priority: int
+    trigger_text: str | None = None
+    expires_at: When = None
 
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
@@ -144,6 +147,21 @@ def valid_priority(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value not in PRIORITIES:
         raise InvalidTask("priority", value, f"must be an int from {PRIORITIES[0]} to {PRIORITIES[-1]}")
     return int(value)
+
+
+def valid_trigger(value: Any) -> Trigger | None:
+    """A trigger, from one or from its text; None stays None.
+
+    Raises:
+        InvalidTrigger: anything else.
+    """
+    if value is None or isinstance(value, Trigger):
+        trigger: Trigger | None = value
+    else:
+        trigger = parse(value)
+    if trigger and len(str(trigger)) > TRIGGER_LENGTH:
+        raise InvalidTrigger("trigger", trigger, f"is longer than {TRIGGER_LENGTH} characters")
+    return trigger
 
 
 def valid_queue(value: Any) -> str:

@@ -5,11 +5,22 @@
 >>> Once(datetime(2027, 1, 1, tzinfo=UTC))
 """
 
-from django_delayed_tasks.triggers.base import Misfire, Trigger
+from django_delayed_tasks.triggers.base import LONGEST_TEXT, Misfire, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Every, Interval
 from django_delayed_tasks.triggers.misfires import next_run, run_to_start
 from django_delayed_tasks.triggers.once import Once
 from django_delayed_tasks.triggers.text import parse
 
-__all__ = ["Cron", "Every", "Interval", "Misfire", "Once", "Trigger", "next_run", "parse", "run_to_start"]
+__all__ = [
+    "LONGEST_TEXT",
+    "Cron",
+    "Every",
+    "Interval",
+    "Misfire",
+    "Once",
+    "Trigger",
+    "next_run",
+    "parse",
+    "run_to_start",
+]

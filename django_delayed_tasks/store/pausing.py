@@ -1,0 +1,70 @@
+"""A schedule that stands still until it is resumed."""
+
+from datetime import datetime
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.cancelling import IDENTITY
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.fences import fence
+from django_delayed_tasks.store.tables import PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.triggers import parse
+
+
+def pause(alias: str, biz_code: str, biz_num: str) -> bool:
+    """Keep the task of this identity from being claimed, when it runs after that run; False if there is none to pause.
+
+    A later add or reschedule takes it out of the pause.
+    """
+    # status comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
+    changes = (
+        f"pause_requested = CASE WHEN status = {RUNNING} THEN TRUE ELSE NULL END,"
+        f" version = CASE WHEN status = {PENDING} THEN version + 1 ELSE version END,"
+        f" update_time = {dialect_of(connections[alias]).now},"
+        f" status = CASE WHEN status = {PENDING} THEN {PAUSED} ELSE status END"
+    )
+    condition = f"{IDENTITY} AND status IN ({PENDING}, {RUNNING}, {PAUSED})"
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", [biz_code, biz_num])
+        return bool(cursor.rowcount)
+
+    return atomically(alias, write)
+
+
+def resume(alias: str, biz_code: str, biz_num: str) -> bool:
+    """End the pause: a recurring task waits for its next time from now on, another for its time, or is due at once.
+
+    False if there is no pause to end.
+    """
+    return atomically(alias, lambda cursor: _resume(cursor, dialect_of(connections[alias]), [biz_code, biz_num]))
+
+
+def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> bool:
+    dialect.begin_writing(cursor, TASK)
+    columns = f"id, version, status, trigger_text, when_time, pause_requested, {dialect.now}"
+    cursor.execute(f"SELECT {columns} FROM {TASK} WHERE {IDENTITY}{dialect.for_update}", identity)
+    row = cursor.fetchone()
+    if row is None or (row[2] != PAUSED and not row[5]):
+        return False
+    task_id, version, status, trigger, when, _, now = row
+    if status == RUNNING:
+        cursor.execute(f"UPDATE {TASK} SET pause_requested = NULL WHERE {fence([(task_id, version)])}")
+        return True
+    moment = _next_time(trigger, dialect.to_datetime(when), dialect.to_datetime(now))
+    stored = dialect.stored(moment)
+    cursor.execute(
+        f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
+        f" claim_at = {dialect.greatest('%s', dialect.now)}, update_time = {dialect.now}"
+        f" WHERE {fence([(task_id, version)])}",
+        [stored, stored],
+    )
+    return True
+
+
+def _next_time(text: str | None, when: datetime, now: datetime) -> datetime:
+    if text is None or when > now:
+        return when
+    return parse(text).next_after(now) or when
