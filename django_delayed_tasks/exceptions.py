@@ -63,6 +63,18 @@ class NameInUse(TaskException):
     """A live executor already has this name."""
 
 
+class LeaseLost(TaskException):
+    """A mutex or a resource is no longer held: it was not renewed in time, or taken away, and may be held elsewhere."""
+
+
+class ResourceUnavailable(TaskException):
+    """A mutex, or every resource of a pool, was held by others for as long as one was willing to wait."""
+
+
+class UnknownPool(InvalidTask):
+    """No resource was ever added to a pool of this name."""
+
+
 def shortened(value: Any, limit: int = 80) -> str:
     """``repr(value)``, cut to ``limit`` characters."""
     try:

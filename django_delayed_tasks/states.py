@@ -45,6 +45,8 @@ class IfExists(StrEnum):
     REPLACE = "replace"
     KEEP = "keep"
     RAISE = "raise"
+    EARLIEST = "earliest"
+    LATEST = "latest"
 
 
 class AddAction(StrEnum):

@@ -8,13 +8,14 @@ from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.executor.demand import AHEAD
 from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
-from django_delayed_tasks.executor.housekeeping import Housekeeping
+from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.poller import Poller
 from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.reports import Reports
 from django_delayed_tasks.executor.runner import run
 from django_delayed_tasks.executor.screening import Screening, released
@@ -54,12 +55,14 @@ class Executor:
             options, self.lease, self.inflight, screening, rank, self.clock, self.pool.put, self._give_back
         )
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
+        self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
         self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)
         self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
+        self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
         self._reporting = Loop("reports", alias, Reports(alias, self.inflight).write)
         self._beating = Loop(
             "heartbeat",
@@ -78,6 +81,7 @@ class Executor:
         self.lease.acquire()
         self.failures.start()
         try:
+            self.recurrences.declare()
             self.housekeeping.reap()
         except BaseException:
             self.lease.end()

@@ -74,6 +74,10 @@ class Housekeeping:
             Duty(600.0, self.purge_dead),
         ]
 
+    def add(self, duty: Duty) -> None:
+        """One more."""
+        self._duties.append(duty)
+
     def tick(self) -> float:
         """Do what is due; seconds until it is worth asking again."""
         if self._first_expiry and self._clock.now() > self._first_expiry:

@@ -7,7 +7,7 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, recurrence
-from django_delayed_tasks.triggers import Trigger, next_run, run_to_start
+from django_delayed_tasks.triggers import Trigger, next_run, next_time, run_to_start
 
 
 def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement | None:
@@ -37,7 +37,7 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
 
 def _expired(task: ClaimedTask, trigger: Trigger | None, now: datetime, why: str) -> Settlement:
     settlement = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, error=f"not started: {why}")
-    return settlement._replace(**recurrence(trigger, trigger.next_after(now))) if trigger else settlement
+    return settlement._replace(**recurrence(trigger, next_time(trigger, task.when, now))) if trigger else settlement
 
 
 def following(task: ClaimedTask, started: datetime, finished: datetime) -> dict[str, Any]:

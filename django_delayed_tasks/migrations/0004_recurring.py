@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('django_delayed_tasks', '0002_progress'),
+        ('django_delayed_tasks', '0003_resources'),
     ]
 
     operations = [

@@ -10,7 +10,7 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FAILED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import Schedule, When
 
@@ -31,19 +31,30 @@ def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
         TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
     """
     dialect = dialect_of(connections[alias])
-    way = _add_by_last_id if dialect.connection.vendor == "mysql" else _add_returning
+    way = _way(dialect, if_exists)
     result = in_one_statement(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
     if if_exists is IfExists.RAISE and result.action is AddAction.KEPT:
         raise TaskExists(schedule.biz_code, schedule.biz_num)
     return result
 
 
+_Way = Callable[[CursorWrapper, Dialect, Schedule, IfExists], AddResult]
+
+
+def _way(dialect: Dialect, if_exists: IfExists) -> _Way:
+    if dialect.connection.vendor != "mysql":
+        return _add_returning
+    return _add_preferred_by_last_id if if_exists in PREFERRING else _add_by_last_id
+
+
 def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
     insert, parameters = _insert(dialect, schedule)
-    if if_exists is IfExists.REPLACE:
-        sql = insert + dialect.on_conflict(replacement(dialect.new)) + " RETURNING id, version, status"
+    if if_exists is IfExists.REPLACE or if_exists in PREFERRING:
+        only = f" WHERE {preferred(if_exists, dialect.new('when_time'))}" if if_exists in PREFERRING else ""
+        sql = insert + dialect.on_conflict(replacement(dialect.new)) + only + " RETURNING id, version, status"
         cursor.execute(sql, parameters)
-        return _result(*cursor.fetchone())
+        if row := cursor.fetchone():
+            return _result(*row)
     while True:
         cursor.execute(insert + " ON CONFLICT (biz_code, biz_num) DO NOTHING RETURNING id", parameters)
         if row := cursor.fetchone():
@@ -78,6 +89,24 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
     return _reported(cursor.lastrowid, if_exists)
 
 
+def _add_preferred_by_last_id(
+    cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists
+) -> AddResult:
+    """An upsert has no condition here: what exists is updated if it is to be, else found, else created."""
+    update, given = _update(dialect, schedule)
+    when = "%(when)s" if given["when"] is not None else dialect.moment(schedule.when)[0]
+    identity = {"biz_code": schedule.biz_code, "biz_num": schedule.biz_num}
+    condition = f"biz_code = %(biz_code)s AND biz_num = %(biz_num)s AND {preferred(if_exists, when)}"
+    for _ in range(2):
+        cursor.execute(f"{update} WHERE {condition}", given | identity)
+        if cursor.rowcount:
+            return _reported(cursor.lastrowid, IfExists.REPLACE)
+        found = _add_by_last_id(cursor, dialect, schedule, IfExists.KEEP)
+        if found.action is AddAction.CREATED:
+            break
+    return found
+
+
 def _update(dialect: Dialect, schedule: Schedule) -> tuple[str, dict[str, Any]]:
     when, parameters = dialect.moment(schedule.when)
     when = "%(when)s" if parameters else when
@@ -110,6 +139,18 @@ def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
         schedule.trigger_text, *expires, *when_parameters, *claim_parameters,
     ]  # fmt: skip
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", parameters
+
+
+PREFERRING = (IfExists.EARLIEST, IfExists.LATEST)
+
+
+def preferred(if_exists: IfExists, when: str) -> str:
+    """Whether an existing row is to have the new schedule, at ``when``, rather than its own."""
+    than = "<" if if_exists is IfExists.EARLIEST else ">"
+    return (
+        f"(CASE {TASK}.status WHEN {FAILED} THEN 1 = 1 WHEN {RUNNING} THEN {TASK}.deferred_when IS NULL OR"
+        f" {when} {than} {TASK}.deferred_when ELSE {when} {than} {TASK}.when_time END)"
+    )
 
 
 def _moment_or_null(dialect: Dialect, moment: When, placeholder: str) -> tuple[str, list[Any]]:

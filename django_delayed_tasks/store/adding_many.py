@@ -8,8 +8,9 @@ from django.db import IntegrityError, connections, transaction
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import TaskExists
-from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store.adding import COLUMNS, FRESH, replacement
+from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.store import adding
+from django_delayed_tasks.store.adding import COLUMNS, FRESH, PREFERRING, replacement
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import TRIES, atomically
@@ -57,6 +58,9 @@ def _batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule
 
 def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> int:
     ordered = batch if if_exists is IfExists.REPLACE else batch[::-1]
+    if if_exists in PREFERRING:
+        chosen = sorted(batch, key=lambda schedule: schedule[:2])
+        return _add_preferred(alias, chosen, if_exists)
     unique = {schedule[:2]: schedule for schedule in ordered}
     if if_exists is IfExists.RAISE and len(unique) < len(batch):
         raise TaskExists(*_repeated(batch))
@@ -64,6 +68,16 @@ def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> in
     if if_exists is IfExists.RAISE:
         return _add_new(alias, chosen)
     return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), chosen, if_exists))
+
+
+def _add_preferred(alias: str, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
+    """One by one: MariaDB and MySQL have no upsert with a condition."""
+
+    def work(cursor: CursorWrapper) -> int:
+        results = [adding.add(alias, schedule, if_exists) for schedule in chosen]
+        return sum(result.action is not AddAction.KEPT for result in results)
+
+    return atomically(alias, work)
 
 
 def _repeated(batch: Sequence[Schedule]) -> tuple[str, str]:

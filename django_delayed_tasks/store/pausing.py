@@ -10,7 +10,7 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.tables import PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
-from django_delayed_tasks.triggers import parse
+from django_delayed_tasks.triggers import next_time, parse
 
 
 def pause(alias: str, biz_code: str, biz_num: str) -> bool:
@@ -67,4 +67,4 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> boo
 def _next_time(text: str | None, when: datetime, now: datetime) -> datetime:
     if text is None or when > now:
         return when
-    return parse(text).next_after(now) or when
+    return next_time(parse(text), when, now) or when

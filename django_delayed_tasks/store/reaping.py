@@ -7,17 +7,19 @@ import random
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import recurring
+from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.settling import Settlement, settle_lockable, settle_locked
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, decisively, in_one_statement
-from django_delayed_tasks.triggers import parse
+from django_delayed_tasks.triggers import next_time, parse
 
 SPREAD = 5.0
 """Seconds, for each rescue before, over which rescued tasks are spread."""
@@ -28,7 +30,7 @@ def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
     later pass: a caller's long transaction must not keep the others waiting.
     """
     in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
-    orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, limit))
+    orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, alias, limit))
     if not orphans:
         return {}
     now = recurring.read_now(alias)
@@ -41,15 +43,17 @@ class _Orphan(NamedTuple):
     version: int
     rescues: int
     trigger_text: str | None
+    when_time: Any
 
 
-def _orphans(cursor: CursorWrapper, limit: int) -> list[_Orphan]:
+def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
     cursor.execute(
         f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
         f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
         f" WHERE t.status = {RUNNING} AND e.id IS NULL LIMIT {limit:d}"
     )
-    return [_Orphan(*row) for row in cursor.fetchall()]
+    dialect = dialect_of(connections[alias])
+    return [_Orphan(*row[:4], dialect.to_datetime(row[4])) for row in cursor.fetchall()]
 
 
 def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
@@ -57,20 +61,20 @@ def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
     if rescues >= max_rescues:
         error = f"its executor died {rescues + 1} times while it ran; not rescued again"
         given_up = Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
-        return given_up._replace(**_next_time(orphan.trigger_text, now))
+        return given_up._replace(**_next_time(orphan, now))
     # One of those that were claimed together may be what killed the process. The first time they all go on at once;
     # then they are spread, so that it does not take the same bystanders down with it until their rescues are used up.
     after = timedelta(seconds=random.uniform(0, SPREAD * rescues))
     return Settlement(claim, RunOutcome.LOST, Then.RESCUED, after=after, error="its executor died or lost its lease")
 
 
-def _next_time(text: str | None, now: datetime) -> dict[str, Any]:
+def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
     """A recurring task goes on; one whose trigger cannot be read does not."""
     try:
-        trigger = parse(text) if text else None
+        trigger = parse(orphan.trigger_text) if orphan.trigger_text else None
     except InvalidTrigger:
         return {}
-    return recurring.recurrence(trigger, trigger.next_after(now)) if trigger else {}
+    return recurring.recurrence(trigger, next_time(trigger, orphan.when_time, now)) if trigger else {}
 
 
 def held_by(alias: str, executor: int) -> set[Claim]:

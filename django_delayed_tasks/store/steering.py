@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence
-from django_delayed_tasks.store.tables import FAILED, PENDING, TASK
+from django_delayed_tasks.store.tables import FAILED, PAUSED, PENDING, TASK
 from django_delayed_tasks.store.transactions import atomically
 
 ANEW = "attempts = 0, rescues = 0, last_error = ''"
@@ -33,7 +33,9 @@ class Edit:
 def run_now(alias: str, seen: Collection[Claim]) -> list[int]:
     """Make those of the seen tasks that are pending claimable now, attempts counted anew; their ids."""
     now = dialect_of(connections[alias]).now
-    sooner = f"when_time = CASE WHEN when_time > {now} THEN {now} ELSE when_time END, claim_at = {now}"
+    # A recurring task keeps its next time: this run is one more.
+    is_early = f"when_time > {now} AND trigger_text IS NULL"
+    sooner = f"when_time = CASE WHEN {is_early} THEN {now} ELSE when_time END, claim_at = {now}"
     return _steer(alias, seen, (PENDING,), f"{sooner}, {ANEW}")
 
 
@@ -53,12 +55,12 @@ def retry_failed(alias: str, seen: Collection[Claim]) -> list[int]:
 
 
 def edit(alias: str, seen: Claim, changes: Edit) -> bool:
-    """Change a pending or failed task (which stays what it is); False if it changed since it was seen, or runs.
+    """Change a pending, paused or failed task (which stays what it is); False if it changed since it was seen, or runs.
 
     An ``Edit`` of nothing is not written either: False.
     """
     dialect = dialect_of(connections[alias])
-    return bool(_steer(alias, [seen], (PENDING, FAILED), *_assignments(dialect, changes)))
+    return bool(_steer(alias, [seen], (PENDING, FAILED, PAUSED), *_assignments(dialect, changes)))
 
 
 def _assignments(dialect: Dialect, changes: Edit) -> tuple[str, list[Any]]:

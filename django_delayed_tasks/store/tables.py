@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.models import Executor, Resource, Task, TaskRun, Waiter
 from django_delayed_tasks.states import TaskStatus
 
 TASK: Final = Task._meta.db_table
 RUN: Final = TaskRun._meta.db_table
 EXECUTOR: Final = Executor._meta.db_table
+RESOURCE: Final = Resource._meta.db_table
+WAITER: Final = Waiter._meta.db_table
 
 PENDING: Final = int(TaskStatus.PENDING)
 RUNNING: Final = int(TaskStatus.RUNNING)

@@ -27,6 +27,13 @@ def run_to_start(trigger: Trigger, when: datetime, now: datetime) -> datetime | 
     return when if _is_in_grace(trigger, when, now) else None
 
 
+def next_time(trigger: Trigger, when: datetime, now: datetime) -> datetime | None:
+    """The first time later than ``now`` in the row that ``when`` is one of."""
+    if _counts_from_finish(trigger):
+        return trigger.next_after(now)
+    return trigger.next_after(trigger.latest_in(when, now) or when)
+
+
 def next_run(trigger: Trigger, when: datetime, started: datetime, now: datetime) -> datetime | None:
     """The time after a run for ``when`` that started then and has ended ``now``; None when there is none any more.
 
@@ -36,7 +43,7 @@ def next_run(trigger: Trigger, when: datetime, started: datetime, now: datetime)
         return trigger.next_after(now)
     if trigger.misfire == Misfire.CATCH_UP:
         planned = trigger.next_after(when)
-        return planned if planned is None else run_to_start(trigger, planned, now) or trigger.next_after(now)
+        return planned if planned is None else run_to_start(trigger, planned, now) or next_time(trigger, planned, now)
     covered = trigger.latest_in(when, max(when, started)) or when
     missed = trigger.latest_in(covered, now)
     if missed is not None and _is_in_grace(trigger, missed, now):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import steering
@@ -29,7 +30,7 @@ APPLIES_TO = {
     "run now": [TaskStatus.PENDING],
     "postpone": [TaskStatus.PENDING],
     "retry failed": [TaskStatus.FAILED],
-    "edit": [TaskStatus.PENDING, TaskStatus.FAILED],
+    "edit": [TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.PAUSED],
 }
 BOTH = [(name, status) for name in STEERS for status in TaskStatus]
 
@@ -61,7 +62,12 @@ def in_status(status: TaskStatus) -> Task:
         add(when=NOW)
         claim_one()
         return present()
-    return waiting() if status == TaskStatus.PENDING else given_up()
+    if status == TaskStatus.FAILED:
+        return given_up()
+    task = waiting()
+    if status == TaskStatus.PAUSED:
+        api.pause_task(task.biz_code, task.biz_num)
+    return present()
 
 
 def seen(task: Task) -> Claim:

@@ -1,0 +1,181 @@
+"""Resources and mutexes: who holds what since when; disabled, enabled, released by force."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from django.contrib import admin, messages
+from django.contrib.admin import SimpleListFilter
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_delayed_tasks.admin import columns, seen
+from django_delayed_tasks.admin.base import ReadOnlyAdmin, database_now
+from django_delayed_tasks.admin.changelist import BoundedChangeList
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import Wanted
+
+MOST_POOLS: Final = 100
+"""Pools offered by the filter; others can be named in the address."""
+MOST: Final = 1000
+"""Resources that one action is applied to."""
+
+
+class PoolFilter(SimpleListFilter):
+    """By pool; each is found by one look at the index."""
+
+    title = gettext_lazy("pool")
+    parameter_name = "pool"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, Any]]:
+        found = {*pools(), *request.GET.getlist(self.parameter_name)} - {""}
+        yield from ((pool, pool_label(pool)) for pool in sorted(found))
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        return queryset.filter(pool=self.value()) if self.value() else queryset
+
+
+def pools() -> Iterator[str]:
+    """The names of the pools there are, in order."""
+    last: str | None = ""
+    names: Any = Resource.objects.using(settings.DATABASE).order_by("pool").values_list("pool", flat=True)
+    for _number in range(MOST_POOLS):
+        last = names.filter(pool__gt=last).first()
+        if last is None:
+            return
+        yield last
+
+
+def pool_label(pool: str) -> str:
+    """The name for people."""
+    return str(_("mutexes")) if pool == resources.MUTEXES else pool
+
+
+class ResourceChangeList(BoundedChangeList):
+    """Without payloads and states."""
+
+    def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
+        light: QuerySet[Any] = rows.defer("payload", "state")
+        return light
+
+
+@admin.register(Resource)
+class ResourceAdmin(ReadOnlyAdmin[Resource]):
+    """By pool and name. Whoever may change resources may use the actions; nothing can be edited."""
+
+    list_display = ("name", "pool_", "state_", "enabled", "holder_", "since", "heartbeat", "until", "token")
+    list_filter = (PoolFilter,)
+    search_fields = ("name", "host")
+    search_help_text = gettext_lazy("Part of the name or of the holder's host.")
+    sortable_by = ("name",)
+    lookups = ("id", "pool", "name", "enabled", "host", "pid")
+    actions = ("disable", "enable", "release_by_force")
+    fieldsets = (
+        (None, {"fields": (("pool_", "name", "enabled"), ("state_", "until", "token"))}),
+        (gettext_lazy("Holder"), {"fields": (("holder_", "since", "heartbeat"), ("task_id", "task_version"))}),
+        (gettext_lazy("Data"), {"fields": ("payload_block", "state_block")}),
+    )
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return ResourceChangeList
+
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        return ("pool", "name")
+
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        """For the actions."""
+        allowed: bool = request.user.has_perm("django_delayed_tasks.change_resource")
+        return allowed
+
+    @admin.display(description=gettext_lazy("select"))
+    def action_checkbox(self, obj: Resource) -> SafeString:
+        return format_html(
+            '{}<input type="hidden" name="{}" value="{}:{}">',
+            super().action_checkbox(obj), seen.NAME, obj.pk, obj.version,
+        )  # fmt: skip
+
+    @admin.action(description=gettext_lazy("Disable"), permissions=["steer"])
+    def disable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> None:
+        self._steer(request, queryset, lambda alias, row: enable(alias, row, False), _("disabled"))
+
+    @admin.action(description=gettext_lazy("Enable"), permissions=["steer"])
+    def enable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> None:
+        self._steer(request, queryset, lambda alias, row: enable(alias, row, True), _("enabled"))
+
+    @admin.action(description=gettext_lazy("Release by force"), permissions=["steer"])
+    def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> None:
+        versions = seen.versions(request)
+        self._steer(
+            request, queryset,
+            lambda alias, row: resources.release_by_force(alias, row.pk, versions.get(row.pk, -1)),
+            _("released"),
+        )  # fmt: skip
+
+    def _steer(
+        self, request: HttpRequest, rows: "QuerySet[Resource]", verb: Callable[[str, Resource], bool], done: str
+    ) -> None:
+        asked = list(rows.defer("payload", "state")[:MOST])
+        changed = [row for row in asked if verb(settings.DATABASE, row)]
+        if changed:
+            message: Any = done[:1].upper() + done[1:] + "."
+            LogEntry.objects.log_actions(request.user.pk, changed, CHANGE, message)  # type: ignore[arg-type]
+            text = ngettext("%(count)d resource was %(done)s.", "%(count)d resources were %(done)s.", len(changed))
+            self.message_user(request, text % {"count": len(changed), "done": done}, messages.SUCCESS)
+        if left := len(asked) - len(changed):
+            text = ngettext(
+                "%(count)d resource was left as it is: it is free, or changed since the page was loaded.",
+                "%(count)d resources were left as they are: free, or changed since the page was loaded.",
+                left,
+            )
+            self.message_user(request, text % {"count": left}, messages.WARNING)
+
+    @admin.display(description=gettext_lazy("pool"))
+    def pool_(self, row: Resource) -> str:
+        return pool_label(row.pool)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state_(self, row: Resource) -> SafeString:
+        if row.busy_before <= database_now(row):
+            return columns.badge(_("ran out"), "lost") if row.holder else columns.badge(_("free"), "done")
+        return columns.badge(_("held"), "running") if row.holder else columns.badge(_("quarantine"), "retried")
+
+    @admin.display(description=gettext_lazy("holder"))
+    def holder_(self, row: Resource) -> str:
+        return f"{row.host}, {row.pid}" if row.holder else columns.EMPTY
+
+    @admin.display(description=gettext_lazy("since"))
+    def since(self, row: Resource) -> str:
+        return columns.moment_text(row.acquired_at) if row.holder else columns.EMPTY
+
+    @admin.display(description=gettext_lazy("last heartbeat"))
+    def heartbeat(self, row: Resource) -> str:
+        if not row.holder or row.renewed_at is None:
+            return columns.EMPTY
+        return str(_("%s ago")) % columns.duration_text(database_now(row) - row.renewed_at)
+
+    @admin.display(description=gettext_lazy("busy until"))
+    def until(self, row: Resource) -> str:
+        return columns.moment_text(row.busy_before) if row.busy_before > database_now(row) else columns.EMPTY
+
+    @admin.display(description=gettext_lazy("token"))
+    def token(self, row: Resource) -> int:
+        return row.version
+
+    @admin.display(description=gettext_lazy("payload"))
+    def payload_block(self, row: Resource) -> SafeString | str:
+        return columns.json_block(row.payload)
+
+    @admin.display(description=gettext_lazy("state"))
+    def state_block(self, row: Resource) -> SafeString | str:
+        return columns.json_block(row.state)
+
+
+def enable(alias: str, row: Resource, enabled: bool) -> bool:
+    """Whether there was such a resource."""
+    return resources.enable(alias, Wanted(row.pool, row.name), enabled)

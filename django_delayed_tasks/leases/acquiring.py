@@ -1,0 +1,156 @@
+"""How a resource is got when others want one too: in the order of a line, by looking now and then."""
+
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from django.db import connections
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
+from django_delayed_tasks.leases.pauses import GRACE, Pauses
+from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
+from django_delayed_tasks.store import resources, waiting
+from django_delayed_tasks.store.resources import Grant, Wanted
+from django_delayed_tasks.store.waiting import LAST, View
+
+TRIES: Final = 5
+"""How often somebody who does not stand in line goes for another free resource when one was snatched away."""
+TOLD_AGAIN: Final = 5.0
+"""Seconds between two looks at who holds what is wanted."""
+Won = tuple[Grant, float]
+"""A grant, and the monotonic moment before it was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is wanted, how long a lease lasts, and for how many seconds to wait for one (None: for ever)."""
+
+    alias: str
+    wanted: Wanted
+    ttl: timedelta
+    wait: float | None
+
+
+class Contender:
+    """One who wants a resource."""
+
+    def __init__(self, request: Request, when_busy: Callable[[], bool]) -> None:
+        """``when_busy()`` is called when nothing is free, and again while waiting; whether it changed that."""
+        self._request = request
+        self._when_busy = when_busy
+        self._free_since: dict[tuple[int, int], float] = {}
+        self._was_beaten = False
+        self._told_at = float("-inf")
+
+    def acquire(self) -> Won:
+        """Win a resource.
+
+        Raises:
+            ResourceUnavailable: others held all for as long as the request says.
+            TaskException: a transaction is open: a lease that is not committed excludes nobody.
+        """
+        refuse_in_transaction(self._request.alias)
+        deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
+        if won := self._snatch():
+            return won
+        if self._request.wait == 0:
+            raise self._unavailable()
+        with standing_in_line(self._request) as place:
+            return self._wait(place, deadline)
+
+    def _snatch(self) -> Won | None:
+        """One of those that nobody in line is waiting for."""
+        for _ in range(TRIES):
+            won, view = self._try(LAST)
+            if won:
+                return won
+            if self._tell(view):
+                continue
+            if len(view.free) <= view.ahead:
+                break
+        return None
+
+    def _wait(self, place: int, deadline: float | None) -> Won:
+        pauses = Pauses()
+        while True:
+            won, view = self._try(place)
+            if won:
+                return won
+            if deadline is not None and clock.monotonic() >= deadline:
+                raise self._unavailable()
+            if not view.is_in_line:
+                waiting.enter(self._request.alias, self._request.wanted, PLACE_TTL, place)
+            self._tell(view)
+            pauses.sleep(view.ahead, bool(view.free), deadline)
+
+    def _try(self, place: int) -> tuple[Won | None, View]:
+        request, begun = self._request, clock.monotonic()
+        view = waiting.look(request.alias, request.wanted, place)
+        chosen = self._choose(view, begun)
+        if chosen is None:
+            return None, view
+        grant = resources.take(request.alias, chosen, uuid.uuid4().hex, request.ttl)
+        self._was_beaten = grant is None
+        if grant is None:
+            return None, view
+        if view.ahead >= len(view.free):
+            waiting.pass_by(request.alias, request.wanted, place, len(view.free))
+        return (grant, begun), view
+
+    def _choose(self, view: View, now: float) -> tuple[int, int] | None:
+        """The one that falls to this place, counted from the least recently used.
+
+        When more are ahead than are free, one that has been lying there for a while: those ahead may have died.
+        """
+        self._free_since = {resource: self._free_since.get(resource, now) for resource in view.free}
+        if view.ahead < len(view.free):
+            # What was snatched away a moment ago was wanted by others too, and so will be the next in order.
+            return random.choice(view.free[view.ahead :]) if self._was_beaten else view.free[view.ahead]
+        lying = [resource for resource, since in self._free_since.items() if now - since >= GRACE]
+        return random.choice(lying) if lying else None
+
+    def _tell(self, view: View) -> bool:
+        now = clock.monotonic()
+        if view.free or now - self._told_at < TOLD_AGAIN:
+            return False
+        self._told_at = now
+        return self._when_busy()
+
+    def _unavailable(self) -> ResourceUnavailable:
+        wait = self._request.wait
+        return ResourceUnavailable(
+            f"{describe(self._request.wanted)} could not be had " + (f"within {wait:g} s" if wait else "at once")
+        )
+
+
+@contextmanager
+def standing_in_line(request: Request) -> Iterator[int]:
+    """A place in line, given up at the end."""
+    place = Place(request.alias, waiting.enter(request.alias, request.wanted, PLACE_TTL))
+    renewer.keep(place)
+    try:
+        yield place.pk
+    finally:
+        renewer.drop(place)
+        waiting.leave(request.alias, [place.pk])
+
+
+def describe(wanted: Wanted) -> str:
+    """For people."""
+    return f"mutex {wanted.name!r}" if wanted.pool == resources.MUTEXES else f"a resource of pool {wanted.pool!r}"
+
+
+def refuse_in_transaction(alias: str) -> None:
+    """Raise TaskException if a transaction is open, other than the one that a TestCase puts around each test."""
+    connection = connections[alias]
+    if connection.in_atomic_block:
+        is_open = not (connection.atomic_blocks and getattr(connection.atomic_blocks[-1], "_from_testcase", False))
+    else:
+        is_open = not connection.get_autocommit()
+    if is_open:
+        raise TaskException("a lease cannot be acquired inside a transaction: nobody else would see it")

@@ -1,0 +1,76 @@
+"""What is held now, and how long that can be trusted.
+
+What can be trusted is told by the monotonic clock, counted from the *start* of the last renewal that succeeded: the
+database counts from later, so a holder doubts its lease before anybody else may have it.
+"""
+
+import logging
+from datetime import timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import LeaseLost
+from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import Details, Grant
+
+logger = logging.getLogger(__name__)
+
+TRUSTED_PART = 2 / 3
+
+
+class Lease:
+    """One resource held by this process, renewed in the background until :meth:`release`."""
+
+    def __init__(self, alias: str, what: str, grant: Grant, details: Details, ttl: timedelta, begun: float) -> None:
+        """``what`` is its name for people; ``begun`` the monotonic moment before it was acquired."""
+        self.alias = alias
+        self.grant = grant
+        self.ttl = ttl
+        self.name = details.name
+        self._what = what
+        self._is_over = False
+        self.renewed(begun)
+        renewer.keep(self)
+
+    @property
+    def token(self) -> int:
+        """Grows with every acquisition of this name; an outside system can refuse a smaller one."""
+        return self.grant.version
+
+    @property
+    def is_held(self) -> bool:
+        """Whether nobody else can have it yet, as far as this process can tell without asking; costs nothing."""
+        return not self._is_over and clock.monotonic() < self._trusted_until
+
+    def check(self) -> None:
+        """Ask the database whether it is still held: to be called before an effect outside of it.
+
+        Raises:
+            LeaseLost: it was not renewed in time, released by force, or given back.
+            DatabaseError: the database did not answer; that it is held is then unknown.
+        """
+        if self._is_over or not resources.is_held(self.alias, self.grant):
+            self.lose()
+            raise LeaseLost(f"{self._what} is not held any more")
+
+    def release(self) -> bool:
+        """Give it back; False when it was lost before. Afterwards nothing more happens to it from here."""
+        return not self._end() and resources.release(self.alias, self.grant)
+
+    def quarantine(self, period: timedelta) -> bool:
+        """Give it back, to be given to nobody for so long; False when it was lost before."""
+        return not self._end() and resources.quarantine(self.alias, self.grant, period)
+
+    def _end(self) -> bool:
+        was_over, self._is_over = self._is_over, True
+        renewer.drop(self)
+        return was_over
+
+    def renewed(self, begun: float) -> None:
+        """A renewal that began at this monotonic moment succeeded."""
+        self._trusted_until = begun + self.ttl.total_seconds() * TRUSTED_PART
+
+    def lose(self) -> None:
+        """It was found to be held no more."""
+        if not self._end():
+            logger.warning("%s was lost (token %d): it was not renewed in time, or taken away", self._what, self.token)

@@ -1,0 +1,50 @@
+"""What is accepted. Everything is looked at before anything is written."""
+
+from datetime import timedelta
+from typing import Any, Final
+
+from django_delayed_tasks import conf
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.models import NAME_LENGTH, POOL_LENGTH
+from django_delayed_tasks.store.resources import RESERVED
+from django_delayed_tasks.store.validation import valid_text
+
+SHORTEST_TTL: Final = 0.1
+
+
+def valid_name(value: Any, field: str = "name") -> str:
+    """A text of 1 to 150 characters."""
+    return valid_text(field, value, NAME_LENGTH)
+
+
+def valid_pool(value: Any) -> str:
+    """A text of 1 to 50 characters that does not begin with "ddt."."""
+    name = valid_text("pool", value, POOL_LENGTH)
+    if name.startswith(RESERVED):
+        raise InvalidTask("pool", value, f"names that begin with {RESERVED!r} are reserved")
+    return name
+
+
+def valid_ttl(value: Any) -> timedelta:
+    """From 0.1 s to 366 days, given in seconds or as a timedelta."""
+    return timedelta(seconds=_seconds("ttl", value, SHORTEST_TTL))
+
+
+def valid_wait(value: Any) -> float | None:
+    """0 or more seconds, at most 366 days, also as a timedelta; None is for ever."""
+    return None if value is None else _seconds("wait", value, 0)
+
+
+def valid_quarantine(value: Any) -> timedelta:
+    """0 or more seconds, at most 366 days, also as a timedelta."""
+    return timedelta(seconds=_seconds("quarantine", value, 0))
+
+
+def _seconds(field: str, value: Any, least: float) -> float:
+    try:
+        seconds = conf.as_seconds(value)
+    except ValueError as error:
+        raise InvalidTask(field, value, str(error)) from None
+    if not least <= seconds <= conf.LONGEST_SECONDS:
+        raise InvalidTask(field, value, f"must be from {least:g} s to 366 days")
+    return seconds

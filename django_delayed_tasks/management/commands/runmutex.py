@@ -1,0 +1,51 @@
+"""``manage.py runmutex NAME -- command …``: run a command while holding a mutex."""
+
+import sys
+from argparse import ArgumentParser
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError, connections
+
+from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
+from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.management.guarded import LOST, GuardedCommand
+
+HELD_ELSEWHERE: Final = 75
+"""Exit code when somebody else holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
+
+
+class Command(BaseCommand):
+    """Exit codes: the command's own, 128 + n when signal n ended it; 75 somebody else holds the mutex, 76 the mutex was
+    lost and the command was ended, 126 the command cannot be run, 127 there is no such command, 1 anything else.
+    """
+
+    help = "Runs a command while it holds a mutex, and ends it when the mutex is lost."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("name", help="the mutex")
+        parser.add_argument("--ttl", type=float, default=10.0, help="seconds that it outlives its holder (default 10)")
+        parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for it (default 0)")
+        parser.add_argument("--database", help="alias of its database")
+        parser.add_argument("command", nargs="+", metavar="command", help="what to run, and its arguments, after --")
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        alias = given["database"]
+        if alias is not None and alias not in connections:
+            raise CommandError(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
+        try:
+            code = self._run(given)
+        except ResourceUnavailable as error:
+            self.stderr.write(str(error))
+            sys.exit(HELD_ELSEWHERE)
+        except (InvalidTask, DatabaseError) as error:
+            raise CommandError(str(error)) from None
+        if code == LOST:
+            self.stderr.write(f"mutex {given['name']!r} was lost: the command was ended")
+        if code:
+            sys.exit(code)
+
+    def _run(self, given: dict[str, Any]) -> int:
+        with mutex(given["name"], ttl=given["ttl"], wait=given["wait"], using=given["database"]) as lease:
+            return GuardedCommand(given["command"], lease).run()

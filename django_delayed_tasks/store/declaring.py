@@ -1,0 +1,140 @@
+"""Triggers that handlers declare: the task of each exists while some executor has the handler, and follows the code."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.models import Recurrence, Task
+from django_delayed_tasks.states import IfExists, RunOutcome
+from django_delayed_tasks.store import adding
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.fences import fence
+from django_delayed_tasks.store.history import record_without_run
+from django_delayed_tasks.store.recurring import first_time, read_now
+from django_delayed_tasks.store.tables import CARRIED, PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.validation import Schedule
+from django_delayed_tasks.triggers import parse
+
+logger = logging.getLogger(__name__)
+
+NUM = "recurring"
+"""The number of the task that a handler's trigger makes."""
+
+
+class Declared(NamedTuple):
+    """What a handler says of its recurring task."""
+
+    biz_code: str
+    trigger_text: str
+    queue: str
+    priority: int
+
+
+def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
+    """Make the tasks of these triggers exist as they say; the codes of those that were created or changed.
+
+    Whoever calls last decides: in a rolling deploy the newest executors.
+    """
+    now = read_now(alias)
+    return [one.biz_code for one in sorted(declared) if _declare(alias, one, now)]
+
+
+def _declare(alias: str, declared: Declared, now: datetime) -> bool:
+    if parse(declared.trigger_text).next_after(now) is None:
+        logger.warning("%s: %s has no time any more", declared.biz_code, declared.trigger_text)
+        return False
+
+    def work(cursor: CursorWrapper) -> bool:
+        _note(alias, declared, now)
+        return _apply(cursor, dialect_of(connections[alias]), declared, now)
+
+    return atomically(alias, work)
+
+
+def _note(alias: str, declared: Declared, now: datetime) -> None:
+    Recurrence.objects.using(alias).update_or_create(
+        biz_code=declared.biz_code, defaults={"trigger_text": declared.trigger_text, "declared_at": now}
+    )
+
+
+def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+    rows = Task.objects.using(dialect.connection.alias).select_for_update()
+    task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
+    if task is None:
+        return _create(cursor, dialect, declared, now)
+    if not task.by_handler or task.trigger_text == declared.trigger_text:
+        return False
+    if task.status == RUNNING:
+        _change_beside_run(cursor, dialect, task, declared, now)
+    else:
+        _change(cursor, dialect, task, declared, now)
+    return True
+
+
+def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+    schedule = Schedule(
+        declared.biz_code, NUM, first_time(declared.trigger_text, now), None, declared.queue, declared.priority,
+        declared.trigger_text,
+    )  # fmt: skip
+    task_id = adding.add(dialect.connection.alias, schedule, IfExists.KEEP).task_id
+    cursor.execute(f"UPDATE {TASK} SET by_handler = TRUE WHERE id = {task_id:d} AND version = 0 AND status = {PENDING}")
+    return bool(cursor.rowcount)
+
+
+def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
+    when = dialect.stored(first_time(declared.trigger_text, now))
+    cursor.execute(
+        f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
+        f" version = version + 1, attempts = 0, rescues = 0, update_time = {dialect.now},"
+        f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
+        f" WHERE {fence([(task.pk, task.version)])}",
+        [declared.trigger_text, when, when, declared.queue, declared.priority],
+    )
+
+
+def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
+    when = dialect.stored(first_time(declared.trigger_text, now))
+    new = ("queue", "priority", "trigger_text")
+    kept = ", ".join(f"deferred_{column} = {column}" for column in CARRIED if column not in new)
+    given = ", ".join(f"deferred_{column} = %s" for column in new)
+    cursor.execute(
+        f"UPDATE {TASK} SET {kept}, {given}, deferred_when = %s WHERE {fence([(task.pk, task.version)])}",
+        [declared.queue, declared.priority, declared.trigger_text, when],
+    )
+
+
+def confirm(alias: str, codes: Sequence[str]) -> None:
+    """These codes have a handler with a trigger, here and now."""
+    if codes:
+        Recurrence.objects.using(alias).filter(biz_code__in=codes).update(declared_at=read_now(alias))
+
+
+def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:
+    """End the tasks of these codes (None: all) that no handler has declared for so long; the codes."""
+    now = read_now(alias)
+    gone = Recurrence.objects.using(alias).filter(declared_at__lte=now - unconfirmed_for)
+    if codes is not None:
+        gone = gone.filter(biz_code__in=codes)
+    return [code for code in gone.order_by("biz_code").values_list("biz_code", flat=True) if _end(alias, code, now)]
+
+
+def _end(alias: str, code: str, now: datetime) -> bool:
+    dialect = dialect_of(connections[alias])
+    condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
+
+    def work(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"UPDATE {TASK} SET cancel_requested_at = {dialect.now} WHERE {condition}", [code, NUM])
+        waiting = f"{condition} AND status <> {RUNNING}"
+        record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], "its handler has gone")
+        cursor.execute(f"DELETE FROM {TASK} WHERE {waiting}", [code, NUM])
+        deleted, _ = Recurrence.objects.using(alias).filter(biz_code=code, declared_at__lte=now).delete()
+        if not deleted:
+            transaction.set_rollback(True, using=alias)  # somebody has declared it meanwhile
+        return bool(deleted)
+
+    return atomically(alias, work)

@@ -1,0 +1,201 @@
+"""Triggers that handlers declare: one row, whatever number of executors start; it follows the code."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from django_delayed_tasks import Task, TaskRun, add_task, api
+from django_delayed_tasks.clock import frozen_at
+from django_delayed_tasks.exceptions import InvalidHandler
+from django_delayed_tasks.executor.recurrences import RETIRE_AFTER, Recurrences
+from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
+from django_delayed_tasks.models import Recurrence
+from django_delayed_tasks.models import Task as TaskRow
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import Settlement, declaring, settle
+from django_delayed_tasks.triggers import Cron, Interval, Once
+from tests.executor.parts import claim, executing, handler_of, registered
+from tests.recurring.test_tasks import MINUTE, NOON
+from tests.threads import start_thread
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db
+
+EVERY_TEN = Interval(minutes=10)
+
+
+@pytest.fixture(autouse=True)
+def own_handlers() -> Iterator[None]:
+    with registry.preserved():
+        registry.clear()
+        yield
+
+
+def nightly(trigger: Any = EVERY_TEN, **attributes: Any) -> TaskHandler:
+    """A handler of the code "nightly" in this release of the code."""
+    registry.clear()
+    return handler_of(lambda task: None, code="nightly", trigger=trigger, **attributes)
+
+
+def start_at(minute: float) -> None:
+    """An executor starts, with the handlers that are registered."""
+    with frozen_at(NOON + minute * MINUTE):
+        Recurrences("default").declare()
+
+
+def waits_for() -> float:
+    return (TaskRow.objects.get().when - NOON) / MINUTE
+
+
+def test_the_row_exists_after_the_start() -> None:
+    nightly(queue="reports", priority=7)
+    start_at(0)
+    task = TaskRow.objects.get()
+    assert (task.biz_code, task.biz_num, task.queue, task.priority) == ("nightly", "recurring", "reports", 7)
+    assert (task.trigger, task.by_handler, waits_for()) == (EVERY_TEN, True, 10)
+
+
+def test_a_later_start_changes_nothing() -> None:
+    nightly()
+    start_at(0)
+    start_at(4)
+    assert (waits_for(), TaskRow.objects.get().version) == (10, 0)
+
+
+def test_it_follows_the_code() -> None:
+    nightly()
+    start_at(0)
+    nightly(Interval(minutes=7))
+    start_at(4)
+    assert (waits_for(), TaskRow.objects.get().trigger) == (11, Interval(minutes=7))
+
+
+def test_while_it_runs_the_change_waits_for_the_end() -> None:
+    nightly()
+    start_at(0)
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(registered())
+    nightly(Interval(minutes=7))
+    start_at(12)
+    assert TaskRow.objects.get().status == TaskStatus.RUNNING
+    with frozen_at(NOON + 13 * MINUTE):
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+    row = TaskRow.objects.get()
+    assert (waits_for(), row.trigger, row.by_handler) == (19, Interval(minutes=7), True)
+
+
+def test_a_paused_one_stays_paused() -> None:
+    nightly()
+    start_at(0)
+    api.pause_task("nightly", "recurring")
+    nightly(Interval(minutes=7))
+    start_at(4)
+    assert TaskRow.objects.get().status == TaskStatus.PAUSED
+
+
+def test_what_a_person_made_of_it_is_left_alone() -> None:
+    nightly()
+    start_at(0)
+    with frozen_at(NOON):
+        add_task(Task(biz_code="nightly", biz_num="recurring", trigger=Interval(hours=3)))
+    start_at(4)
+    assert TaskRow.objects.get().trigger == Interval(hours=3)
+
+
+def test_a_handler_that_loses_its_trigger() -> None:
+    nightly()
+    start_at(0)
+    nightly(None)
+    start_at(4)
+    assert not TaskRow.objects.exists()
+    assert not Recurrence.objects.exists()
+    assert TaskRun.objects.get().outcome == RunOutcome.CANCELLED
+
+
+def test_one_that_gets_it_back() -> None:
+    nightly()
+    start_at(0)
+    nightly(None)
+    start_at(4)
+    nightly()
+    start_at(5)
+    assert waits_for() == 15
+
+
+class TestRetired:
+    """A handler that has gone: its task is ended when no executor has spoken for it for long."""
+
+    AFTER = RETIRE_AFTER / MINUTE
+
+    def retire_at(self, minute: float) -> list[str]:
+        with frozen_at(NOON + minute * MINUTE):
+            return declaring.retire("default", unconfirmed_for=RETIRE_AFTER)
+
+    def test_after_a_while(self) -> None:
+        nightly()
+        start_at(0)
+        assert self.retire_at(self.AFTER - 1) == []
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+        assert not TaskRow.objects.exists()
+
+    def test_not_while_somebody_has_it(self) -> None:
+        nightly()
+        start_at(0)
+        with frozen_at(NOON + 9 * MINUTE):
+            Recurrences("default").confirm()
+        assert self.retire_at(self.AFTER + 1) == []
+
+    def test_a_run_that_goes_on_ends_first(self) -> None:
+        nightly()
+        start_at(0)
+        with frozen_at(NOON + 10 * MINUTE):
+            [task] = claim(registered())
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+        assert TaskRow.objects.get().status == TaskStatus.RUNNING
+        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+
+
+def test_a_trigger_whose_times_are_over_makes_no_task() -> None:
+    nightly(Once(NOON))
+    start_at(4)
+    assert not TaskRow.objects.exists()
+
+
+@pytest.mark.parametrize("trigger", ["0 3 * * *", Cron, 5, timedelta(minutes=5)])
+def test_what_is_no_trigger_is_refused_at_registration(trigger: Any) -> None:
+    with pytest.raises(InvalidHandler, match="trigger="):
+        nightly(trigger)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_five_start_at_once() -> None:
+    nightly()
+    with transaction.atomic():
+        Recurrence.objects.create(biz_code="other", trigger_text="x", declared_at=NOON)  # SQLite: they all wait
+        threads = [start_thread(lambda: Recurrences("default").declare()) for _ in range(5)]
+    for thread in threads:
+        thread.result()
+    assert TaskRow.objects.count() == 1
+    assert TaskRow.objects.get().version == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_executor_does_it() -> None:
+    seen: list[Any] = []
+
+    class Ticking(TaskHandler):
+        biz_code = "ticking"
+        trigger = Interval(seconds=0.05)
+
+        def handle(self, task: Any) -> None:
+            seen.append(task.when)
+
+    register_task_handler(Ticking)
+    with executing():
+        wait_until(lambda: len(seen) >= 5)
+    assert seen == sorted(set(seen))
+    assert TaskRow.objects.get().status == TaskStatus.PENDING

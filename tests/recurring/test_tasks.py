@@ -1,0 +1,351 @@
+"""Tasks that recur: one row, whose next time is written by whatever ends a run."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import Done, Fail, Reschedule, Task, TaskRun, add_task, api
+from django_delayed_tasks.clock import DatabaseClock, frozen_at
+from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.handlers import registry
+from django_delayed_tasks.models import Task as TaskRow
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import reap, settle
+from django_delayed_tasks.triggers import Cron, Interval, Once
+from tests.executor.parts import claim, handler_of, registered
+
+pytestmark = pytest.mark.django_db
+
+NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+EVERY_TEN = Interval(minutes=10)
+
+
+class HandClock(DatabaseClock):
+    """Shows what it is set to."""
+
+    moment = NOON
+
+    def now(self) -> datetime:
+        return self.moment
+
+
+class Machine:
+    """An executor turned by hand, at moments given in minutes after noon."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[float, Any]] = []
+        self.answers: list[Any] = []
+        self.clock = HandClock()
+        self.takes = timedelta()
+        self.handler = handler_of(self.handle, code="recurring", backoff=lambda self, attempt: MINUTE)
+        with frozen_at(NOON):
+            self.executor = registered(lease=10**8)
+
+    def handle(self, task: Any) -> Any:
+        self.clock.moment += self.takes
+        self.seen.append(((task.when - NOON) / MINUTE, task.biz_ext))
+        answer = self.answers.pop(0) if self.answers else None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def add(self, trigger: Any = EVERY_TEN, **fields: Any) -> None:
+        with frozen_at(NOON):
+            add_task(Task(biz_code="recurring", biz_num="1", trigger=trigger, **fields))
+
+    def run_at(self, minute: float, takes: timedelta = timedelta()) -> Then | None:
+        """Claim and run what is due then; what became of it."""
+        self.clock.moment, self.takes = NOON + minute * MINUTE, takes
+        with frozen_at(self.clock.moment):
+            tasks = claim(self.executor)
+        if not tasks:
+            return None
+        settlement = run(tasks[0], self.handler, self.clock)
+        assert settlement
+        with frozen_at(self.clock.moment):
+            return settle("default", [settlement])[tasks[0].claim]
+
+    @property
+    def next(self) -> float:
+        """The minute for which the task waits."""
+        return (TaskRow.objects.get().when - NOON) / MINUTE
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    with registry.preserved():
+        yield Machine()
+
+
+def test_the_first_time_is_after_the_task_came_to_be(machine: Machine) -> None:
+    machine.add(Cron("*/10 * * * *", tz="UTC"))
+    assert machine.next == 10
+
+
+def test_a_first_time_of_its_own(machine: Machine) -> None:
+    machine.add(when=NOON + 3 * MINUTE)
+    assert machine.run_at(2) is None
+    machine.run_at(3)
+    assert (machine.seen, machine.next) == ([(3, None)], 13)
+
+
+def test_it_fires_once_for_each_time(machine: Machine) -> None:
+    machine.add()
+    for minute in range(51):
+        machine.run_at(minute)
+    assert [when for when, _ in machine.seen] == [10, 20, 30, 40, 50]
+    assert TaskRow.objects.count() == 1
+
+
+def test_the_time_is_the_scheduled_one_however_late(machine: Machine) -> None:
+    machine.add()
+    machine.run_at(12)
+    assert (machine.seen, machine.next) == ([(10, None)], 20)
+
+
+def test_one_run_for_all_that_were_missed(machine: Machine) -> None:
+    machine.add()
+    machine.run_at(47)
+    assert (machine.seen, machine.next) == ([(40, None)], 50)
+
+
+def test_each_that_was_missed(machine: Machine) -> None:
+    machine.add(Interval(minutes=10, misfire="catch_up"))
+    while machine.run_at(47):
+        pass
+    assert [when for when, _ in machine.seen] == [10, 20, 30, 40]
+
+
+def test_none_that_was_missed(machine: Machine) -> None:
+    machine.add(Interval(minutes=10, misfire="skip"))
+    assert machine.run_at(47) is Then.RECUR
+    assert (machine.seen, machine.next) == ([], 50)
+    assert TaskRun.objects.get().outcome == RunOutcome.EXPIRED
+
+
+def test_no_pile_up_while_a_run_goes_on(machine: Machine) -> None:
+    machine.add()
+    machine.run_at(10, takes=35 * MINUTE)
+    assert machine.next == 40
+    machine.run_at(45)
+    assert machine.next == 50
+
+
+def test_from_finish_to_start(machine: Machine) -> None:
+    machine.add(Interval(minutes=10, every="finish"))
+    machine.run_at(10, takes=2 * MINUTE)
+    assert machine.next == 22
+
+
+def test_jitter_is_waited_beyond_the_time(machine: Machine) -> None:
+    machine.add(Interval(minutes=10, jitter=300))
+    machine.run_at(10)
+    task = TaskRow.objects.get()
+    assert machine.next == 20
+    assert timedelta() <= task.claim_at - task.when <= 5 * MINUTE
+
+
+def test_failure_does_not_end_it(machine: Machine) -> None:
+    machine.handler.max_attempts = 2
+    machine.answers = [ValueError("one"), ValueError("two")]
+    machine.add()
+    assert machine.run_at(10) is Then.RETRY
+    assert machine.run_at(11) is Then.RECUR
+    task = TaskRow.objects.get()
+    assert (task.status, task.attempts, machine.next) == (TaskStatus.PENDING, 0, 20)
+    assert "two" in task.last_error
+    assert machine.run_at(20) is Then.RECUR
+    assert TaskRow.objects.get().last_error == ""
+    assert list(TaskRun.objects.order_by("id").values_list("outcome", flat=True)) == [
+        RunOutcome.RETRIED,
+        RunOutcome.FAILED,
+        RunOutcome.DONE,
+    ]
+
+
+def test_nor_does_a_fail(machine: Machine) -> None:
+    machine.answers = [Fail("no")]
+    machine.add()
+    assert machine.run_at(10) is Then.RECUR
+    assert machine.next == 20
+
+
+def test_state_is_carried_from_run_to_run(machine: Machine) -> None:
+    machine.answers = [Done(biz_ext={"count": 1}), Done(), None, Done(biz_ext=None)]
+    machine.add(biz_ext={"count": 0})
+    for minute in (10, 20, 30, 40, 50):
+        machine.run_at(minute)
+    assert [ext for _, ext in machine.seen] == [{"count": 0}, {"count": 1}, {"count": 1}, {"count": 1}, None]
+
+
+def test_reschedule_is_a_time_in_between(machine: Machine) -> None:
+    machine.answers = [Reschedule(NOON + 13 * MINUTE, biz_ext="soon")]
+    machine.add()
+    machine.run_at(10)
+    assert machine.next == 13
+    machine.run_at(13)
+    assert machine.next == 23
+    assert machine.seen == [(10, None), (13, "soon")]
+
+
+def test_the_last_time(machine: Machine) -> None:
+    machine.add(Interval(minutes=10, end=NOON + 25 * MINUTE))
+    machine.run_at(10)
+    assert machine.run_at(20) is Then.GONE
+    assert not TaskRow.objects.exists()
+
+
+def test_run_now_starts_no_second_chain(machine: Machine) -> None:
+    machine.add(Cron("*/10 * * * *", tz="UTC"))
+    TaskRow.objects.update(claim_at=NOON)  # as the admin does
+    machine.run_at(4)
+    assert (machine.seen, machine.next) == ([(4, None)], 10)
+    machine.run_at(10)
+    assert machine.next == 20
+
+
+def test_an_add_while_it_runs_replaces_it(machine: Machine) -> None:
+    machine.add()
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(machine.executor)
+        add_task(Task(biz_code="recurring", biz_num="1", trigger=Interval(minutes=7)))
+        settlement = run(task, machine.handler, DatabaseClock())
+        assert settlement
+        assert settle("default", [settlement]) == {task.claim: Then.AGAIN}
+    assert machine.next == 17
+    assert TaskRow.objects.get().trigger == Interval(minutes=7)
+
+
+def test_an_add_without_a_trigger_ends_the_recurrence(machine: Machine) -> None:
+    machine.add()
+    machine.add(trigger=None, when=NOON + 5 * MINUTE)
+    assert machine.run_at(5) is Then.GONE
+
+
+def test_cancelled_while_it_runs_it_is_gone(machine: Machine) -> None:
+    machine.add()
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(machine.executor)
+        api.cancel_task("recurring", "1")
+        settlement = run(task, machine.handler, DatabaseClock())
+        assert settlement
+        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+
+
+def test_killed_too_often_it_waits_for_its_next_time(machine: Machine) -> None:
+    machine.add()
+    with frozen_at(NOON + 10 * MINUTE):
+        claim(machine.executor + 1000)
+        assert set(reap("default", max_rescues=0).values()) == {Then.RECUR}
+    assert (machine.next, TaskRow.objects.get().status) == (20, TaskStatus.PENDING)
+
+
+def test_a_trigger_that_cannot_be_read_fails_visibly_and_alone(machine: Machine) -> None:
+    machine.add()
+    TaskRow.objects.update(trigger_text="Cron('so it goes')")
+    assert machine.run_at(10) is Then.FAILED
+    assert "so it goes" in TaskRow.objects.get().last_error
+
+
+class TestExpiry:
+    def test_a_task_that_would_start_too_late(self, machine: Machine) -> None:
+        machine.add(trigger=None, when=NOON, expires_at=NOON + 5 * MINUTE)
+        assert machine.run_at(6) is Then.GONE
+        assert machine.seen == []
+        [history] = TaskRun.objects.all()
+        assert (history.outcome, history.started) == (RunOutcome.EXPIRED, None)
+        assert "expired" in history.error
+
+    def test_in_time_it_runs(self, machine: Machine) -> None:
+        machine.add(trigger=None, when=NOON, expires_at=5 * MINUTE)
+        machine.run_at(5)
+        assert machine.seen == [(0, None)]
+
+    def test_max_lateness_of_the_handler(self, machine: Machine) -> None:
+        machine.handler.max_lateness = 60
+        machine.add(trigger=None, when=NOON)
+        assert machine.run_at(2) is Then.GONE
+        assert machine.seen == []
+
+    def test_a_recurring_one_goes_on(self, machine: Machine) -> None:
+        machine.handler.max_lateness = 60
+        machine.add()
+        assert machine.run_at(12) is Then.RECUR
+        assert (machine.seen, machine.next) == ([], 20)
+
+
+class TestPause:
+    def test_nothing_is_claimed_until_it_is_resumed(self, machine: Machine) -> None:
+        machine.add()
+        assert api.pause_task("recurring", "1")
+        assert machine.run_at(47) is None
+        with frozen_at(NOON + 48 * MINUTE):
+            assert api.resume_task("recurring", "1")
+        assert machine.next == 50
+        assert not api.resume_task("recurring", "1")
+
+    def test_a_run_that_goes_on_is_let_go_on(self, machine: Machine) -> None:
+        machine.add()
+        with frozen_at(NOON + 10 * MINUTE):
+            [task] = claim(machine.executor)
+            assert api.pause_task("recurring", "1")
+            settlement = run(task, machine.handler, DatabaseClock())
+            assert settlement
+            settle("default", [settlement])
+        assert (TaskRow.objects.get().status, machine.next) == (TaskStatus.PAUSED, 20)
+
+    def test_resumed_before_the_run_has_ended(self, machine: Machine) -> None:
+        machine.add()
+        with frozen_at(NOON + 10 * MINUTE):
+            [task] = claim(machine.executor)
+            api.pause_task("recurring", "1")
+            assert api.resume_task("recurring", "1")
+            settlement = run(task, machine.handler, DatabaseClock())
+            assert settlement
+            settle("default", [settlement])
+        assert TaskRow.objects.get().status == TaskStatus.PENDING
+
+    def test_an_add_ends_it(self, machine: Machine) -> None:
+        machine.add()
+        api.pause_task("recurring", "1")
+        machine.add()
+        assert TaskRow.objects.get().status == TaskStatus.PENDING
+
+    def test_a_task_that_happens_once_is_due_when_it_is_resumed(self, machine: Machine) -> None:
+        machine.add(trigger=None, when=NOON)
+        api.pause_task("recurring", "1")
+        with frozen_at(NOON + 5 * MINUTE):
+            api.resume_task("recurring", "1")
+        machine.run_at(5)
+        assert machine.seen == [(0, None)]
+
+    def test_there_is_none(self, machine: Machine) -> None:
+        assert not api.pause_task("recurring", "1")
+        assert not api.resume_task("recurring", "1")
+
+
+@pytest.mark.parametrize("trigger", ["Cron('61 * * * *')", "every day", 5, "Interval(minutes=0)"])
+def test_a_bad_trigger_is_refused_by_add_task(machine: Machine, trigger: Any) -> None:
+    with pytest.raises(InvalidTrigger):
+        machine.add(trigger)
+    assert not TaskRow.objects.exists()
+
+
+def test_a_trigger_whose_times_are_over_is_refused(machine: Machine) -> None:
+    with pytest.raises(InvalidTrigger, match="no time after now"):
+        machine.add(Once(NOON))
+
+
+def test_a_bad_expiry_is_refused(machine: Machine) -> None:
+    with pytest.raises(InvalidTask, match="expires_at"):
+        machine.add(expires_at="tomorrow")
+
+
+def test_many_at_once(machine: Machine) -> None:
+    with frozen_at(NOON):
+        api.add_tasks(Task(biz_code="recurring", biz_num=str(n), trigger=EVERY_TEN) for n in range(3))
+    assert {(task.when - NOON) / MINUTE for task in TaskRow.objects.all()} == {10}
