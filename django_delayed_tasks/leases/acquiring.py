@@ -124,7 +124,7 @@ class Contender:
     def _unavailable(self) -> ResourceUnavailable:
         wait = self._request.wait
         return ResourceUnavailable(
-            f"{describe(self._request.wanted)} could not be had " + (f"within {wait:g} s" if wait else "at once")
+            f"{describe(self._request.wanted)} could not be had " + (f"within {wait:.3g} s" if wait else "at once")
         )
 
 

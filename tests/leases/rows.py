@@ -1,0 +1,52 @@
+"""Resources as the tests need them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store import resources, waiting
+from django_delayed_tasks.store.resources import Grant, Wanted
+from tests.store.verbs import ALIAS, NOW
+
+POOL = "proxies"
+TTL = timedelta(seconds=60)
+
+
+def wanted(name: str = "") -> Wanted:
+    return Wanted(POOL, name)
+
+
+def add(*names: str) -> None:
+    for name in names:
+        resources.add(ALIAS, wanted(name), {"address": name})
+
+
+def row(name: str = "a") -> Resource:
+    return Resource.objects.get(pool=POOL, name=name)
+
+
+def take(name: str = "a", holder: str = "me") -> Grant | None:
+    """The resource of that name, if it is free."""
+    free = waiting.look(ALIAS, wanted(name)).free
+    return resources.take(ALIAS, free[0], holder, TTL) if free else None
+
+
+def taken(name: str = "a", holder: str = "me") -> Grant:
+    grant = take(name, holder)
+    assert grant is not None
+    return grant
+
+
+def free_names() -> list[str]:
+    """In the order in which they would be given."""
+    names = dict(Resource.objects.values_list("pk", "name"))
+    return [names[pk] for pk, _ in waiting.look(ALIAS, wanted()).free]
+
+
+@contextmanager
+def later(seconds: float) -> Iterator[None]:
+    """Every clock shows so many seconds after NOW."""
+    with clock.frozen_at(NOW + timedelta(seconds=seconds)):
+        yield

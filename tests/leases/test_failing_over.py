@@ -1,0 +1,73 @@
+"""A holder that dies or stands still: a standby takes over within the ttl and a second."""
+
+import signal
+from datetime import datetime, timedelta
+
+import pytest
+
+from django_delayed_tasks.leases import MutexLease, mutex
+from django_delayed_tasks.models import Resource
+from tests.processes.children import Child
+from tests.processes.conftest import Start
+from tests.processes.database import database_now
+
+pytestmark = pytest.mark.usefixtures("live_db")
+
+TTL = 2.0
+LIMIT = timedelta(seconds=TTL + 1)
+
+
+def holder(start: Start, name: str = "index", ttl: float = TTL) -> Child:
+    child = start("-m", "tests.leases.holder", name, str(ttl))
+    child.wait_for("held")
+    return child
+
+
+def token_of(child: Child) -> int:
+    return int(child.output.split()[1])
+
+
+def take_over(since: datetime, former: int) -> MutexLease:
+    """Stand by, and see how long it took."""
+    lease = mutex("index", ttl=60, wait=60).__enter__()
+    acquired = Resource.objects.get(name="index").acquired_at
+    assert acquired is not None
+    assert acquired - since <= LIMIT
+    assert lease.token == former + 1
+    assert lease.state == {"left by": former}
+    return lease
+
+
+def test_after_sigkill(start: Start) -> None:
+    child = holder(start)
+    child.send(signal.SIGKILL)
+    take_over(database_now(), token_of(child)).release()
+
+
+def test_after_sigstop_the_paused_one_is_refused(start: Start) -> None:
+    child = holder(start)
+    child.send(signal.SIGSTOP)
+    lease = take_over(database_now(), token_of(child))
+    child.send(signal.SIGCONT)
+    child.say("check")
+    child.wait_for("check: refused, False")
+    child.say("save")
+    child.wait_for("save: refused, False")
+    lease.check()
+    assert Resource.objects.get(name="index").state == {"left by": token_of(child)}
+    child.process.communicate(timeout=60)
+    assert child.exit_code() == 0
+    lease.check()
+    lease.release()
+
+
+def test_as_long_as_it_lives_it_keeps_it(start: Start) -> None:
+    """Several times its ttl, which is renewed in the background."""
+    child = holder(start, ttl=1.5)
+    begun = database_now()
+    while database_now() - begun < timedelta(seconds=4):
+        child.say("check")
+        count = child.output.count("check:")
+        child.wait_for("check:", times=count + 1)
+    assert "refused" not in child.output
+    assert Resource.objects.get(name="index").version == token_of(child)

@@ -1,0 +1,160 @@
+"""Whose turn it is."""
+
+from datetime import timedelta
+from threading import Event
+
+import pytest
+
+from django_delayed_tasks.leases import Pool, renewer
+from django_delayed_tasks.leases.acquiring import Contender, Request
+from django_delayed_tasks.leases.pauses import GRACE, LONGEST, SHORTEST, Pauses
+from django_delayed_tasks.models import Waiter
+from django_delayed_tasks.store import resources, waiting
+from tests.leases.rows import POOL, TTL, add, later, taken, wanted
+from tests.store.verbs import ALIAS
+from tests.threads import start_thread
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("live_db")
+
+MINUTE = timedelta(minutes=1)
+
+
+def enter() -> int:
+    return waiting.enter(ALIAS, wanted(), MINUTE)
+
+
+def contender() -> Contender:
+    return Contender(Request(ALIAS, wanted(), TTL, 0), lambda: False)
+
+
+def choice(place: int) -> str | None:
+    """What somebody in this place would go for."""
+    view = waiting.look(ALIAS, wanted(), place)
+    chosen = contender()._choose(view, 0.0)
+    names = {pk: name for pk, name in Pool(POOL).resources().values_list("pk", "name")}  # noqa: C416
+    return names[chosen[0]] if chosen else None
+
+
+def test_each_goes_for_another_one() -> None:
+    add("a", "b", "c")
+    places = [enter() for _ in range(4)]
+    assert [choice(place) for place in places] == ["a", "b", "c", None]
+    assert choice(waiting.LAST) is None
+    waiting.leave(ALIAS, places[:2])
+    assert [choice(place) for place in places[2:]] == ["a", "b"]
+    assert choice(waiting.LAST) == "c"
+
+
+def test_lines_do_not_meet() -> None:
+    add("a")
+    for other in (resources.Wanted("others"), wanted("a")):
+        waiting.enter(ALIAS, other, MINUTE)
+    assert waiting.look(ALIAS, wanted(), waiting.LAST).ahead == 0
+
+
+@pytest.mark.usefixtures("frozen")
+def test_a_place_that_is_not_renewed_is_passed_by_and_forgotten() -> None:
+    dead, alive = enter(), enter()
+    with later(59):
+        waiting.renew(ALIAS, [alive], MINUTE)
+        assert waiting.look(ALIAS, wanted(), alive)[:2] == (1, True)
+    with later(61):
+        assert waiting.look(ALIAS, wanted(), alive)[:2] == (0, True)
+        assert waiting.look(ALIAS, wanted(), dead)[:2] == (0, False)
+        assert waiting.sweep(ALIAS) == 0
+    with later(60 + 31):
+        assert waiting.sweep(ALIAS) == 1
+    assert list(Waiter.objects.values_list("pk", flat=True)) == [alive]
+
+
+def test_a_lost_place_is_had_again() -> None:
+    places = [enter() for _ in range(3)]
+    waiting.pass_by(ALIAS, wanted(), places[2], 2)
+    assert waiting.look(ALIAS, wanted(), places[2])[:2] == (0, True)
+    assert waiting.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
+    assert waiting.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
+    assert waiting.look(ALIAS, wanted(), places[2])[:2] == (1, True)
+
+
+def test_in_the_order_of_coming() -> None:
+    add("a")
+    order: list[int] = []
+
+    def come(number: int) -> None:
+        with Pool(POOL).lease(wait=60):
+            order.append(number)
+
+    with Pool(POOL).lease():
+        threads = []
+        for number in range(5):
+            threads.append(start_thread(lambda number=number: come(number)))  # type: ignore[misc]
+            wait_until(lambda number=number: Waiter.objects.count() == number + 1)  # type: ignore[misc]
+    for thread in threads:
+        thread.result()
+    assert order == [0, 1, 2, 3, 4]
+    assert Waiter.objects.count() == 0
+
+
+def test_who_comes_again_at_once_does_not_overtake() -> None:
+    """The holders of all resources release and acquire in a loop, while others wait."""
+    add("a", "b")
+    rounds: dict[int, int] = dict.fromkeys(range(6), 0)
+    stop = Event()
+
+    def loop(number: int) -> None:
+        while not stop.is_set():
+            with Pool(POOL).lease(wait=60):
+                rounds[number] += 1
+
+    threads = [start_thread(lambda number=number: loop(number)) for number in rounds]  # type: ignore[misc]
+    wait_until(lambda: sum(rounds.values()) >= 30)
+    stop.set()
+    for thread in threads:
+        thread.result()
+    assert min(rounds.values()) >= 2
+
+
+def test_those_who_died_waiting_hold_nobody_up() -> None:
+    add("a", "b")
+    dead = [enter() for _ in range(5)]
+    with Pool(POOL).lease(wait=60) as resource:
+        assert resource.name in ("a", "b")
+    assert Waiter.objects.filter(pk__in=dead).count() == 3
+
+
+def test_somebody_else_in_line_is_kept_by_his_process() -> None:
+    held = taken_all("a")
+    with_place = Event()
+
+    def wait() -> str:
+        with_place.set()
+        with Pool(POOL).lease(wait=60) as resource:
+            return resource.name
+
+    thread = start_thread(wait)
+    assert with_place.wait(60)
+    wait_until(lambda: Waiter.objects.exists())
+    before = Waiter.objects.get().expires_at
+    for place in [place for place in renewer.renewer._due if isinstance(place, renewer.Place)]:
+        renewer.renewer._renew_places(ALIAS, [place])
+    assert Waiter.objects.get().expires_at > before
+    resources.release(ALIAS, held)
+    assert thread.result() == "a"
+
+
+def taken_all(name: str) -> resources.Grant:
+    add(name)
+    return taken(name)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 5, 60, 1000])
+def test_pauses(ahead: int) -> None:
+    """Whoever is first always looks again before others take what falls to him."""
+    pauses = Pauses()
+    for waited in (0.0, 0.1, 1.0, 100.0, 10_000.0):
+        pauses._began = renewer.clock.monotonic() - waited
+        seconds = pauses.seconds(ahead, False)
+        assert 0.8 * SHORTEST <= seconds <= LONGEST
+        assert ahead or seconds < GRACE
+        assert pauses.seconds(ahead, True) < GRACE

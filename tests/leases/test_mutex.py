@@ -1,0 +1,255 @@
+"""The mutex in one process."""
+
+import os
+from datetime import datetime
+from threading import Event
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import InvalidTask, TaskException
+from django_delayed_tasks.leases import LeaseLost, MutexLease, ResourceUnavailable, mutex
+from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store import resources
+from tests.leases.rows import later
+from tests.store.meters import statements
+from tests.store.verbs import ALIAS, NOW
+from tests.threads import in_thread, start_thread
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("live_db")
+
+
+def row(name: str = "index") -> Resource:
+    return Resource.objects.get(pool=resources.MUTEXES, name=name)
+
+
+def force(lease: MutexLease) -> None:
+    """As a person does in the admin."""
+    assert resources.release_by_force(ALIAS, lease.grant.id, lease.token)
+
+
+def test_one_holder() -> None:
+    with mutex("index") as lease:
+        lease.check()
+        assert lease.is_held
+        assert (row().pid, row().version) == (os.getpid(), lease.token)
+        with pytest.raises(ResourceUnavailable, match="mutex 'index' could not be had at once"):
+            in_thread(lambda: mutex("index").__enter__())
+        with mutex("other"):
+            pass
+    assert not lease.is_held
+    with mutex("index") as again:
+        assert again.token == lease.token + 1
+
+
+def test_it_is_given_back_when_the_block_fails() -> None:
+    with pytest.raises(ZeroDivisionError), mutex("index"):
+        _ = 1 / 0
+    with mutex("index"):
+        pass
+
+
+def test_statements() -> None:
+    with mutex("index"):
+        pass
+    with statements() as sent, mutex("index"):
+        pass
+    assert len(sent) == 4  # look, take, read; release
+
+
+def test_waiting() -> None:
+    is_waiting, has_been = Event(), Event()
+
+    def wait() -> int:
+        with mutex("index", wait=60, on_standby=lambda *holder: is_waiting.set()) as lease:
+            has_been.set()
+            return lease.token
+
+    with mutex("index") as first:
+        thread = start_thread(wait)
+        assert is_waiting.wait(60)
+        assert not has_been.is_set()
+    assert thread.result() == first.token + 1
+
+
+def test_waiting_ends() -> None:
+    with mutex("index"), pytest.raises(ResourceUnavailable, match=r"within 0\.2 s"), mutex("index", wait=0.2):
+        pass
+
+
+def test_it_runs_out() -> None:
+    with clock.frozen_at(NOW), mutex("index", ttl=10) as lease:
+        with later(9.9), pytest.raises(ResourceUnavailable), mutex("index"):
+            pass
+        with later(10), mutex("index") as other:
+            assert other.token > lease.token
+            with pytest.raises(LeaseLost, match="mutex 'index' is not held any more"):
+                lease.check()
+            assert not lease.is_held
+            other.check()
+        with later(10), pytest.raises(LeaseLost):
+            lease.check()
+
+
+def test_a_lease_is_doubted_before_others_can_have_it() -> None:
+    """Renewals fail from now on, and the monotonic clock goes on."""
+    with mutex("index", ttl=30) as lease:
+        begun = clock.monotonic()
+        lease.renewed(begun - 19.5)
+        assert lease.is_held
+        lease.renewed(begun - 20)
+        assert not lease.is_held
+        lease.check()  # the database knows better
+
+
+def test_it_is_renewed_in_the_background() -> None:
+    with mutex("index", ttl=0.6) as lease:
+        first = row().busy_before
+        wait_until(lambda: row().busy_before > first)
+        wait_until(lambda: lease.is_held)
+
+
+def test_the_renewer_finds_out_that_it_was_taken_away(caplog: pytest.LogCaptureFixture) -> None:
+    with mutex("index", ttl=1) as lease:
+        force(lease)
+        wait_until(lambda: not lease.is_held)
+        wait_until(lambda: lease not in renewer._due)
+    assert "mutex 'index' was lost" in caplog.text
+
+
+def test_the_renewer_goes_on_after_errors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = Event()
+    renew = resources.renew
+
+    def fail_once(*given: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise RuntimeError("out of order")
+        return renew(*given)
+
+    monkeypatch.setattr(resources, "renew", fail_once)
+    with mutex("index", ttl=3):
+        first = row().busy_before
+        wait_until(lambda: row().busy_before > first)
+    assert "out of order" in caplog.text
+
+
+def test_state_is_handed_on() -> None:
+    with mutex("index", state={"at": 0}) as lease:
+        assert lease.state == {"at": 0}
+        lease.state["at"] = 5
+    with mutex("index", state={"at": 0}) as lease:
+        assert lease.state == {"at": 5}
+        lease.state = {"at": 6, "ä": [None]}
+        lease.save_state()
+        assert row().state == {"at": 6, "ä": [None]}
+    with pytest.raises(ZeroDivisionError), mutex("index") as lease:
+        lease.state["at"] = 7
+        _ = 1 / 0
+    with mutex("index") as lease:
+        assert lease.state["at"] == 7
+
+
+def test_who_lost_it_leaves_no_state(caplog: pytest.LogCaptureFixture) -> None:
+    with mutex("index") as lease:
+        lease.state["at"] = 1
+        force(lease)
+        with mutex("index") as other:
+            other.state["at"] = 2
+            with pytest.raises(LeaseLost, match="state was not saved"):
+                lease.save_state()
+    assert row().state == {"at": 2}
+
+
+@pytest.mark.parametrize("state", [{"x": object()}, {"x": float("nan")}, [1], {"x": "\0"}])
+def test_a_state_that_cannot_be_kept(state: Any) -> None:
+    with pytest.raises(InvalidTask, match="state"), mutex("index") as lease:
+        lease.state = state
+    with mutex("index") as lease:
+        assert lease.state == {}
+
+
+def test_standby_is_told_who_holds_it() -> None:
+    told: list[tuple[str, int, datetime]] = []
+    with mutex("index"):
+        with pytest.raises(ResourceUnavailable), mutex("index", on_standby=lambda *holder: told.append(holder)):
+            pass
+        assert told == [(row().host, os.getpid(), row().renewed_at)]
+
+
+def test_a_function() -> None:
+    seen: list[int] = []
+
+    @mutex("index", ttl=5)
+    def rebuild(count: int, *, more: int = 0) -> int:
+        """Rebuilds."""
+        seen.append(row().version)
+        with pytest.raises(ResourceUnavailable), mutex("index"):
+            pass
+        return count + more
+
+    assert rebuild(1, more=2) == 3
+    assert rebuild(2) == 2
+    assert seen == [seen[0], seen[0] + 1]
+    assert (rebuild.__name__, rebuild.__doc__) == ("rebuild", "Rebuilds.")
+    with mutex("index"), pytest.raises(ResourceUnavailable):
+        rebuild(1)
+
+
+def test_a_function_on_standby_is_not_called() -> None:
+    told: list[int] = []
+
+    @mutex("index", on_standby=lambda host, pid, heartbeat: told.append(pid))
+    def rebuild() -> int:
+        return 1
+
+    with mutex("index"):
+        assert rebuild() is None
+    assert told == [os.getpid()]
+    assert rebuild() == 1
+
+
+def test_not_inside_a_transaction() -> None:
+    with transaction.atomic(), pytest.raises(TaskException, match="inside a transaction"), mutex("index"):
+        pass
+    connection.set_autocommit(False)
+    try:
+        with pytest.raises(TaskException, match="inside a transaction"), mutex("index"):
+            pass
+    finally:
+        connection.rollback()
+        connection.set_autocommit(True)
+
+
+def test_one_object_at_a_time() -> None:
+    guard = mutex("index")
+    with guard, pytest.raises(RuntimeError, match="holds the mutex 'index' already"), guard:
+        pass
+    with guard:
+        pass
+
+
+def test_a_disabled_one_is_given_to_nobody() -> None:
+    with mutex("index"):
+        pass
+    resources.enable(ALIAS, resources.Wanted(resources.MUTEXES, "index"), False)
+    with pytest.raises(ResourceUnavailable), mutex("index"):
+        pass
+
+
+def test_many_at_once_for_one_that_does_not_exist_yet() -> None:
+    tokens: list[int] = []
+
+    def hold() -> None:
+        with mutex("index", wait=60) as lease:
+            tokens.append(lease.token)
+
+    threads = [start_thread(hold) for _ in range(8)]
+    for thread in threads:
+        thread.result()
+    assert tokens == sorted(set(tokens))
+    assert len(tokens) == 8

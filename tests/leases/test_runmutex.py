@@ -1,0 +1,128 @@
+"""``manage.py runmutex``."""
+
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store import resources
+from tests.processes.children import Child
+from tests.processes.conftest import Start
+from tests.processes.waiting import wait_until
+from tests.store.verbs import ALIAS
+
+pytestmark = pytest.mark.usefixtures("live_db")
+
+SLEEP = "import time; time.sleep(600)"
+FAMILY = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', '{SLEEP}'])"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); {SLEEP}"
+TELLS = f"""
+import signal, sys
+def tell(number, frame):
+    print("got", number, flush=True)
+    sys.exit(7)
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(number, tell)
+print("begun", flush=True)
+{SLEEP}
+"""
+
+
+def run(start: Start, *arguments: str) -> Child:
+    return start("-m", "django", "runmutex", "nightly", *arguments)
+
+
+def guarded(start: Start, program: str, ttl: str = "60") -> Child:
+    child = run(start, "--ttl", ttl, "--", sys.executable, "-c", program)
+    child.wait_for("begun")
+    return child
+
+
+def take_away() -> None:
+    row = Resource.objects.get(name="nightly")
+    assert resources.release_by_force(ALIAS, row.pk, row.version)
+
+
+def processes_with(token: int) -> list[int]:
+    """The command and what it started; Linux tells."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"MUTEX_TOKEN={token}".encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.append(int(path.name))
+    return found
+
+
+def token() -> int:
+    return Resource.objects.get(name="nightly").version
+
+
+def test_the_command_and_its_exit_code(start: Start) -> None:
+    program = "import os, sys; print(os.environ['MUTEX_NAME'], os.environ['MUTEX_TOKEN'], sys.argv[1:]); sys.exit(3)"
+    child = run(start, "--", sys.executable, "-c", program, "-v", "--", "--ttl")
+    assert child.exit_code() == 3
+    held = token()
+    assert child.output.strip() == f"nightly {held} ['-v', '--', '--ttl']"
+    with mutex("nightly") as lease:
+        assert lease.token == held + 1
+
+
+def test_somebody_else_holds_it(start: Start) -> None:
+    with mutex("nightly"):
+        children = [run(start, "--", "true"), run(start, "--wait", "0.1", "--", "true")]
+        assert [child.exit_code() for child in children] == [75, 75]
+        assert "mutex 'nightly' could not be had" in children[0].output
+
+
+@pytest.mark.parametrize(("program", "ttl"), [(FAMILY, "1"), (STUBBORN, "1")])
+def test_the_command_ends_when_the_mutex_is_lost(start: Start, program: str, ttl: str) -> None:
+    child = guarded(start, program, ttl)
+    held = token()
+    assert processes_with(held)
+    take_away()
+    assert child.exit_code() == 76
+    assert "was lost: the command was ended" in child.output
+    wait_until(lambda: not processes_with(held))
+
+
+def test_signals_are_passed_on(start: Start) -> None:
+    child = guarded(start, TELLS)
+    child.send(signal.SIGHUP)
+    assert child.exit_code() == 7
+    assert f"got {int(signal.SIGHUP)}" in child.output
+    with mutex("nightly"):
+        pass
+
+
+def test_ended_by_a_signal(start: Start) -> None:
+    child = guarded(start, FAMILY)
+    child.send(signal.SIGTERM)
+    assert child.exit_code() == 128 + signal.SIGTERM
+
+
+def test_the_command_dies_with_it(start: Start) -> None:
+    child = guarded(start, STUBBORN)
+    held = token()
+    assert processes_with(held)
+    child.send(signal.SIGKILL)
+    wait_until(lambda: not processes_with(held))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["--", "no-such-program"], 127, "no-such-program: not found"),
+        (["--", "/etc/passwd"], 126, "/etc/passwd: "),
+        (["--ttl", "0", "--", "true"], 1, "ttl=0.0: must be"),
+        (["--database", "none", "--", "true"], 1, "there is no database 'none'"),
+        ([], 2, "the following arguments are required"),
+    ],
+)
+def test_wrong_use(start: Start, arguments: list[str], code: int, text: str) -> None:
+    child = run(start, *arguments)
+    assert child.exit_code() == code
+    assert text in child.output
