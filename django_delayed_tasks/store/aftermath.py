@@ -41,8 +41,9 @@ def _to_deferred(dialect: Dialect) -> Assignments:
         (f"claim_at = {dialect.greatest('deferred_when', dialect.now)}", []),
         ("when_time = deferred_when", []),
         ("biz_ext = deferred_biz_ext", []),
-        ("queue = deferred_queue", []),
-        ("priority = deferred_priority", []),
+        # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
+        ("queue = CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
+        ("priority = COALESCE(deferred_priority, priority)", []),
         (f"status = {PENDING}", []),
         *_ANEW,
     ]
