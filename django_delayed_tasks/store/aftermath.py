@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.fences import LAST_VERSION
 from django_delayed_tasks.store.tables import FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PENDING, TASK
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ Assignments = list[tuple[str, list[Any]]]
 _TAKEN = (Then.RESCUED, Then.RELEASED)
 """Claims that end without the run's knowledge: whoever still has one must find another version."""
 
+_ATTEMPT_BACK = "attempts = CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END"
 _ANEW: Assignments = [("attempts = 0", []), ("rescues = 0", []), ("last_error = ''", [])]
 
 
@@ -23,7 +25,7 @@ def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> 
     """The UPDATE of one locked row."""
     changes = _to_deferred(dialect) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
-        changes.append(("version = version + 1", []))
+        changes.append((f"version = CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", []))
     changes += [
         ("executor = NULL", []),
         ("cancel_requested_at = NULL", []),
@@ -79,7 +81,7 @@ def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
     return [
         (f"claim_at = {dialect.later(settlement.after)}", []),
         ("rescues = rescues + 1", []),
-        ("attempts = attempts - 1", []),
+        (_ATTEMPT_BACK, []),
         ("last_error = %s", [settlement.error]),
         (f"status = {PENDING}", []),
     ]
@@ -89,7 +91,7 @@ def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # claim_at moves to the present: other executors look no further back than a few seconds.
     return [
         (f"claim_at = {dialect.later(settlement.after)}", []),
-        ("attempts = attempts - 1", []),
+        (_ATTEMPT_BACK, []),
         (f"status = {PENDING}", []),
     ]
 

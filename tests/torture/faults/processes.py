@@ -103,7 +103,7 @@ class PauseAt(Fault):
     def pause(
         self, world: "World", executor: Executor, patience: float = 2.0, lure: Callable[[], None] = lambda: None
     ) -> bool:
-        """Whether it came to that place in time, and stands there now; ``lure()`` is called when it is awaited there."""
+        """Whether it came to that place in time, and stands there now; ``lure()`` is called while it is awaited."""
         wish = executor.ask(self.place)
         lure()
         until = time.monotonic() + patience

@@ -58,11 +58,10 @@ class Conflicts(Scenario):
             world.violation(f"{way}: {number} tasks had {runs} runs")
         claims = [claim for executor in executors for claim in claims_told(executor.child.output)]
         wanted, won = (sum(parts) for parts in zip(*claims, strict=True))
-        world.fact(
-            f"{way}: {number:,d} tasks, {number / seconds:,.0f}/s, {len(claims)} claims; {100 * (wanted - won) / won:.1f} %"
-            f" of the rows were lost to others; {failures} certification failures and {aborts} transactions aborted for"
-            f" another node's, {1000 * (failures + aborts) / number:.2f} in 1,000 tasks"
-        )
+        world.fact(f"{way}: {number:,d} tasks, {number / seconds:,.0f}/s; {failures + aborts} conflicts:")
+        world.fact(f"  {failures} certification failures and {aborts} transactions aborted for another node's,")
+        world.fact(f"  {1000 * (failures + aborts) / number:.2f} in 1,000 tasks; {len(claims)} claims, of whose rows")
+        world.fact(f"  {100 * (wanted - won) / won:.1f} % were lost to others")
         TaskRun.objects.filter(biz_code=CODE).delete()
         for executor in executors:
             world.cluster.forget(executor.name)

@@ -33,7 +33,8 @@ class Zombies(Scenario):
         world.load.start(world.size.tasks, rate=40)
         for number in range(world.size.faults):
             executor = executors[number % len(executors)]
-            stop_before_claim(world, lone, number)
+            stop_before_claim(world, lone, f"{number}a", past_lease=False)
+            stop_before_claim(world, lone, f"{number}b", past_lease=True)
             stop_in_mid_handler(world, executor, number)
             if world.database.has_server:
                 stop_at(world, PauseBeforeSettle(), executor)
@@ -81,7 +82,7 @@ def is_run_again(claims: dict[int, int]) -> bool:
     return any(version > claims[task_id] for task_id, version in begun)
 
 
-def stop_before_claim(world: World, lone: Executor, number: int) -> None:
+def stop_before_claim(world: World, lone: Executor, number: str, past_lease: bool) -> None:
     """What it has read to claim is replaced, or cancelled, meanwhile: none of it may run as it was read."""
     fault = PauseBeforeClaim()
     names = [f"hot{number}-{one}" for one in range(12)]
@@ -93,9 +94,10 @@ def stop_before_claim(world: World, lone: Executor, number: int) -> None:
             world.caller.cancel("t-plain", name)
         else:
             world.caller.add("t-plain", name, queue=LONE)
-    outlast_lease(world, lone)
+    if past_lease:
+        outlast_lease(world, lone)
     fault.heal(world)
-    world.count(fault.kind)
+    world.count(fault.kind + (", past its lease" if past_lease else ""))
 
 
 def stop_at(world: World, fault: PauseAt, executor: Executor) -> None:
