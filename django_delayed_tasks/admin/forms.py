@@ -130,7 +130,7 @@ class ChangeTaskForm(TaskForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if not is_shown_here(self.initial["when"]):
+        if "when" in self.initial and not is_shown_here(self.initial["when"]):
             self.initial["when"] = None
 
     def check(self, cleaned: dict[str, Any]) -> None:

@@ -87,12 +87,12 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def _run_all(options: argparse.Namespace, screen: Screen, results: list[dict[str, Any]]) -> list[int]:
+    lanes = [options.scenario[lane :: options.lanes] for lane in range(options.lanes)]
     runners = {
-        name if options.lanes == 1 else f"{name} {lane + 1}": _start(
-            name, options, options.scenario[lane :: options.lanes]
-        )
+        f"{name} {number + 1}" if len(lanes) > 1 else name: _start(name, options, lane)
         for name in options.databases
-        for lane in range(options.lanes)
+        for number, lane in enumerate(lanes)
+        if lane
     }
     try:
         for name, message in _messages(runners):

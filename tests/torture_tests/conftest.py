@@ -22,7 +22,7 @@ SEED = "1"
 @pytest.fixture(scope="session")
 def tortured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Result]:
     """``tortured("name")`` or ``tortured("name:bug")``: what came of it."""
-    chosen = [item.callspec.params["chosen"] for item in request.session.items if "tortured" in _fixtures_of(item)]
+    chosen = [_chosen_by(item) for item in request.session.items if "tortured" in getattr(item, "fixturenames", ())]
     results, output = _run(chosen, str(settings.DDT_DATABASE), tmp_path_factory.mktemp("torture"))
 
     def tortured(name: str) -> Result:
@@ -32,8 +32,8 @@ def tortured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return tortured
 
 
-def _fixtures_of(item: pytest.Item) -> list[str]:
-    return list(getattr(item, "fixturenames", ()))
+def _chosen_by(item: Any) -> str:
+    return str(item.callspec.params["chosen"])
 
 
 def _run(chosen: list[str], database: str, folder: Path) -> tuple[dict[str, Result], str]:

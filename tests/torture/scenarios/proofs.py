@@ -58,6 +58,7 @@ class Deferred(Proof):
 class Version(Proof):
     name = "proof-version"
     title = "a schedule is accepted between the SELECT of candidates and the claim"
+    settings = {"LEASE": 60, "HEARTBEAT": 0.5, "CLAIM": "compare_and_set"}
 
     def run(self, world: World) -> None:
         lone = world.cluster.start("lone").wait_until_ready()

@@ -2,6 +2,7 @@
 
 import time
 from datetime import timedelta
+from typing import Any
 
 from django.db import connection
 
@@ -30,6 +31,9 @@ class Nothing(TaskHandler):
 
     biz_code = "x-nothing"
     keep_history = "none"
+
+    def handle(self, task: Any) -> None:
+        pass
 
 
 @register

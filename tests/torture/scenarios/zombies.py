@@ -1,11 +1,12 @@
 """Executors that stand still past their lease and then go on as if nothing had happened."""
 
 import signal
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.torture import hooks
+from tests.torture.calls import database_now
 from tests.torture.cluster import Executor
 from tests.torture.faults.processes import PauseAt, PauseBeforeClaim, PauseBeforeSettle
 from tests.torture.looking import incarnation, is_declared_dead, newest_live
@@ -90,7 +91,7 @@ def stop_before_claim(world: World, lone: Executor, number: str, past_lease: boo
     if not fault.pause(world, lone, patience=30.0, lure=lambda: add_all(world, names)):
         return
     for one, name in enumerate(names):
-        if one % 3 == 0:
+        if past_lease and one % 3 == 0:
             world.caller.cancel("t-plain", name)
         else:
             world.caller.add("t-plain", name, queue=LONE)
@@ -130,5 +131,7 @@ def patience_of(world: World) -> float:
 
 
 def add_all(world: World, names: list[str]) -> None:
+    """All due at the same moment, so that they are read together."""
+    moment = database_now() + timedelta(seconds=1.5)
     for name in names:
-        world.caller.add("t-plain", name, queue=LONE)
+        world.caller.add("t-plain", name, moment, queue=LONE)
