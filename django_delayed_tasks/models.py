@@ -1,6 +1,6 @@
 """The rows. What may happen to them is in ``store``; nothing here writes."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db import models
@@ -11,6 +11,9 @@ from django_delayed_tasks.fields import AnyJSONField, ExactCharField
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.triggers import LONGEST_TEXT, Trigger, parse
 
+EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+"""Moments that all databases know."""
 CODE_LENGTH = 50
 NUM_LENGTH = 100
 QUEUE_LENGTH = 50
@@ -72,7 +75,15 @@ class Task(models.Model):
     class Meta:
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
-        constraints = [models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_task_identity")]
+        constraints = [
+            models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_task_identity"),
+            # What Python cannot read would end all claiming: PostgreSQL knows 'infinity', SQLite any text.
+            models.CheckConstraint(
+                name="ddt_task_moments",
+                condition=models.Q(when__range=(EARLIEST, LATEST), claim_at__range=(EARLIEST, LATEST))
+                & (models.Q(deferred_when=None) | models.Q(deferred_when__range=(EARLIEST, LATEST))),
+            ),
+        ]
         indexes = [
             models.Index(fields=["status", "queue", "priority", "claim_at", "id"], name="ddt_task_claim"),
         ]

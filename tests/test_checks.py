@@ -114,6 +114,7 @@ def test_wrong_handlers(paths: Any, expected: str, text: str) -> None:
     assert text in message.msg
 
 
+@pytest.mark.django_db  # a check of JSONField, which is not ours, connects
 def test_an_error_in_an_app_does_not_stop_django_but_its_checks(make_package: Any) -> None:  # noqa: F811
     package = make_package({"task_handlers": "import no_such_library"})
     with modify_settings(INSTALLED_APPS={"append": package}):

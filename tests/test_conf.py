@@ -217,7 +217,7 @@ def test_names_of_keys_are_compared_whatever_their_case(names: Any) -> None:
 
 @pytest.mark.parametrize("names", ["password", None, 7, {"password": True}, [""], [7], [None], [["password"]]])
 def test_names_of_keys_are_a_list_of_texts(names: Any) -> None:
-    with pytest.raises(InvalidSetting, match="REDACT.*expected"):
+    with pytest.raises(InvalidSetting, match=r"REDACT.*expected"):
         read_with(REDACT=names)
 
 

@@ -51,7 +51,7 @@ class DatabaseAdmin(ModelAdmin[M]):
         annotated: QuerySet[M] = rows.annotate(database_now=now)
         return annotated
 
-    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         name, _, kind = lookup.partition("__")
         if any(field.name == name for field in self.opts.get_fields()):
             return name in self.lookups and kind in LOOKUP_KINDS

@@ -1,10 +1,12 @@
 """The forms to add and to change a task."""
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib.admin.widgets import AdminSplitDateTime
 from django.forms.fields import InvalidJSONInput
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks import api, redaction
@@ -126,6 +128,11 @@ class ChangeTaskForm(TaskForm):
     class Meta(TaskForm.Meta):
         fields = ("when", "biz_ext", "queue", "priority")
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "when" in self.initial and not is_shown_here(self.initial["when"]):
+            self.initial["when"] = None
+
     def check(self, cleaned: dict[str, Any]) -> None:
         if self.data.get(seen.NAME) != seen.mark(self.instance):
             raise forms.ValidationError(seen.CHANGED)
@@ -133,6 +140,15 @@ class ChangeTaskForm(TaskForm):
         validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
         validation.valid_queue(cleaned["queue"])
         validation.valid_priority(cleaned["priority"])
+
+
+def is_shown_here(moment: datetime) -> bool:
+    """Whether the current time zone has this moment: at the ends of the calendar it may not."""
+    try:
+        timezone.localtime(moment)
+    except (OverflowError, ValueError):
+        return False
+    return True
 
 
 def code_field() -> forms.Field:

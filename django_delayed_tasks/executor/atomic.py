@@ -15,7 +15,7 @@ from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement, galera, settle
 from django_delayed_tasks.store.dialects import dialect_of
 
 logger = logging.getLogger(__name__)
@@ -38,6 +38,7 @@ def settle_with(task: ClaimedTask, handle: Callable[[ClaimedTask], Settlement]) 
         BaseException: what ``handle`` raised, or the database; nothing was changed (but see above).
     """
     committed = Event()
+    galera.catch_up(task.alias)  # within a transaction a node does not wait for what was committed on another
     try:
         with transaction.atomic(using=task.alias, durable=True):
             transaction.on_commit(committed.set, using=task.alias)

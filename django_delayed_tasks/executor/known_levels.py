@@ -1,6 +1,6 @@
 """What this executor knows of the agenda, so that it need not walk it again at every poll (DESIGN §5, trap 2)."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import get_task_handlers
@@ -9,13 +9,19 @@ from django_delayed_tasks.store import Agenda, KnownLevels, Level, LevelKey
 MARGIN = timedelta(seconds=5)
 """How far a floor stays behind the earliest pending task of its level. A row whose transaction was committed later
 than that is found by a sweep."""
+_FIRST = datetime.min.replace(tzinfo=UTC)
 REMEMBERED = 3600.0
 """Seconds for which a level is known after it was in use; one that a handler names is known always."""
 
 
 def floor_of(level: Level) -> datetime:
     """A moment before which nothing claimable is expected at this level."""
-    return level.earliest - MARGIN
+    return _before(level.earliest)
+
+
+def _before(moment: datetime) -> datetime:
+    # Near the beginning of the calendar there is nothing before.
+    return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
 
 class Memory:
@@ -42,5 +48,5 @@ class Memory:
         oldest = clock.monotonic() - REMEMBERED
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
         named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
-        floors = {(level.queue, level.priority): min(level.earliest, last.now) - MARGIN for level in last.levels}
+        floors = {(level.queue, level.priority): _before(min(level.earliest, last.now)) for level in last.levels}
         return KnownLevels(floors, frozenset((self._seen.keys() | named) - floors.keys()), last.now - MARGIN)

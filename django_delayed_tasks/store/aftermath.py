@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.fences import LAST_VERSION
 from django_delayed_tasks.store.tables import CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING, TASK
 
 if TYPE_CHECKING:
@@ -19,13 +20,14 @@ _TAKEN = (Then.RESCUED, Then.RELEASED)
 
 _WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
 _ANEW: Assignments = {"attempts": ("0", []), "rescues": ("0", []), "last_error": ("''", [])}
+_ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END", [])}
 
 
 def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> tuple[str, list[Any]]:
     """The UPDATE of one locked row."""
     changes = _to_deferred(dialect) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
-        changes |= {"version": ("version + 1", [])}
+        changes |= {"version": (f"CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", [])}
     # pause_requested comes last: MySQL evaluates from left to right and sees the values already assigned.
     changes |= {
         "executor": ("NULL", []),
@@ -44,6 +46,9 @@ def _to_deferred(dialect: Dialect) -> Assignments:
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
+        # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
+        "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
+        "priority": ("COALESCE(deferred_priority, priority)", []),
         **_WAITING,
         **_ANEW,
     }
@@ -88,7 +93,7 @@ def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
     return {
         "claim_at": (dialect.later(settlement.after), []),
         "rescues": ("rescues + 1", []),
-        "attempts": ("attempts - 1", []),
+        **_ATTEMPT_BACK,
         "last_error": ("%s", [settlement.error]),
         **_WAITING,
     }
@@ -98,7 +103,7 @@ def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # claim_at moves to the present: other executors look no further back than a few seconds.
     return {
         "claim_at": (dialect.later(settlement.after), []),
-        "attempts": ("attempts - 1", []),
+        **_ATTEMPT_BACK,
         **_WAITING,
     }
 

@@ -14,6 +14,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_delayed_tasks.store import galera
 from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.fences import LAST_VERSION
 from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
 
 
@@ -43,6 +44,8 @@ def candidates(dialect: Dialect, request: ClaimRequest, limit: int, alias: str =
     columns = ", ".join(COLUMNS)
     conditions = [f"status = {PENDING}", "queue = %s", "priority = %s", f"claim_at <= {dialect.now}"]
     parameters: list[Any] = [request.queue, request.priority]
+    # What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it.
+    conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
     if request.floor:
         conditions.append(f"claim_at >= {dialect.moment_literal(request.floor)}")
     if request.excluded:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import connections
+from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
@@ -14,6 +15,7 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.progress import Report, report_of
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
+from django_delayed_tasks.store.transactions import decisively, in_one_statement
 from django_delayed_tasks.triggers import Trigger, parse
 
 COLUMNS = (
@@ -138,9 +140,13 @@ class ClaimedTask:
 
 def is_cancel_requested(alias: str, claim: Claim) -> bool:
     """Whether this running task was asked to stop."""
-    with connections[alias].cursor() as cursor:
-        cursor.execute(f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL")
-        return cursor.fetchone() is not None
+    sql = f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL"
+    return in_one_statement(alias, lambda cursor: _is_there(cursor, sql))
+
+
+def _is_there(cursor: CursorWrapper, sql: str) -> bool:
+    cursor.execute(sql)
+    return cursor.fetchone() is not None
 
 
 def is_held(alias: str, claim: Claim, executor: int) -> bool:
@@ -148,9 +154,8 @@ def is_held(alias: str, claim: Claim, executor: int) -> bool:
     connection = connections[alias]
     now = dialect_of(connection).now
     leased = f"SELECT 1 FROM {EXECUTOR} WHERE id = {executor:d} AND alive = TRUE AND expires_at > {now}"
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND {in_status(RUNNING)} AND EXISTS ({leased})")
-        return cursor.fetchone() is not None
+    sql = f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND {in_status(RUNNING)} AND EXISTS ({leased})"
+    return decisively(alias, lambda cursor: _is_there(cursor, sql))
 
 
 def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 Claim = tuple[int, int]
 """(task id, version): names one claim; a version never comes back."""
 
+LAST_VERSION = 2**63 - 1
+"""There is none after it. Only a row that was written by other means has it; it stays as it is."""
+
 
 def fence(claims: Iterable[Claim], prefix: str = "") -> str:
     """A condition that holds for the rows of these claims (of none, if there are none) while their version is the same.

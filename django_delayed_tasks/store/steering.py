@@ -13,7 +13,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.fences import LAST_VERSION, Claim, fence
 from django_delayed_tasks.store.tables import FAILED, PAUSED, PENDING, TASK
 from django_delayed_tasks.store.transactions import atomically
 
@@ -105,7 +105,8 @@ def _locked(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim], st
     dialect.begin_writing(cursor, TASK)
     # The status is compared here, so that nothing but the primary key can be read (and locked) for this.
     cursor.execute(f"SELECT id, version, status FROM {TASK} WHERE {fence(seen)} ORDER BY id{dialect.for_update}")
-    return [(task_id, version) for task_id, version, status in cursor.fetchall() if status in statuses]
+    found = cursor.fetchall()
+    return [(task_id, version) for task_id, version, status in found if status in statuses and version < LAST_VERSION]
 
 
 def _after(dialect: Dialect, moment: str, by: timedelta) -> str:

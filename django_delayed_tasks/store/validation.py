@@ -6,14 +6,12 @@ from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
-from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
+from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.store.json_limits import problem_of
 from django_delayed_tasks.triggers import Trigger, parse
 
 PRIORITIES = range(-100, 101)
-EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
-LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 LONGEST = timedelta(days=366 * 100)
 _MARGIN = timedelta(days=1)
 

@@ -91,6 +91,24 @@ class TestDeadlock:
     __test__ = settings.DDT_DATABASE != "sqlite"  # one writer at a time
 
     @pytest.mark.usefixtures("contested")
+    def test_that_is_raised_is_tried_again_in_the_same_attempt(self) -> None:
+        rival = Rival()
+        calls: list[int] = []
+
+        def handle(task: Any) -> None:
+            calls.append(task.attempts)
+            write_raw("before")
+            touch("a")
+            if len(calls) == 1:
+                rival.start(mine="b", wanted="a")
+            touch("b")
+
+        assert run_once(handle, max_attempts=1) is None
+        assert calls == [1, 1]
+        assert effects().count("before") == 1
+        assert not Task.objects.exists()
+
+    @pytest.mark.usefixtures("contested")
     def test_that_is_swallowed_commits_nothing(self) -> None:
         rival = Rival()
         left = run_once(deadlocked(rival))

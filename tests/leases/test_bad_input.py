@@ -60,7 +60,7 @@ def test_quarantine(value: object) -> None:
     if value == 0:
         assert Pool(POOL, quarantine=0)
     else:
-        with pytest.raises(InvalidTask, match="^quarantine="):
+        with pytest.raises(InvalidTask, match=r"^quarantine="):
             Pool(POOL, quarantine=value)  # type: ignore[arg-type]
 
 

@@ -125,9 +125,9 @@ class Cluster:
             **(extra or {}),
         }
 
-    def start_many(self, number: int, **given: Any) -> list[Executor]:
+    def start_many(self, number: int, *options: str, **given: Any) -> list[Executor]:
         """``e1`` to ``eN``, and wait until all are registered."""
-        started = [self.start(f"e{one}", **given) for one in range(1, number + 1)]
+        started = [self.start(f"e{one}", *options, **given) for one in range(1, number + 1)]
         return [executor.wait_until_ready() for executor in started]
 
     def living(self) -> list[Executor]:

@@ -2,7 +2,7 @@
 
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
-    "Silent", "Fatal",
+    "Silent", "Fatal", "Gated", "AtomicGated",
 )  # fmt: skip
 
 MAY_FAIL = frozenset({"t-deadly"})

@@ -14,6 +14,7 @@ from typing import Any
 from tests.servers.commands import Interrupted, catch_signals
 from tests.servers.processes import die_with_parent
 from tests.torture import report
+from tests.torture.bugs import BUGS
 from tests.torture.scenario import scenarios
 from tests.torture.screen import Screen
 
@@ -59,7 +60,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.torture", description="Break everything that can break, and see that no promise does."
     )
-    parser.add_argument("--scenario", action="append", metavar="NAME", help="which to run (default: mix); or 'all'")
+    parser.add_argument(
+        "--scenario", action="append", metavar="NAME[:BUG]",
+        help="which to run (default: mix), or 'all'; with a bug, put into the executors, that must be found (bugs.py)",
+    )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=10, help="how long the mix goes on (default 10)")
     parser.add_argument("--seed", default=None, help="the same seed throws the same dice (default: a new one)")
     parser.add_argument("--databases", default=",".join(DATABASES), help="a comma list (default: %(default)s)")
@@ -67,20 +71,29 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, help="so many calls instead of the scenario's own number")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep the executors' output there")
-    parser.add_argument("--bug", default="", help="put this bug into the executors (see bugs.py)")
+    parser.add_argument(
+        "--lanes", type=int, default=1, help="servers of each kind, to share the scenarios between them"
+    )
     parser.add_argument("--list", action="store_true", help="name the scenarios")
     options = parser.parse_args(arguments)
     known = [scenario.name for scenario in scenarios()]
     options.scenario = known if options.scenario == ["all"] else options.scenario or [MIX]
-    if unknown := sorted(set(options.scenario) - set(known)):
-        parser.error(f"no scenario {', '.join(unknown)}: there are {', '.join(known)}")
+    names = [name.partition(":") for name in options.scenario]
+    if unknown := sorted({name for name, _, bug in names if name not in known or bug not in ("", *BUGS)}):
+        parser.error(f"not known: {', '.join(unknown)}; scenarios are {', '.join(known)}; bugs are {', '.join(BUGS)}")
     options.databases = [name for name in options.databases.split(",") if name]
     options.seed = options.seed or secrets.token_hex(4)
     return options
 
 
 def _run_all(options: argparse.Namespace, screen: Screen, results: list[dict[str, Any]]) -> list[int]:
-    runners = {name: _start(name, options) for name in options.databases}
+    lanes = [options.scenario[lane :: options.lanes] for lane in range(options.lanes)]
+    runners = {
+        f"{name} {number + 1}" if len(lanes) > 1 else name: _start(name, options, lane)
+        for name in options.databases
+        for number, lane in enumerate(lanes)
+        if lane
+    }
     try:
         for name, message in _messages(runners):
             screen.hear(name, message)
@@ -94,10 +107,10 @@ def _run_all(options: argparse.Namespace, screen: Screen, results: list[dict[str
             runner.wait(60)
 
 
-def _start(name: str, options: argparse.Namespace) -> "subprocess.Popen[bytes]":
+def _start(name: str, options: argparse.Namespace, scenarios: list[str]) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "tests.torture.runner", "--database", name, "--seed", options.seed]
-    command += ["--size", options.size, "--minutes", str(options.minutes), "--bug", options.bug]
-    command += [word for scenario in options.scenario for word in ("--scenario", scenario)]
+    command += ["--size", options.size, "--minutes", str(options.minutes)]
+    command += [word for scenario in scenarios for word in ("--scenario", scenario)]
     command += ["--tasks", str(options.tasks)] if options.tasks else []
     command += ["--logs", str(options.logs)] if options.logs else []
     return subprocess.Popen(

@@ -7,6 +7,7 @@ from typing import Any
 
 from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
+from tests.torture import hooks
 from tests.torture.observing import observe
 
 
@@ -71,6 +72,20 @@ class Deadly(Ledgered):
 
     def work(self, task: Any) -> None:
         os._exit(9)
+
+
+class Gated(Ledgered):
+    """Stands still in its middle until its executor's gate is opened."""
+
+    biz_code = "t-gated"
+
+    def work(self, task: Any) -> None:
+        hooks.pass_gate()
+
+
+class AtomicGated(Gated):
+    biz_code = "t-atomic-gated"
+    atomic = True
 
 
 class Fatal(Ledgered):

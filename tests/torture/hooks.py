@@ -12,6 +12,7 @@ NAME = "DDT_TORTURE_NAME"
 STOP_BEFORE_CLAIM = "stop-before-claim"
 STOP_BEFORE_SETTLE = "stop-before-settle"
 BLOCK_HEARTBEAT = "block-heartbeat"
+GATE = "gate-is-open"
 
 
 def flag(folder: Path, what: str, executor: str) -> Path:
@@ -27,8 +28,16 @@ def install() -> None:
     executors: Any = import_module("django_delayed_tasks.store.executors")
     settling: Any = import_module("django_delayed_tasks.store.settling")
     compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
-    settling.settle_locked = _stopping_before(settling.settle_locked, STOP_BEFORE_SETTLE)
+    for way in ("_settle_gone", "settle_locked"):
+        setattr(settling, way, _stopping_before(getattr(settling, way), STOP_BEFORE_SETTLE))
     executors.renew = _blocked_before(executors.renew)
+
+
+def pass_gate() -> None:
+    """In a handler: stand still until the gate of this executor, or of all, is opened."""
+    folder, name = Path(os.environ[FOLDER]), os.environ[NAME]
+    while not any(flag(folder, GATE, whose).exists() for whose in (name, "all")):
+        time.sleep(0.02)
 
 
 def _flag(what: str) -> Path:

@@ -55,6 +55,12 @@ class Facts:
         return [run for run in self.ledger.runs if run.outcome != RunOutcome.CANCELLED or run.started]
 
     @cached_property
+    def never_claimed(self) -> set[Claim]:
+        """Versions that a row had while it waited: no run can have them."""
+        waiting = (call for call in self.ledger.calls if call.result in ("created", "replaced"))
+        return {(call.task_id, call.version) for call in waiting if call.task_id and call.version is not None}
+
+    @cached_property
     def rows(self) -> dict[int, Row]:
         return {row.task_id: row for row in self.ledger.rows}
 
@@ -137,6 +143,8 @@ def schedule_honoured(facts: Facts) -> Iterator[str]:
     first = {(seen.task_id, seen.version): seen for seen in reversed(facts.ledger.seen)}
     for (task_id, version), seen in first.items():
         call = facts.governing(task_id, version)
+        if (task_id, version) in facts.never_claimed:
+            yield f"{_named(seen)}: ran in a version that a pending row had: its claim took no notice of a new schedule"
         if call is None:
             continue  # added by other means than the driver's
         if call.verb == "cancel":

@@ -23,6 +23,8 @@ class Load:
         self._caller = caller
         self._chance = chance
         self.codes = codes
+        self.longest = 0.5
+        """Seconds that a run takes at most."""
         self._stop = stop
         self._thread: Thread | None = None
         self._recent: list[tuple[str, str]] = []
@@ -95,7 +97,7 @@ class Load:
     def _data(self) -> dict[str, Any]:
         chance = self._chance
         return {
-            "seconds": round(chance.choice((0.0, 0.02, 0.2, 0.5)), 3),
+            "seconds": round(chance.choice((0.0, 0.04, 0.4, 1.0)) * self.longest, 3),
             "fail": chance.randint(0, 2),
             "again": chance.randint(0, 3),
         }

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.servers.commands import catch_signals
+from tests.servers.commands import Interrupted, catch_signals
 from tests.torture import databases
 from tests.torture.databases import Database
 from tests.torture.scenario import Scenario, scenarios
@@ -37,9 +37,10 @@ def main(arguments: list[str]) -> int:
             _tell("state", "starting the server")
             database.start()
             _configure(database)
-            for scenario in scenarios():
-                if scenario.name in options.scenario and database.name in scenario.databases:
-                    _tell("result", run(scenario, database, folder, options, _tell))
+            for scenario, bug in _chosen(options.scenario, database.name):
+                _tell("result", run(scenario, bug, database, folder, options, _tell))
+        except Interrupted as interrupted:
+            return 128 + interrupted.signum
         finally:
             database.stop()
     return 0
@@ -53,9 +54,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", required=True)
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--tasks", type=int)
-    parser.add_argument("--bug", default="")
     parser.add_argument("--logs", type=Path)
     return parser.parse_args(arguments)
+
+
+def _chosen(names: list[str], database: str) -> list[tuple[Scenario, str]]:
+    """The scenarios that make sense here, each with the bug to be put into its executors, if any."""
+    known = {scenario.name: scenario for scenario in scenarios() if database in scenario.databases}
+    wanted = [name.partition(":") for name in names]
+    return [(known[name], bug) for name, _, bug in wanted if name in known]
 
 
 def _tell(what: str, value: Any) -> None:
@@ -73,7 +80,7 @@ def _configure(database: Database) -> None:
     call_command("migrate", run_syncdb=True, verbosity=0)
 
 
-def run(scenario: Scenario, database: Database, folder: Path, options: argparse.Namespace, tell: Tell) -> Any:
+def run(scenario: Scenario, bug: str, database: Database, folder: Path, options: argparse.Namespace, tell: Tell) -> Any:
     """The result of one scenario, as JSON."""
     from tests.torture import result
     from tests.torture.world import World
@@ -91,11 +98,11 @@ def run(scenario: Scenario, database: Database, folder: Path, options: argparse.
             scenario.settings,
             _Screen(scenario, tell),
             options.minutes,
-            options.bug,
+            bug,
         )
         tell("state", f"{scenario.name}: starting")
         trouble = _carry_out(scenario, world)
-        found = result.of(scenario, world, trouble)
+        found = {**result.of(scenario, world, trouble), "bug": bug}
         if options.logs:
             result.keep_logs(Path(name), options.logs / f"{scenario.name}-{database.name}")
         return found

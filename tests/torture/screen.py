@@ -10,13 +10,15 @@ BETWEEN = 15.0
 
 class Screen:
     def __init__(self, databases: Sequence[str]) -> None:
-        self._lines = dict.fromkeys(databases, "starting")
+        self._lines = dict.fromkeys(databases, "waiting")
         self._on_terminal = sys.stdout.isatty()
         self._drawn = False
         self._printed = dict.fromkeys(databases, 0.0)
 
     def hear(self, database: str, message: dict[str, Any]) -> None:
         """A runner said this."""
+        self._lines.setdefault(database, "")
+        self._printed.setdefault(database, 0.0)
         if progress := message.get("progress"):
             self._lines[database] = _words(progress)
         elif state := message.get("state"):

@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from tests.torture import hooks
 from tests.torture.cluster import Executor
 from tests.torture.faults.base import Fault, in_mix
-from tests.torture.scenario import SERVERS
+from tests.torture.scenario import EVERYWHERE, SERVERS
 
 if TYPE_CHECKING:
     from tests.torture.world import World
@@ -99,9 +100,12 @@ class PauseAt(Fault):
         executors = [one for one in world.cluster.living() if not one.is_supervisor]
         return bool(executors) and self.pause(world, chance.choice(executors))
 
-    def pause(self, world: "World", executor: Executor, patience: float = 2.0) -> bool:
-        """Whether it came to that place in time, and stands there now."""
+    def pause(
+        self, world: "World", executor: Executor, patience: float = 2.0, lure: Callable[[], None] = lambda: None
+    ) -> bool:
+        """Whether it came to that place in time, and stands there now; ``lure()`` is called while it is awaited."""
         wish = executor.ask(self.place)
+        lure()
         until = time.monotonic() + patience
         while not executor.has_paused():
             if time.monotonic() > until or not executor.is_alive:
@@ -139,6 +143,25 @@ class PauseBeforeSettle(PauseAt):
     kind = "executor stopped between effect and settlement"
     place = hooks.STOP_BEFORE_SETTLE
     databases = SERVERS
+
+
+@in_mix
+class KillBeforeSettle(PauseBeforeSettle):
+    """As that, but it is killed there: what an atomic run has done must be undone with it."""
+
+    kind = "executor killed between effect and settlement (SIGKILL)"
+    databases = EVERYWHERE
+    weight = 2.0
+    lasts = 0.0
+
+    def pause(
+        self, world: "World", executor: Executor, patience: float = 2.0, lure: Callable[[], None] = lambda: None
+    ) -> bool:
+        if not super().pause(world, executor, patience, lure):
+            return False
+        self.executor = None
+        kill(world, executor.pid)
+        return True
 
 
 def kill(world: "World", pid: int) -> None:

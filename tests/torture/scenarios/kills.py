@@ -1,6 +1,6 @@
 """SIGKILL of executors in mid-handler, hundreds of times; of the supervisor, too."""
 
-from tests.torture.faults.processes import KillSupervisor, kill, workers_of
+from tests.torture.faults.processes import KillBeforeSettle, KillSupervisor, kill, workers_of
 from tests.torture.looking import in_mid_handler
 from tests.torture.scenario import Scenario, Size, register
 from tests.torture.world import World
@@ -24,6 +24,7 @@ class Kills(Scenario):
         world.load.codes = LIKELY_LONG
         world.cluster.start_many(world.size.executors)
         world.cluster.start("team", "--processes=2").wait_until_ready()
+        kill_after_effects(world)
         world.load.start(world.size.tasks, rate=40)
         supervisor, kills = KillSupervisor(), 0
         while kills < world.size.faults:
@@ -31,6 +32,16 @@ class Kills(Scenario):
             if kills % world.size.extra == 0:
                 world.inject(supervisor)
         world.load.finish()
+
+
+def kill_after_effects(world: World) -> None:
+    """While there are none but atomic tasks: effects that were committed before the settlement stay behind."""
+    fault = KillBeforeSettle()
+    for number, executor in enumerate(world.cluster.living()[: world.size.executors]):
+        for one in range(8):
+            world.caller.add("t-atomic", f"after{number}-{one}", data={"seconds": 0.02})
+        if not executor.is_supervisor and fault.pause(world, executor, patience=10.0):
+            world.count(fault.kind)
 
 
 def kill_one(world: World) -> bool:

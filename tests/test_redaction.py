@@ -1,0 +1,98 @@
+"""Hiding values by the names of their keys."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.test import override_settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.outcomes import Done
+from django_delayed_tasks.redaction import MASK, MisplacedMask, numbered, redacted, restored, shown
+from django_delayed_tasks.store.validation import valid_json
+
+NAMES = {"REDACT": ["token", "Card"]}
+KEYS = st.sampled_from(["token", "TOKEN", "card", "name", "x"])
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=10,
+)
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.fixture(autouse=True)
+def names() -> Iterator[None]:
+    with override_settings(DELAYED_TASKS=NAMES):
+        yield
+
+
+@pytest.mark.parametrize(
+    ("value", "seen"),
+    [
+        ({"token": "s3cret", "name": "Ada"}, {"token": MASK, "name": "Ada"}),
+        ({"TOKEN": 5, "cArD": None}, {"TOKEN": MASK, "cArD": MASK}),
+        ({"a": [{"b": {"token": {"deep": "s3cret"}}}]}, {"a": [{"b": {"token": MASK}}]}),
+        ({"tokens": 1, "my token": 2}, {"tokens": 1, "my token": 2}),
+        (["token", "s3cret"], ["token", "s3cret"]),
+        ("token", "token"),
+        (None, None),
+        (CIRCLE, [MASK]),
+    ],
+)
+def test_hidden(value: Any, seen: Any) -> None:
+    assert redacted(value) == seen
+
+
+def test_nothing_is_hidden_unless_asked_for() -> None:
+    value = {"token": "s3cret"}
+    with override_settings(DELAYED_TASKS={}):
+        assert redacted(value) is value
+        assert numbered(value) is value
+        assert restored({"token": f"{MASK} 1"}, value) == {"token": f"{MASK} 1"}
+
+
+@given(JSON)
+@settings(derandomize=True, max_examples=200, deadline=None)
+def test_what_is_not_edited_comes_back(value: Any) -> None:
+    assert restored(numbered(value), value) == value
+
+
+def test_masks_may_be_moved_below_keys_that_hide() -> None:
+    original = {"a": [{"token": "one"}, {"token": "two"}], "card": [1]}
+    edited = {"a": [{"token": f"{MASK} 2"}], "card": {"old": f"{MASK} 3", "token": "new"}}
+    assert restored(edited, original) == {"a": [{"token": "two"}], "card": {"old": [1], "token": "new"}}
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        {"name": f"{MASK} 1"},
+        [f"{MASK} 1"],
+        f"{MASK} 1",
+        {"token": f"{MASK} 2"},
+        {"token": f"{MASK} 0"},
+        {"token": MASK},
+    ],
+)
+def test_a_mask_anywhere_else_is_refused(edited: Any) -> None:
+    """Else a person could have a hidden value shown by moving its mask, or store the mask in its place."""
+    with pytest.raises(MisplacedMask, match="stands for a hidden value"):
+        restored(edited, {"token": "s3cret"})
+
+
+def test_messages_of_errors_do_not_show_it() -> None:
+    for value in ({"token": "s3cret", "bad": float("nan")}, {"token": "s3cret\0"}, {"token": "s3cret" * 20_000}):
+        with pytest.raises(InvalidTask) as caught:
+            valid_json(value, 1000)
+        assert "s3cret" not in str(caught.value)
+        assert "'token': '********'" in str(caught.value)
+        assert caught.value.value is value
+
+
+def test_outcomes_are_shown_without_it() -> None:
+    assert shown(Done({"token": "s3cret"})) == "Done(result={'token': '********'})"
+    assert shown(["x" * 100]) == "['" + "x" * 77 + "…"

@@ -1,0 +1,62 @@
+"""An executor without threads, for measuring: its poller's claims are timed, and settled at once."""
+
+import time
+from collections.abc import Iterable
+from statistics import quantiles
+
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.poller import Poller
+from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+
+
+class Claimer:
+    """Claims batches of ``size`` as the product does, and finishes them without running anything."""
+
+    def __init__(self, size: int) -> None:
+        options = ExecutorOptions(name="claimer", threads=size, batch_size=size, lease=3600.0, heartbeat=60.0)
+        self._lease = Lease(options)
+        self._lease.acquire()
+        self._inflight = InFlight()
+        self._claimed: list[ClaimedTask] = []
+        self._poller = Poller(
+            options,
+            self._lease,
+            self._inflight,
+            Screening(),
+            Rank(),
+            DatabaseClock(),
+            self._claimed.extend,
+            self._settle,
+        )
+
+    def claim(self) -> tuple[int, float]:
+        """(how many were claimed, the seconds that took); they are settled afterwards."""
+        began = time.perf_counter()
+        self._poller.poll()
+        took = time.perf_counter() - began
+        claimed = list(self._claimed)
+        self._claimed.clear()
+        self._settle(Settlement(one.claim, RunOutcome.DONE, Then.GONE, keep=False) for one in claimed)
+        return len(claimed), took
+
+    def _settle(self, settlements: Iterable[Settlement]) -> None:
+        chosen = list(settlements)
+        for settlement in chosen:
+            self._inflight.finish(settlement.claim)
+        settle("default", chosen)
+        self._inflight.remove(settlement.claim for settlement in chosen)
+
+    def end(self) -> None:
+        """Give the lease back."""
+        self._lease.end()
+
+
+def p99(seconds: list[float]) -> float:
+    """What 99 of 100 are quicker than."""
+    return quantiles(seconds, n=100, method="inclusive")[98]

@@ -1,0 +1,49 @@
+"""11. Connections exhausted, the disk full, the database read-only for a while."""
+
+from tests.torture.faults.base import Fault
+from tests.torture.faults.limits import (
+    ConnectionsExhausted,
+    DiskFull,
+    ReadOnly,
+    ReadOnlyForUsers,
+    user_without_privileges,
+)
+from tests.torture.scenario import EVERYWHERE, Scenario, Size, register
+from tests.torture.world import World
+
+KINDS: tuple[type[Fault], ...] = (ConnectionsExhausted, DiskFull, ReadOnly, ReadOnlyForUsers)
+
+
+@register
+class Limits(Scenario):
+    name = "limits"
+    number = 11
+    title = "connections exhausted, disk full, database read-only for a while"
+    sizes = {
+        "short": Size(tasks=60, faults=1, executors=2, threads=2),
+        "full": Size(tasks=3_000, faults=8, executors=3, threads=4),
+    }
+    databases = EVERYWHERE - {"galera"}
+
+    def run(self, world: World) -> None:
+        url = None
+        if world.database.name == "mariadb":
+            url = user_without_privileges(world.database.url)
+        world.cluster.start_many(world.size.executors, url=url, settings={"THREADS": world.size.threads})
+        rate = 60 if world.size.faults > 1 else 20
+        world.load.start(world.size.tasks, rate=rate)
+        faults = [kind() for kind in KINDS if world.database.name in kind.databases]
+        for _ in range(world.size.faults):
+            for fault in faults:
+                self._suffer(world, fault)
+        world.wait_until(lambda: not world.load.is_going_on, "the load", patience=600)
+
+    @staticmethod
+    def _suffer(world: World, fault: Fault) -> None:
+        if not world.inject(fault):
+            world.violation(f"could not be injected: {fault.kind}")
+        world.sleep(fault.lasts if world.size.faults > 1 else fault.lasts / 2)
+        world.heal(fault)
+        world.sleep(1.0)
+        if isinstance(fault, ConnectionsExhausted) and not fault.refusals:
+            world.violation("no connection was refused")
