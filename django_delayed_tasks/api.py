@@ -1,6 +1,6 @@
 """The facade: what a project calls."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -20,7 +20,17 @@ from django_delayed_tasks.handlers import (
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists
-from django_delayed_tasks.store import adding, adding_many, cancelling, finding, pausing, recurring, rescheduling
+from django_delayed_tasks.store import (
+    adding,
+    adding_many,
+    adding_once,
+    cancelling,
+    finding,
+    pausing,
+    recurring,
+    rescheduling,
+    successes,
+)
 from django_delayed_tasks.store.validation import (
     Schedule,
     When,
@@ -31,6 +41,7 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
+from django_delayed_tasks.triggers import Trigger
 
 __all__ = [
     "TaskException",
@@ -40,6 +51,7 @@ __all__ = [
     "add_tasks",
     "cancel_task",
     "delete_tasks",
+    "forget",
     "get_runs",
     "get_task_handlers",
     "get_tasks_by_code",
@@ -52,14 +64,17 @@ __all__ = [
 ]
 
 
-def add_task(task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, using: str | None = None) -> AddResult:
+def add_task(
+    task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, once: bool = False, using: str | None = None
+) -> AddResult:
     """Make ``task``, an unsaved row, happen at its ``when``.
 
     That is an aware datetime, a timedelta from now, or None for at once.
 
     One statement (on MariaDB and MySQL two for a new task inside a transaction), part of the caller's transaction if
     there is one. If a task of the same (``biz_code``, ``biz_num``) exists, "replace" gives it the new schedule (beside
-    its run, if it runs), "keep" leaves it, "raise" refuses.
+    its run, if it runs), "keep" leaves it, "raise" refuses, "earliest" and "latest" keep the earlier, or later, of the
+    two schedules. With ``once`` an identity that was added so and has succeeded is FILTERED: nothing is written.
 
     Raises:
         InvalidTask: a field that cannot be accepted, named with its value; nothing was written.
@@ -67,8 +82,9 @@ def add_task(task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, using:
         TaskExists: with "raise", when a task of this identity exists.
     """
     alias = database(using)
-    [schedule] = recurring.with_first_times(alias, [accepted(task)])
-    result = adding.add(alias, schedule, _mode(if_exists))
+    [schedule] = recurring.with_first_times(alias, [accepted(task, once)])
+    add = adding_once.add_once if once else adding.add
+    result = add(alias, schedule, _mode(if_exists))
     transaction.on_commit(wakeup.wake, using=alias)
     return result
 
@@ -77,6 +93,7 @@ def add_tasks(
     tasks: Iterable[Task],
     *,
     if_exists: IfExists | str = IfExists.REPLACE,
+    once: bool = False,
     batch_size: int = 1000,
     using: str | None = None,
 ) -> int:
@@ -90,18 +107,14 @@ def add_tasks(
     alias = database(using)
     if not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidTask("batch_size", batch_size, "must be an int of at least 1")
-    schedules = recurring.with_first_times(alias, list(_all_accepted(tasks)))
-    added = adding_many.add_many(alias, schedules, _mode(if_exists), batch_size)
+    schedules = recurring.with_first_times(alias, [accepted(task, once) for task in tasks])
+    add = adding_once.add_many_once if once else adding_many.add_many
+    added = add(alias, schedules, _mode(if_exists), batch_size)
     transaction.on_commit(wakeup.wake, using=alias)
     return added
 
 
-def _all_accepted(tasks: Iterable[Task]) -> Iterator[Schedule]:
-    for task in tasks:
-        yield accepted(task)
-
-
-def accepted(task: Any) -> Schedule:
+def accepted(task: Any, once: bool = False) -> Schedule:
     """The task as it will be written, with its handler's queue and priority where it names none.
 
     Raises:
@@ -126,7 +139,16 @@ def accepted(task: Any) -> Schedule:
         valid_priority(defaults.priority if task.priority is None else task.priority),
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),
+        _valid_once(once, trigger),
     )
+
+
+def _valid_once(once: Any, trigger: Trigger | None) -> bool | None:
+    if not isinstance(once, bool):
+        raise InvalidTask("once", once, "must be True or False")
+    if once and trigger:
+        raise InvalidTask("once", once, "cannot be said of a task that recurs")
+    return once or None
 
 
 def _mode(if_exists: IfExists | str) -> IfExists:
@@ -157,6 +179,15 @@ def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | Non
     found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), valid_when(when))
     transaction.on_commit(wakeup.wake, using=alias)
     return found
+
+
+def forget(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
+    """Let the task of this identity, which was done once, be added with ``once`` again; False if it was not done.
+
+    Raises:
+        InvalidTask: no identity.
+    """
+    return successes.forget(database(using), *valid_identity(biz_code, biz_num))
 
 
 def pause_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:

@@ -40,6 +40,7 @@ class Values:
     MAX_RESCUES: int = 3
     SHUTDOWN_TIMEOUT: float = 30.0
     KEEP_HISTORY: timedelta | None = timedelta(days=7)
+    ONCE_RETENTION: timedelta | None = None
     MAX_BIZ_EXT_BYTES: int = 65_536
     ALLOW_UNKNOWN_CODES: bool = False
     MAX_LOST_THREADS: int = 8
@@ -130,6 +131,7 @@ READERS: Mapping[str, Reader] = {
     "MAX_RESCUES": _number(0, 1_000_000),
     "SHUTDOWN_TIMEOUT": _seconds(or_zero=True),
     "KEEP_HISTORY": _keeping,
+    "ONCE_RETENTION": _keeping,
     "MAX_BIZ_EXT_BYTES": _number(0, 2**30),
     "ALLOW_UNKNOWN_CODES": _boolean,
     "MAX_LOST_THREADS": _number(1, 1000),

@@ -46,6 +46,7 @@ class Task(models.Model):
 
     trigger_text = models.CharField(_("trigger"), max_length=TRIGGER_LENGTH, null=True, blank=True)
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
+    once = models.BooleanField(_("once"), null=True, editable=False)
     by_handler = models.BooleanField(_("by its handler"), null=True, editable=False)
     pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
 
@@ -63,6 +64,7 @@ class Task(models.Model):
     deferred_priority = models.SmallIntegerField(null=True, editable=False)
     deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
     deferred_expires_at = models.DateTimeField(null=True, editable=False)
+    deferred_once = models.BooleanField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
 
     progress_fraction = models.FloatField(_("progress"), null=True, editable=False)
@@ -129,6 +131,23 @@ class TaskRun(models.Model):
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num} #{self.attempt}"
+
+
+class Success(models.Model):
+    """An identity that was added with ``once=True`` and has been done: it is not done again."""
+
+    id = models.BigAutoField(primary_key=True)
+    biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH)
+    biz_num = ExactCharField(_("number"), max_length=NUM_LENGTH)
+    succeeded_at = models.DateTimeField(_("succeeded"))
+
+    class Meta:
+        verbose_name = _("success")
+        verbose_name_plural = _("successes")
+        constraints = [models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_success_identity")]
+
+    def __str__(self) -> str:
+        return f"{self.biz_code} {self.biz_num}"
 
 
 class Recurrence(models.Model):

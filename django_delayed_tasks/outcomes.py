@@ -19,9 +19,12 @@ UNCHANGED = Unchanged()
 
 
 class AddResult(NamedTuple):
-    """What :func:`~django_delayed_tasks.api.add_task` did, and the primary key of the row it did it to."""
+    """What :func:`~django_delayed_tasks.api.add_task` did, and the primary key of the row it did it to.
 
-    task_id: int
+    ``task_id`` is None when the task was FILTERED.
+    """
+
+    task_id: Any
     action: AddAction
 
 

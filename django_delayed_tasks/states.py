@@ -56,6 +56,7 @@ class AddAction(StrEnum):
     REPLACED = "replaced"
     KEPT = "kept"
     DEFERRED = "deferred"
+    FILTERED = "filtered"
 
 
 class CancelResult(StrEnum):

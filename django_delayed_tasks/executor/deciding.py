@@ -27,7 +27,7 @@ class Raised:
 
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
     """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
-    if result is None and not task.trigger_text:
+    if result is None and not task.trigger_text and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
     try:
@@ -37,6 +37,7 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
         ending = _attempt_failed(task, handler, text)
     if ending["then"] in (Then.GONE, Then.FAILED):
         ending |= following(task, started, finished)
+    ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
     return Settlement(
         task.claim,
         started=started,

@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import ClaimedTask, executors, purge, reap
+from django_delayed_tasks.store import ClaimedTask, executors, purge, purge_successes, reap
 from django_delayed_tasks.store.claims import load
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class Housekeeping:
             Duty(options.heartbeat, self.look_around),
             Duty(10.0, self.reap),
             Duty(10.0, self.purge),
+            Duty(10.0, self.purge_successes),
             Duty(600.0, self.purge_dead),
         ]
 
@@ -117,6 +118,11 @@ class Housekeeping:
         """Delete a batch of history that is too old: reaping must not wait for a backlog of it."""
         keep = self._options.keep_history
         return keep is not None and purge(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
+
+    def purge_successes(self) -> bool:
+        """Forget a batch of what was done once, if it was done long enough ago."""
+        keep = self._options.once_retention
+        return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
 
     def purge_dead(self) -> bool:
         """Delete rows of executors that ended long ago."""

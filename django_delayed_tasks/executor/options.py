@@ -18,7 +18,7 @@ NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
 
 _LIKE_SETTINGS = (
     "database", "threads", "poll_interval", "heartbeat", "lease", "claim", "batch_size", "max_rescues",
-    "shutdown_timeout", "keep_history", "max_lost_threads",
+    "shutdown_timeout", "keep_history", "once_retention", "max_lost_threads",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ class ExecutorOptions:
     max_rescues: int = 3
     shutdown_timeout: float = 30.0
     keep_history: timedelta | None = field(default=timedelta(days=7))
+    once_retention: timedelta | None = None
     max_lost_threads: int = 8
     drain: bool = False
     max_tasks: int | None = None
@@ -61,7 +62,8 @@ def from_settings(**given: Any) -> ExecutorOptions:
         database=settings.DATABASE, threads=settings.THREADS, poll_interval=settings.POLL_INTERVAL,
         heartbeat=settings.HEARTBEAT, lease=settings.LEASE, claim=settings.CLAIM, batch_size=settings.BATCH_SIZE,
         max_rescues=settings.MAX_RESCUES, shutdown_timeout=settings.SHUTDOWN_TIMEOUT,
-        keep_history=settings.KEEP_HISTORY, max_lost_threads=settings.MAX_LOST_THREADS,
+        keep_history=settings.KEEP_HISTORY, once_retention=settings.ONCE_RETENTION,
+        max_lost_threads=settings.MAX_LOST_THREADS,
         name=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
     )  # fmt: skip
     try:

@@ -34,10 +34,8 @@ class Pauses:
     def seconds(self, ahead: int, is_something_free: bool) -> float:
         """The next pause. If something is free that others have the first right to, look soon whether they live."""
         self._first = ahead if self._first is None else self._first
-        if is_something_free:
-            return GRACE / 3 * random.uniform(0.8, 1.0)
         waited = clock.monotonic() - self._began
         turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)
         head = min(max(AT_THE_HEAD[0], waited / 100), AT_THE_HEAD[1])
-        longest = min(head * (ahead + 1), LONGEST)
+        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), LONGEST)
         return min(max(PART * turn, SHORTEST), longest) * random.uniform(0.8, 1.0)

@@ -14,6 +14,7 @@ from django_delayed_tasks.store.reaping import held_by, reap, release
 from django_delayed_tasks.store.recurring import recurrence
 from django_delayed_tasks.store.rescheduling import reschedule
 from django_delayed_tasks.store.settling import Settlement, settle, settle_soon
+from django_delayed_tasks.store.successes import purge_successes
 from django_delayed_tasks.store.validation import Schedule
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "find_runs",
     "held_by",
     "purge",
+    "purge_successes",
     "read_agenda",
     "reap",
     "recurrence",

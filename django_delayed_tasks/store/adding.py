@@ -132,11 +132,11 @@ def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
     now = dialect.now
     claim_at = when if schedule.when is None else dialect.greatest(when, now)
     expires_at, expires = _moment_or_null(dialect, schedule.expires_at, "%s")
-    values = f"%s, %s, {dialect.json('%s')}, %s, %s, %s, {expires_at}, {when}, {claim_at}, {now}, {now}, {FRESH}"
+    values = f"%s, %s, {dialect.json('%s')}, %s, %s, %s, {expires_at}, %s, {when}, {claim_at}, {now}, {now}, {FRESH}"
     claim_parameters = [] if schedule.when is None else when_parameters
     parameters = [
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, *expires, *when_parameters, *claim_parameters,
+        schedule.trigger_text, *expires, schedule.once, *when_parameters, *claim_parameters,
     ]  # fmt: skip
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", parameters
 

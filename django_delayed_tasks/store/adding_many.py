@@ -26,6 +26,7 @@ SENT = (
     Column("priority", "int"),
     Column("trigger_text", "text"),
     Column("expires_at", "moment"),
+    Column("once", "bool"),
     Column("when_time", "moment"),
 )
 
@@ -122,8 +123,8 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     moment = dialect.moment_literal(now)
     later = dialect.greatest("v.when_time", moment)
     values = (
-        f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority, v.trigger_text, v.expires_at,"
-        f" v.when_time, {later},"
+        f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority,"
+        f" v.trigger_text, v.expires_at, v.once, v.when_time, {later},"
         f" {moment}, {moment}, {FRESH}"
     )
     # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
@@ -143,7 +144,7 @@ def _sent(schedule: Schedule, now: datetime, dialect: Dialect) -> tuple[Any, ...
     when = dialect.stored(_absolute(schedule.when, now))
     return (
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, expires_at, when,
+        schedule.trigger_text, expires_at, schedule.once, when,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from django_delayed_tasks.triggers import Trigger, parse
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
-    "trigger_text", "expires_at",
+    "trigger_text", "expires_at", "once",
 )  # fmt: skip
 
 
@@ -42,6 +42,7 @@ class ClaimedTask:
     executor: int = 0
     trigger_text: str | None = None
     expires_at: datetime | None = None
+    once: bool = False
     planned: datetime | None = field(default=None, repr=False)
     _asked: float = field(default=float("-inf"), repr=False)
     _answer: bool = field(default=False, repr=False)
@@ -169,9 +170,9 @@ def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:
     """A row of :data:`COLUMNS` as a claim; ``newer`` is 1 when it was read just before its claiming UPDATE."""
-    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at = row
+    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at, once = row
     return ClaimedTask(
         task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
         attempts + newer, rescues, dialect.connection.alias, executor,
-        trigger, None if expires_at is None else dialect.to_datetime(expires_at),
+        trigger, None if expires_at is None else dialect.to_datetime(expires_at), bool(once),
     )  # fmt: skip

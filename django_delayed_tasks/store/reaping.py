@@ -53,7 +53,7 @@ def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
         f" WHERE t.status = {RUNNING} AND e.id IS NULL LIMIT {limit:d}"
     )
     dialect = dialect_of(connections[alias])
-    return [_Orphan(*row[:4], dialect.to_datetime(row[4])) for row in cursor.fetchall()]
+    return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in cursor.fetchall()]
 
 
 def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:

@@ -18,6 +18,7 @@ from django_delayed_tasks.store.aftermath import aftermath
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.history import COLUMNS, FROM_TASK
+from django_delayed_tasks.store.successes import remember
 from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, is_lock_timeout, is_transient
 
@@ -27,7 +28,8 @@ class Settlement(NamedTuple):
 
     ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY,
     RESCUED and RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished``
-    are by the database's clock. ``keep`` tells whether the history gets a row.
+    are by the database's clock. ``keep`` tells whether the history gets a row, ``once`` whether
+    the identity is remembered as one that has been done.
     """
 
     claim: Claim
@@ -41,6 +43,7 @@ class Settlement(NamedTuple):
     result: str | None = None
     error: str = ""
     keep: bool = True
+    once: bool = False
 
 
 class _Changed(Exception):
@@ -123,6 +126,7 @@ def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settle
     claims = {settlement.claim for settlement in settlements}
     if kept and record(cursor, dialect, kept) != len(kept):
         raise _Changed
+    remember(cursor, dialect, [settlement.claim for settlement in settlements if settlement.once])
     cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
@@ -154,23 +158,33 @@ def settle_lockable(cursor: CursorWrapper, alias: str, settlements: Sequence[Set
     return _settle_found(cursor, dialect, settlements, found)
 
 
-_Found = dict[Claim, tuple[bool, bool]]
-"""Locked claims, each with (has a deferred schedule, was asked to cancel)."""
+class _Met(NamedTuple):
+    """What happened to a task from outside while it ran."""
+
+    is_deferred: bool
+    is_cancelled: bool
+    is_deferred_once: bool
+
+
+_Found = dict[Claim, _Met]
+"""Locked claims."""
 
 
 def _settle_found(
     cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement], found: _Found
 ) -> dict[Claim, Then]:
-    held = [_resolved(settlement, *found[settlement.claim]) for settlement in settlements if settlement.claim in found]
+    found |= {one.claim: _without_repeat(found[one.claim]) for one in settlements if one.once and one.claim in found}
+    held = [_resolved(settlement, found[settlement.claim]) for settlement in settlements if settlement.claim in found]
     kept = [settlement for settlement in held if settlement.keep]
     if kept:
         record(cursor, dialect, kept)
-    became = {held_one.claim: Then.AGAIN if found[held_one.claim][0] else held_one.then for held_one in held}
+    remember(cursor, dialect, [settlement.claim for settlement in held if settlement.once])
+    became = {held_one.claim: Then.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held}
     if gone := [claim for claim, then in became.items() if then is Then.GONE]:
         cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
     for settlement in held:
         if became[settlement.claim] is not Then.GONE:
-            cursor.execute(*aftermath(dialect, settlement, is_deferred=found[settlement.claim][0]))
+            cursor.execute(*aftermath(dialect, settlement, is_deferred=found[settlement.claim].is_deferred))
     return became
 
 
@@ -178,15 +192,23 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim], lock
     dialect.begin_writing(cursor, TASK)
     held = f"{fence(claims, 't.')} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
-        f"SELECT t.id, t.version, t.deferred_when, t.cancel_requested_at FROM {dialect.to_lock(TASK, fence(claims))}"
-        f" WHERE {held} ORDER BY t.id{locking}"
+        "SELECT t.id, t.version, t.deferred_when, t.cancel_requested_at, t.deferred_once"
+        f" FROM {dialect.to_lock(TASK, fence(claims))} WHERE {held} ORDER BY t.id{locking}"
     )
-    return {(row[0], row[1]): (row[2] is not None, row[3] is not None) for row in cursor.fetchall()}
+    return {
+        (task_id, version): _Met(deferred is not None, cancelled is not None, bool(once))
+        for task_id, version, deferred, cancelled, once in cursor.fetchall()
+    }
 
 
-def _resolved(settlement: Settlement, deferred: bool, cancelled: bool) -> Settlement:
+def _without_repeat(met: _Met) -> _Met:
+    """What is to be done once, and has just been, is not to be done again."""
+    return met._replace(is_deferred=met.is_deferred and not met.is_deferred_once)
+
+
+def _resolved(settlement: Settlement, met: _Met) -> Settlement:
     """What really follows, given what happened during the run."""
-    if cancelled and not deferred and settlement.then is not Then.GONE:
+    if met.is_cancelled and not met.is_deferred and settlement.then is not Then.GONE:
         return settlement._replace(then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
     return settlement
 

@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from django_delayed_tasks.models import Executor, Resource, Task, TaskRun, Waiter
+from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskRun, Waiter
 from django_delayed_tasks.states import TaskStatus
 
 TASK: Final = Task._meta.db_table
 RUN: Final = TaskRun._meta.db_table
+SUCCESS: Final = Success._meta.db_table
 EXECUTOR: Final = Executor._meta.db_table
 RESOURCE: Final = Resource._meta.db_table
 WAITER: Final = Waiter._meta.db_table
@@ -17,12 +18,12 @@ FAILED: Final = int(TaskStatus.FAILED)
 
 PAUSED: Final = int(TaskStatus.PAUSED)
 
-CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at")
+CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", "once")
 """What a schedule brings beside its time. While the task runs it waits in the column of the same name, deferred."""
 
 FORGET_DEFERRED: Final = (
     "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL,"
-    " deferred_trigger_text = NULL, deferred_expires_at = NULL"
+    " deferred_trigger_text = NULL, deferred_expires_at = NULL, deferred_once = NULL"
 )
 
 FORGET_PROGRESS: Final = "progress_fraction = NULL, progress_note = NULL, progress_at = NULL"

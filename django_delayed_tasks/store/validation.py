@@ -29,6 +29,7 @@ class Schedule(NamedTuple):
     priority: int
     trigger_text: str | None = None
     expires_at: When = None
+    once: bool | None = None
 
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:

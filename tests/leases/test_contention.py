@@ -3,6 +3,7 @@
 import os
 import random
 import signal
+import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -83,18 +84,12 @@ class Crowd:
         begun = {note.pid for note in read_notes(self.path) if note.event == "begun"}
         victim = self._random.choice(sorted(begun - set(self.killed)))
         os.kill(victim, signal.SIGKILL)
-        self.killed[victim] = waiting_clock()
+        self.killed[victim] = time.monotonic()
 
     def end(self) -> None:
         """The last ones may finish, so that each lease has an end or a killed holder."""
         (self._folder / "stop").touch()
         assert self._child.exit_code() == 0
-
-
-def waiting_clock() -> float:
-    import time
-
-    return time.monotonic()
 
 
 def never_two(notes: list[Note]) -> list[Note]:
@@ -133,12 +128,12 @@ def test_never_two_holders_none_leaked_hardly_any_idle(start: Start, folder: Fol
         pool.add(str(number))
     crowd = Crowd(start, folder.path)
     crowd.await_leases(RESOURCES)
-    begin = waiting_clock()
+    begin = time.monotonic()
     for _ in range(KILLS):
         crowd.await_leases(BETWEEN)
         crowd.kill_one()
     crowd.await_leases(2 * RESOURCES)
-    end = waiting_clock()
+    end = time.monotonic()
     crowd.end()
 
     notes = read_notes(crowd.path)

@@ -66,8 +66,8 @@ def test_as_long_as_it_lives_it_keeps_it(start: Start) -> None:
     child = holder(start, ttl=1.5)
     begun = database_now()
     while database_now() - begun < timedelta(seconds=4):
-        child.say("check")
         count = child.output.count("check:")
+        child.say("check")
         child.wait_for("check:", times=count + 1)
     assert "refused" not in child.output
     assert Resource.objects.get(name="index").version == token_of(child)

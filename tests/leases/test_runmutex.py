@@ -119,7 +119,9 @@ def test_the_command_dies_with_it(start: Start) -> None:
         (["--", "/etc/passwd"], 126, "/etc/passwd: "),
         (["--ttl", "0", "--", "true"], 1, "ttl=0.0: must be"),
         (["--database", "none", "--", "true"], 1, "there is no database 'none'"),
-        ([], 2, "the following arguments are required"),
+        ([], 1, "which command? It is given at the end, after --"),
+        (["--"], 1, "which command?"),
+        (["true"], 2, "unrecognized arguments: true"),
     ],
 )
 def test_wrong_use(start: Start, arguments: list[str], code: int, text: str) -> None:

@@ -11,19 +11,12 @@ from django_delayed_tasks.executor.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import AddAction, TaskStatus, Then
 from django_delayed_tasks.store import settle
-from tests.recurring.test_tasks import MINUTE, NOON, Machine
+from tests.executor.parts import claim
+from tests.recurring.machine import MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
 
 MODES = pytest.mark.parametrize(("mode", "sign"), [("earliest", -1), ("latest", 1)])
-
-
-@pytest.fixture
-def machine() -> Any:
-    from django_delayed_tasks.handlers import registry
-
-    with registry.preserved():
-        yield Machine()
 
 
 def add(minute: float, mode: str, ext: Any = None) -> AddAction:
@@ -63,8 +56,6 @@ class TestEachMode:
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
     def test_beside_a_run(self, machine: Machine, mode: str, sign: int) -> None:
-        from tests.executor.parts import claim
-
         add(0, mode)
         with frozen_at(NOON):
             [task] = claim(machine.executor)

@@ -18,7 +18,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement, declaring, settle
 from django_delayed_tasks.triggers import Cron, Interval, Once
 from tests.executor.parts import claim, executing, handler_of, registered
-from tests.recurring.test_tasks import MINUTE, NOON
+from tests.recurring.machine import MINUTE, NOON
 from tests.threads import start_thread
 from tests.waiting import wait_until
 

@@ -1,7 +1,6 @@
 """Tasks that recur: one row, whose next time is written by whatever ends a run."""
 
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -10,75 +9,14 @@ from django_delayed_tasks import Done, Fail, Reschedule, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.executor.runner import run
-from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import reap, settle
 from django_delayed_tasks.triggers import Cron, Interval, Once
-from tests.executor.parts import claim, handler_of, registered
+from tests.executor.parts import claim
+from tests.recurring.machine import EVERY_TEN, MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
-
-NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-EVERY_TEN = Interval(minutes=10)
-
-
-class HandClock(DatabaseClock):
-    """Shows what it is set to."""
-
-    moment = NOON
-
-    def now(self) -> datetime:
-        return self.moment
-
-
-class Machine:
-    """An executor turned by hand, at moments given in minutes after noon."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[float, Any]] = []
-        self.answers: list[Any] = []
-        self.clock = HandClock()
-        self.takes = timedelta()
-        self.handler = handler_of(self.handle, code="recurring", backoff=lambda self, attempt: MINUTE)
-        with frozen_at(NOON):
-            self.executor = registered(lease=10**8)
-
-    def handle(self, task: Any) -> Any:
-        self.clock.moment += self.takes
-        self.seen.append(((task.when - NOON) / MINUTE, task.biz_ext))
-        answer = self.answers.pop(0) if self.answers else None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def add(self, trigger: Any = EVERY_TEN, **fields: Any) -> None:
-        with frozen_at(NOON):
-            add_task(Task(biz_code="recurring", biz_num="1", trigger=trigger, **fields))
-
-    def run_at(self, minute: float, takes: timedelta = timedelta()) -> Then | None:
-        """Claim and run what is due then; what became of it."""
-        self.clock.moment, self.takes = NOON + minute * MINUTE, takes
-        with frozen_at(self.clock.moment):
-            tasks = claim(self.executor)
-        if not tasks:
-            return None
-        settlement = run(tasks[0], self.handler, self.clock)
-        assert settlement
-        with frozen_at(self.clock.moment):
-            return settle("default", [settlement])[tasks[0].claim]
-
-    @property
-    def next(self) -> float:
-        """The minute for which the task waits."""
-        return (TaskRow.objects.get().when - NOON) / MINUTE
-
-
-@pytest.fixture
-def machine() -> Iterator[Machine]:
-    with registry.preserved():
-        yield Machine()
 
 
 def test_the_first_time_is_after_the_task_came_to_be(machine: Machine) -> None:

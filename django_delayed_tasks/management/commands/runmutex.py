@@ -2,6 +2,7 @@
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
@@ -22,20 +23,31 @@ class Command(BaseCommand):
 
     help = "Runs a command while it holds a mutex, and ends it when the mutex is lost."
     requires_system_checks = []
+    stealth_options = ("command",)
+    command: Sequence[str] = ()
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        # By ourselves: what argparse makes of a second "--" depends on Python's version.
+        end = argv.index("--") if "--" in argv else len(argv)
+        self.command = argv[end + 1 :]
+        super().run_from_argv(argv[:end])
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="the mutex")
         parser.add_argument("--ttl", type=float, default=10.0, help="seconds that it outlives its holder (default 10)")
         parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for it (default 0)")
         parser.add_argument("--database", help="alias of its database")
-        parser.add_argument("command", nargs="+", metavar="command", help="what to run, and its arguments, after --")
+        parser.usage = "%(prog)s NAME [options] -- command ..."
 
     def handle(self, *args: Any, **given: Any) -> None:
+        command = list(given.get("command") or self.command)
+        if not command:
+            raise CommandError("which command? It is given at the end, after --")
         alias = given["database"]
         if alias is not None and alias not in connections:
             raise CommandError(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
         try:
-            code = self._run(given)
+            code = self._run(given, command)
         except ResourceUnavailable as error:
             self.stderr.write(str(error))
             sys.exit(HELD_ELSEWHERE)
@@ -46,6 +58,6 @@ class Command(BaseCommand):
         if code:
             sys.exit(code)
 
-    def _run(self, given: dict[str, Any]) -> int:
+    def _run(self, given: dict[str, Any], command: list[str]) -> int:
         with mutex(given["name"], ttl=given["ttl"], wait=given["wait"], using=given["database"]) as lease:
-            return GuardedCommand(given["command"], lease).run()
+            return GuardedCommand(command, lease).run()

@@ -11,7 +11,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
 
-ColumnType = Literal["int", "text", "json", "moment"]
+ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
 """A fragment and its parameters."""
 

@@ -11,7 +11,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
 
-_TYPES = {"int": "BIGINT", "text": "LONGTEXT", "json": "LONGTEXT", "moment": "DATETIME(6)"}
+_TYPES = {"int": "BIGINT", "text": "LONGTEXT", "json": "LONGTEXT", "moment": "DATETIME(6)", "bool": "TINYINT"}
 
 
 _LOCK_WAIT_TIMEOUT = 1205

@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
 
-_TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "timestamptz"}
+_TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "timestamptz", "bool": "boolean"}
 
 
 class PostgreSQL(Dialect):

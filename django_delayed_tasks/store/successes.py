@@ -1,0 +1,68 @@
+"""What has been done and is not to be done again: a row for each identity, looked up by its unique index."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.fences import Claim, fence, in_status
+from django_delayed_tasks.store.tables import RUNNING, SUCCESS, TASK
+from django_delayed_tasks.store.transactions import atomically, in_one_statement
+
+Identity = tuple[str, str]
+
+_COLUMNS = "biz_code, biz_num, succeeded_at"
+_SENT = (Column("biz_code", "text"), Column("biz_num", "text"))
+
+
+def remember(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -> None:
+    """The tasks of these claims, as far as they are held, have been done; in the transaction that settles them."""
+    if claims:
+        insert, tail = dialect.bulk_insert(IfExists.KEEP, "")
+        cursor.execute(
+            f"{insert} INTO {SUCCESS} ({_COLUMNS}) SELECT t.biz_code, t.biz_num, {dialect.now} FROM {TASK} t"
+            f" WHERE {fence(claims, 't.')} AND {in_status(RUNNING, 't.')}{tail}"
+        )
+
+
+def succeeded(cursor: CursorWrapper, dialect: Dialect, identities: Sequence[Identity]) -> set[Identity]:
+    """Those of the identities that have been done."""
+    if not identities:
+        return set()
+    source, parameters = dialect.rows(_SENT, identities)
+    same = "s.biz_code = v.biz_code AND s.biz_num = v.biz_num"
+    sql = f"SELECT s.biz_code, s.biz_num FROM {source} {dialect.driving_join} {SUCCESS} s ON {same}"
+    cursor.execute(sql, parameters)
+    return {(code, num) for code, num in cursor.fetchall()}
+
+
+def forget(alias: str, biz_code: str, biz_num: str) -> bool:
+    """It may be done again; False if it was not remembered."""
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"DELETE FROM {SUCCESS} WHERE biz_code = %s AND biz_num = %s", [biz_code, biz_num])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)
+
+
+def purge_successes(alias: str, older_than: timedelta, batch_size: int) -> int:
+    """Forget the oldest, if they are older than this; at most ``batch_size``, how many.
+
+    Rows are written as tasks succeed, so the primary key is their age.
+    """
+    return atomically(alias, lambda cursor: _purge(cursor, alias, older_than, batch_size))
+
+
+def _purge(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> int:
+    cutoff = dialect_of(connections[alias]).later(-older_than)
+    is_old = f"CASE WHEN succeeded_at < {cutoff} THEN 1 ELSE 0 END"
+    cursor.execute(f"SELECT id, {is_old} FROM {SUCCESS} ORDER BY id LIMIT {batch_size:d}")
+    old: list[Any] = [row[0] for row in cursor.fetchall() if row[1]]
+    if old:
+        cursor.execute(f"DELETE FROM {SUCCESS} WHERE id IN ({', '.join(map(str, old))})")
+    return len(old)

@@ -1,0 +1,177 @@
+"""``once=True``: an identity that has been done is not done again."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_delayed_tasks import Task, add_task, add_tasks, api
+from django_delayed_tasks.clock import frozen_at
+from django_delayed_tasks.exceptions import InvalidTask, TaskExists
+from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.models import Success
+from django_delayed_tasks.models import Task as TaskRow
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import AddAction, Then
+from django_delayed_tasks.store import purge_successes, settle
+from django_delayed_tasks.triggers import Interval
+from tests.executor.parts import claim
+from tests.races.blocking import wait_until_blocked
+from tests.recurring.machine import MINUTE, NOON, Machine
+from tests.store.meters import UNIT, reads
+from tests.threads import start_thread
+
+pytestmark = pytest.mark.django_db
+
+
+def add(num: str = "1", when: timedelta = timedelta(), **options: Any) -> AddResult:
+    with frozen_at(NOON):
+        return add_task(Task(biz_code="recurring", biz_num=num, when=when), once=True, **options)
+
+
+def test_what_was_done_is_filtered(machine: Machine) -> None:
+    assert add().action is AddAction.CREATED
+    assert machine.run_at(0) is Then.GONE
+    assert add() == (None, AddAction.FILTERED)
+    assert not TaskRow.objects.exists()
+    assert add("2").action is AddAction.CREATED
+
+
+def test_until_it_is_done_it_is_added_as_ever(machine: Machine) -> None:
+    add()
+    assert add().action is AddAction.REPLACED
+    machine.answers = [ValueError("no")]
+    assert machine.run_at(0) is Then.RETRY
+    assert add().action is AddAction.REPLACED
+    assert not Success.objects.exists()
+
+
+def test_only_success_counts(machine: Machine) -> None:
+    machine.handler.max_attempts = 1
+    machine.answers = [ValueError("no")]
+    add()
+    assert machine.run_at(0) is Then.FAILED
+    assert add().action is AddAction.REPLACED
+    assert api.cancel_task("recurring", "1") == "cancelled"
+    assert add().action is AddAction.CREATED
+
+
+def test_tasks_that_were_added_without_it_are_not_remembered(machine: Machine) -> None:
+    machine.add(trigger=None)
+    machine.run_at(0)
+    assert not Success.objects.exists()
+
+
+def test_forget(machine: Machine) -> None:
+    add()
+    machine.run_at(0)
+    assert api.forget("recurring", "1")
+    assert not api.forget("recurring", "1")
+    assert add().action is AddAction.CREATED
+
+
+def test_an_add_while_it_runs_is_dropped_if_it_succeeds(machine: Machine) -> None:
+    add()
+    with frozen_at(NOON):
+        [task] = claim(machine.executor)
+    assert add(when=MINUTE).action is AddAction.DEFERRED
+    settlement = run(task, machine.handler, machine.clock)
+    assert settlement
+    assert settle("default", [settlement]) == {task.claim: Then.GONE}
+    assert not TaskRow.objects.exists()
+    assert add().action is AddAction.FILTERED
+
+
+def test_an_add_without_once_while_it_runs_is_not(machine: Machine) -> None:
+    add()
+    with frozen_at(NOON):
+        [task] = claim(machine.executor)
+    machine.add(trigger=None, when=NOON + MINUTE)
+    settlement = run(task, machine.handler, machine.clock)
+    assert settlement
+    assert settle("default", [settlement]) == {task.claim: Then.AGAIN}
+
+
+def test_in_bulk(machine: Machine) -> None:
+    add()
+    machine.run_at(0)
+    tasks = [Task(biz_code="recurring", biz_num=num) for num in ("1", "2", "3")]
+    assert add_tasks(tasks, once=True) == 2
+    assert set(TaskRow.objects.values_list("biz_num", "once")) == {("2", True), ("3", True)}
+    assert add_tasks(tasks[:1], once=True) == 0
+
+
+@pytest.mark.parametrize("mode", ["keep", "raise", "earliest", "latest"])
+def test_with_every_mode(machine: Machine, mode: str) -> None:
+    assert add(if_exists=mode).action is AddAction.CREATED
+    if mode == "raise":
+        with pytest.raises(TaskExists):
+            add(if_exists=mode)
+    else:
+        assert add(if_exists=mode).action is AddAction.KEPT
+    machine.run_at(0)
+    assert add(if_exists=mode).action is AddAction.FILTERED
+
+
+def test_a_caller_that_rolls_back_has_written_nothing(machine: Machine) -> None:
+    with transaction.atomic():
+        add()
+        transaction.set_rollback(True)
+    assert not TaskRow.objects.exists()
+
+
+@pytest.mark.parametrize("once", [1, "yes", None])
+def test_bad_once(machine: Machine, once: Any) -> None:
+    with pytest.raises(InvalidTask, match="once="):
+        add_task(Task(biz_code="recurring", biz_num="1"), once=once)
+
+
+def test_once_and_recurring_exclude_each_other(machine: Machine) -> None:
+    with pytest.raises(InvalidTask, match="recurs"):
+        add_task(Task(biz_code="recurring", biz_num="1", trigger=Interval(hours=1)), once=True)
+
+
+def test_old_successes_are_forgotten_in_batches(machine: Machine) -> None:
+    for number in range(5):
+        Success.objects.create(biz_code="c", biz_num=str(number), succeeded_at=NOON + number * MINUTE)
+    with frozen_at(NOON + 63 * MINUTE):
+        assert purge_successes("default", timedelta(hours=1), 2) == 2
+        assert purge_successes("default", timedelta(hours=1), 2) == 1
+    assert set(Success.objects.values_list("biz_num", flat=True)) == {"3", "4"}
+
+
+def test_many_identities_cost_one_look_up(machine: Machine) -> None:
+    Success.objects.bulk_create(
+        Success(biz_code="recurring", biz_num=f"old-{n}", succeeded_at=NOON) for n in range(20_000)
+    )
+    with reads() as meter:
+        assert add("old-77").action is AddAction.FILTERED
+    assert meter.total <= 5 * UNIT.get(connection.vendor, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_run_that_is_settled_between_look_up_and_add(machine: Machine) -> None:
+    """The add waits for the row that the settlement has locked, and finds the identity done."""
+    add()
+    with frozen_at(NOON):
+        [task] = claim(machine.executor)
+    settlement = run(task, machine.handler, machine.clock)
+    assert settlement
+    with transaction.atomic():
+        settle("default", [settlement])
+        adding = start_thread(lambda: add())
+        wait_until_blocked(adding)
+    assert adding.result().action is AddAction.FILTERED
+    assert not TaskRow.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_fifty_add_at_once_and_it_is_done_once(machine: Machine) -> None:
+    threads = [start_thread(lambda: add()) for _ in range(50)]
+    results = [thread.result().action for thread in threads]
+    assert results.count(AddAction.CREATED) == 1
+    assert machine.run_at(0) is Then.GONE
+    threads = [start_thread(lambda: add()) for _ in range(50)]
+    assert {thread.result().action for thread in threads} == {AddAction.FILTERED}
+    assert (len(machine.seen), Success.objects.count()) == (1, 1)
