@@ -26,11 +26,11 @@ from django_delayed_tasks.store import (
 logger = logging.getLogger(__name__)
 
 QUICK_SWEEP = 0.003
-"""Seconds. A sweep is a reading of the whole agenda; as long as it is so quick, every reading is one."""
+"""Seconds beyond the quickest one. A sweep is a reading of the whole agenda; while it is so quick, every reading is."""
 SWEEP_SHARE = 0.01
 """The part of the time that slower ones may take: finished tasks make them slow while they cannot be cleared away."""
-RAREST_SWEEP = 60.0
-"""Seconds between two sweeps, however slow they are."""
+RAREST_SWEEP = 2.0
+"""Seconds between two sweeps, however slow they are: between them a level that was empty may go unseen."""
 RECONCILE_EVERY = 10.0
 """Seconds between two looks for claims whose answer was lost."""
 
@@ -67,6 +67,7 @@ class Poller:
         self._agenda_read = float("-inf")
         self._swept = float("-inf")
         self._sweeps_took = (0.0, 0.0)
+        self._quickest_sweep = float("inf")
         self._reconciled = float("-inf")
         self._was_sweep = False
         self._due: list[Level] = []
@@ -115,14 +116,19 @@ class Poller:
         self._clock.set(agenda.now)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
         if self._was_sweep:
-            self._swept, self._sweeps_took = began, (self._sweeps_took[1], self._agenda_read - began)
+            self._note_sweep(began, self._agenda_read - began)
         self._memory.learn(agenda)
         self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
 
+    def _note_sweep(self, began: float, took: float) -> None:
+        self._swept, self._sweeps_took = began, (self._sweeps_took[1], took)
+        self._quickest_sweep = min(self._quickest_sweep, took)
+
     def _sweep_period(self) -> float:
-        # The quicker of two: one that had to wait for something else says nothing.
-        took = min(self._sweeps_took)
-        return 0.0 if took < QUICK_SWEEP else min(RAREST_SWEEP, took / SWEEP_SHARE)
+        # The quicker of two: one that had to wait for something else says nothing. What the quickest took is the way to
+        # the database and back.
+        walked = min(self._sweeps_took) - self._quickest_sweep
+        return 0.0 if walked < QUICK_SWEEP else min(RAREST_SWEEP, walked / SWEEP_SHARE)
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Levels in the order of their priority, until enough is claimed; a level that gives nothing is done with."""

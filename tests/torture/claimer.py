@@ -12,7 +12,8 @@ from django_delayed_tasks.executor.poller import Poller
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, read_agenda, settle, strategy_for
+from tests.store.pages import pages_of
 
 
 class Claimer:
@@ -44,6 +45,13 @@ class Claimer:
         self._claimed.clear()
         self._settle(Settlement(one.claim, RunOutcome.DONE, Then.GONE, keep=False) for one in claimed)
         return len(claimed), took
+
+    def pages(self) -> int:
+        """What the next reading of the agenda needs, when a sweep is not due, and a claim that finds nothing."""
+        known = self._poller._memory.recall()
+        claim = strategy_for("default", "auto")
+        request = ClaimRequest(self._lease.executor, "default", 0, 20, floor=known.since if known else None)
+        return pages_of(lambda: read_agenda("default", known)) + pages_of(lambda: claim("default", request))
 
     def _settle(self, settlements: Iterable[Settlement]) -> None:
         chosen = list(settlements)

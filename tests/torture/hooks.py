@@ -5,6 +5,7 @@ import signal
 import time
 from importlib import import_module
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 FOLDER = "DDT_TORTURE_FOLDER"
@@ -49,7 +50,8 @@ def _stopping_before(function: Any, what: str) -> Any:
         path = _flag(what)
         if path.exists():
             path.unlink(missing_ok=True)
-            os.kill(os.getpid(), signal.SIGSTOP)
+            # To this thread: a signal to the process stops another one first, and this one would go on for a moment.
+            signal.pthread_kill(get_ident(), signal.SIGSTOP)
         return function(*arguments, **named)
 
     return stopping

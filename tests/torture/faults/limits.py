@@ -47,7 +47,7 @@ class ConnectionsExhausted(Fault):
             # What becomes free is taken, before executors can.
             taker = connections.create_connection("default")
             try:
-                taker.connect()
+                taker.ensure_connection()
                 held.append(taker)
             except DatabaseError:
                 self.refusals += 1

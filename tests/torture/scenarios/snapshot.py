@@ -4,12 +4,10 @@ import time
 from datetime import timedelta
 from typing import Any
 
-from django.db import connection
-
 from django_delayed_tasks import api
+from django_delayed_tasks.executor.known_levels import MARGIN
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
-from tests.store.pages import pages_of
 from tests.torture.claimer import Claimer, p99
 from tests.torture.faults.snapshots import OldSnapshot
 from tests.torture.scenario import Scenario, Size, register
@@ -23,7 +21,7 @@ LATER = 500
 WINDOW = 30_000
 LIMIT = 2.0
 GROWTH = 25
-"""Pages that a claim may need more than before: the index is larger. Those of what has finished would be thousands."""
+"""Pages that a poll may need more than before: the index is larger. Those of what has finished would be thousands."""
 
 
 class Nothing(TaskHandler):
@@ -71,7 +69,9 @@ class Snapshot(Scenario):
         later_pages = self._pages(claimer)
         figures = ", ".join(f"{1000 * value:.1f}" for value in windows)
         world.fact(f"claim of {BATCH}: p99 {1000 * baseline:.1f} ms before; then, by {WINDOW:,d} tasks: {figures} ms")
-        world.fact(f"pages of an empty poll: {pages} before, {later_pages} after {world.size.tasks:,d} finished tasks")
+        world.fact(
+            f"pages of a poll that finds nothing: {pages} before, {later_pages} after {world.size.tasks:,d} tasks"
+        )
         if later_pages > pages + GROWTH:
             world.violation(f"a poll needs {later_pages} pages, {pages} before")
         # Whatever else the machine does can only add to a window; what has finished adds to all that follow.
@@ -80,11 +80,10 @@ class Snapshot(Scenario):
 
     @staticmethod
     def _pages(claimer: Claimer) -> int:
-        """Of a poll that finds nothing, a margin after the last task was due."""
-        time.sleep(6.0)
-        for _ in range(3):
-            claimer.claim()
-        return pages_of(claimer.claim)
+        """Of a poll that finds nothing, when all that has finished is older than the margin of a floor."""
+        time.sleep(MARGIN.total_seconds() + 0.5)
+        claimer.claim()
+        return claimer.pages()
 
 
 def nothing(num: str, when: timedelta | None = None) -> Task:
@@ -101,5 +100,4 @@ def finish(claimer: Claimer, name: str, tasks: int) -> list[float]:
         done += claimed
         if claimed:
             took.append(seconds)
-    connection.queries_log.clear()
     return took
