@@ -2,8 +2,7 @@
 
 import random
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -12,8 +11,9 @@ from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
+from django_delayed_tasks.leases import line
 from django_delayed_tasks.leases.pauses import GRACE, Pauses
-from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
+from django_delayed_tasks.leases.renewer import PLACE_TTL
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Grant, Wanted
 from django_delayed_tasks.store.waiting import LAST, View
@@ -60,8 +60,8 @@ class Contender:
             return won
         if self._request.wait == 0:
             raise self._unavailable()
-        with standing_in_line(self._request) as place:
-            return self._wait(place, deadline)
+        with line.standing(self._request.alias, self._request.wanted) as (place, pauses):
+            return self._wait(place, pauses, deadline)
 
     def _snatch(self) -> Won | None:
         """One of those that nobody in line is waiting for."""
@@ -75,8 +75,7 @@ class Contender:
                 break
         return None
 
-    def _wait(self, place: int, deadline: float | None) -> Won:
-        pauses = Pauses()
+    def _wait(self, place: int, pauses: Pauses, deadline: float | None) -> Won:
         while True:
             won, view = self._try(place)
             if won:
@@ -126,18 +125,6 @@ class Contender:
         return ResourceUnavailable(
             f"{describe(self._request.wanted)} could not be had " + (f"within {wait:.3g} s" if wait else "at once")
         )
-
-
-@contextmanager
-def standing_in_line(request: Request) -> Iterator[int]:
-    """A place in line, given up at the end."""
-    place = Place(request.alias, waiting.enter(request.alias, request.wanted, PLACE_TTL))
-    renewer.keep(place)
-    try:
-        yield place.pk
-    finally:
-        renewer.drop(place)
-        waiting.leave(request.alias, [place.pk])
 
 
 def describe(wanted: Wanted) -> str:

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import LeaseLost
+from django_delayed_tasks.leases import line
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.store import resources
 from django_delayed_tasks.store.resources import Details, Grant
@@ -21,9 +22,12 @@ TRUSTED_PART = 2 / 3
 class Lease:
     """One resource held by this process, renewed in the background until :meth:`release`."""
 
-    def __init__(self, alias: str, what: str, grant: Grant, details: Details, ttl: timedelta, begun: float) -> None:
+    def __init__(
+        self, alias: str, pool: str, what: str, grant: Grant, details: Details, ttl: timedelta, begun: float
+    ) -> None:
         """``what`` is its name for people; ``begun`` the monotonic moment before it was acquired."""
         self.alias = alias
+        self.pool = pool
         self.grant = grant
         self.ttl = ttl
         self.name = details.name
@@ -55,7 +59,10 @@ class Lease:
 
     def release(self) -> bool:
         """Give it back; False when it was lost before. Afterwards nothing more happens to it from here."""
-        return not self._end() and resources.release(self.alias, self.grant)
+        if self._end() or not resources.release(self.alias, self.grant):
+            return False
+        line.wake(self.alias, self.pool)
+        return True
 
     def quarantine(self, period: timedelta) -> bool:
         """Give it back, to be given to nobody for so long; False when it was lost before."""

@@ -64,7 +64,7 @@ class MutexLease(Lease):
     """The mutex, held. ``state`` is what the last holder left; what it is at the end is left to the next."""
 
     def __init__(self, alias: str, grant: Grant, details: Details, ttl: timedelta, begun: float) -> None:
-        super().__init__(alias, f"mutex {details.name!r}", grant, details, ttl, begun)
+        super().__init__(alias, resources.MUTEXES, f"mutex {details.name!r}", grant, details, ttl, begun)
         self.state: dict[str, Any] = details.state
         self._saved = valid_state(details.state)
 

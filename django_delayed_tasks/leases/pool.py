@@ -160,7 +160,10 @@ class LeasedResource:
             grant, begun = Contender(request, self._refuse_unknown).acquire()
             if found := resources.details(alias, grant):  # else it was taken away again at once
                 what = f"resource {found.name!r} of pool {wanted.pool!r}"
-                self._lease, self.payload = Lease(alias, what, grant, found, self._ttl, begun), found.payload
+                self._lease, self.payload = (
+                    Lease(alias, self.pool.name, what, grant, found, self._ttl, begun),
+                    found.payload,
+                )
 
     def _refuse_unknown(self) -> bool:
         if not waiting.exists(self.pool.alias, Wanted(self.pool.name)):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import django
 
-POOL, TTL, HOLD = "proxies", 3.0, 1.5
+POOL, TTL, HOLD = "proxies", 3.0, 2.5
 
 
 class Notes:
