@@ -27,6 +27,7 @@ from django_delayed_tasks.store import (
     cancelling,
     finding,
     pausing,
+    queues,
     recurring,
     rescheduling,
     successes,
@@ -55,9 +56,11 @@ __all__ = [
     "get_runs",
     "get_task_handlers",
     "get_tasks_by_code",
+    "pause_queue",
     "pause_task",
     "register_task_handler",
     "reschedule_task",
+    "resume_queue",
     "resume_task",
     "shutdown",
     "start",
@@ -211,6 +214,29 @@ def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> boo
     """
     alias = database(using)
     found = pausing.resume(alias, *valid_identity(biz_code, biz_num))
+    transaction.on_commit(wakeup.wake, using=alias)
+    return found
+
+
+def pause_queue(queue: str, *, using: str | None = None) -> bool:
+    """Let no executor claim anything of this queue until :func:`resume_queue`; False if it was paused already.
+
+    Executors hear of it within a poll interval. What they have claimed is run.
+
+    Raises:
+        InvalidTask: no name of a queue.
+    """
+    return queues.pause_queue(database(using), valid_queue(queue))
+
+
+def resume_queue(queue: str, *, using: str | None = None) -> bool:
+    """End the pause of a queue; False if it was not paused.
+
+    Raises:
+        InvalidTask: no name of a queue.
+    """
+    alias = database(using)
+    found = queues.resume_queue(alias, valid_queue(queue))
     transaction.on_commit(wakeup.wake, using=alias)
     return found
 

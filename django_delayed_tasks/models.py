@@ -150,6 +150,20 @@ class Success(models.Model):
         return f"{self.biz_code} {self.biz_num}"
 
 
+class PausedQueue(models.Model):
+    """A queue of which nothing is claimed, by any executor, until it is resumed."""
+
+    queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH, primary_key=True)
+    paused_at = models.DateTimeField(_("paused"))
+
+    class Meta:
+        verbose_name = _("paused queue")
+        verbose_name_plural = _("paused queues")
+
+    def __str__(self) -> str:
+        return self.queue
+
+
 class Recurrence(models.Model):
     """The trigger that the handler of a code declares, as the executor that started last knows it."""
 

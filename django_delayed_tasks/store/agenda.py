@@ -16,6 +16,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.levels import KnownLevels, Looked, look_of
+from django_delayed_tasks.store.queues import names_of, paused_names
 from django_delayed_tasks.store.tables import PENDING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 
@@ -63,7 +64,8 @@ def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
 
 def _walk(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
     now, *levels = _WALKS[dialect.connection.vendor](cursor, dialect)
-    return Agenda(now.earliest, tuple(levels))
+    paused = names_of(now.queue)
+    return Agenda(now.earliest, tuple(level for level in levels if level.queue not in paused))
 
 
 def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda:
@@ -79,16 +81,18 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda
 
 
 def _levels(found: Looked) -> tuple[Level, ...]:
-    return tuple(Level(queue, priority, earliest) for (queue, priority), earliest in found.earliest.items())
+    levels = (Level(queue, priority, earliest) for (queue, priority), earliest in found.earliest.items())
+    return tuple(level for level in levels if level.queue not in found.paused)
 
 
-# Each walk gives the present moment first, as a level without a name: one statement where the database allows it.
+# Each walk gives the present moment first, as a level named by the paused queues: one statement where the database
+# allows it.
 
 
 def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
     # status <= PENDING, not =: with an equality MariaDB prefers a ref access that reads every entry of it.
     cursor.execute(
-        f"SELECT -1, '', 0, {dialect.now} UNION ALL"
+        f"SELECT -1, {paused_names(dialect)}, 0, {dialect.now} UNION ALL"
         f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING}"
         f" GROUP BY status, queue, priority"
     )
@@ -106,13 +110,14 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
             SELECT next.queue, next.priority, next.claim_at FROM level, LATERAL (
                 {first} AND (queue, priority) > (level.queue, level.priority) {order}) next
         )
-        SELECT '', 0, {dialect.now} UNION ALL SELECT queue, priority, claim_at FROM level""")
+        SELECT {paused_names(dialect)}, 0, {dialect.now} UNION ALL SELECT queue, priority, claim_at FROM level""")
     for queue, priority, earliest in cursor.fetchall():
         yield Level(queue, priority, dialect.to_datetime(earliest))
 
 
 def _by_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
-    yield Level("", 0, clock.host_now())
+    cursor.execute(f"SELECT {paused_names(dialect)}")
+    yield Level(cursor.fetchone()[0], 0, clock.host_now())
     probe = f"SELECT queue, priority, claim_at FROM {TASK} WHERE status = {PENDING}"
     cursor.execute(f"{probe} ORDER BY queue, priority, claim_at LIMIT 1")
     level = cursor.fetchone()

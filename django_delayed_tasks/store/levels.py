@@ -15,6 +15,7 @@ from typing import Any
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import Dialect
+from django_delayed_tasks.store.queues import names_of, paused_names
 from django_delayed_tasks.store.tables import PENDING, TASK
 
 LevelKey = tuple[str, int]
@@ -34,11 +35,14 @@ class KnownLevels:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The earliest claimable moment of each known level that has one, and some of the levels that were not known."""
+    """The earliest claimable moment of each known level that has one, some of the levels that were not known, and the
+    queues that are paused.
+    """
 
     now: datetime
     earliest: dict[LevelKey, datetime]
     strangers: set[LevelKey]
+    paused: frozenset[str]
 
 
 Look = Callable[[CursorWrapper, Dialect, KnownLevels], Looked]
@@ -51,11 +55,12 @@ def look_of(dialect: Dialect) -> Look | None:
 
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> Looked:
     """Rows of (kind, queue, priority, moment): first the present moment, then 1 a known level, 2 a stranger."""
-    (_, _, _, now), *levels = rows
+    (_, paused, _, now), *levels = rows
     return Looked(
         dialect.to_datetime(now),
         {(queue, priority): dialect.to_datetime(moment) for kind, queue, priority, moment in levels if kind == 1},
         {(queue, priority) for kind, queue, priority, _ in levels if kind == 2},
+        names_of(paused),
     )
 
 
@@ -78,7 +83,7 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> L
                 lead(priority) OVER w AS next_priority
             FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, floor)
             WINDOW w AS (ORDER BY queue, priority))
-        SELECT 0, '', 0, {dialect.now}
+        SELECT 0, {paused_names(dialect)}, 0, {dialect.now}
         UNION ALL SELECT 1, k.queue, k.priority, e.claim_at FROM known k, LATERAL (
             SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.floor
             ORDER BY t.claim_at LIMIT 1) e
@@ -103,7 +108,7 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     """MariaDB and MySQL: a range of the index for each level that had tasks; other levels are left to the next walk."""
     # The version is asked for, and dropped, so that the index alone does not do: when MySQL's statistics take a table
     # of finished tasks for an empty one, it would rather read the whole of a covering index than a range of it.
-    branches, parameters = [f"(SELECT 0, '', 0, {dialect.now})"], []
+    branches, parameters = [f"(SELECT 0, {paused_names(dialect)}, 0, {dialect.now})"], []
     for (queue, priority), floor in known.floors.items():
         branches.append(
             f"(SELECT 1 + 0 * version, queue, priority, claim_at FROM {TASK} WHERE status = {PENDING} AND queue = %s"

@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskRun, Waiter
+from django_delayed_tasks.models import Executor, PausedQueue, Resource, Success, Task, TaskRun, Waiter
 from django_delayed_tasks.states import TaskStatus
 
 TASK: Final = Task._meta.db_table
 RUN: Final = TaskRun._meta.db_table
+PAUSED_QUEUE: Final = PausedQueue._meta.db_table
 SUCCESS: Final = Success._meta.db_table
 EXECUTOR: Final = Executor._meta.db_table
 RESOURCE: Final = Resource._meta.db_table

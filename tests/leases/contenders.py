@@ -7,6 +7,7 @@ resource's name locked: the kernel knows at every moment whether there are two.
 import contextlib
 import fcntl
 import os
+import random
 import sys
 import threading
 import time
@@ -14,7 +15,9 @@ from pathlib import Path
 
 import django
 
-POOL, TTL, HOLD = "proxies", 3.0, 2.5
+POOL, TTL = "proxies", 3.0
+HOLD = (2.0, 6.0)
+"""Seconds, by chance."""
 
 
 class Notes:
@@ -42,7 +45,7 @@ class Contender(threading.Thread):
         from django_delayed_tasks.leases import Pool
 
         try:
-            while not (self._folder / "stop").exists():
+            while not self._has_ended():
                 with Pool(POOL).lease(ttl=TTL, wait=120) as resource:
                     self._hold(resource.name, resource.token)
                     if not resource.is_held:
@@ -59,8 +62,15 @@ class Contender(threading.Thread):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self._notes.write("overlap", name, token)
-            time.sleep(HOLD)
+            self._work(time.monotonic() + random.uniform(*HOLD))
             self._notes.write("gave", name, token)
+
+    def _work(self, end: float) -> None:
+        while time.monotonic() < end and not self._has_ended():
+            time.sleep(0.1)
+
+    def _has_ended(self) -> bool:
+        return (self._folder / "stop").exists()
 
 
 def contend(folder: Path, notes: Notes, threads: int) -> None:

@@ -59,15 +59,3 @@ def test_after_sigstop_the_paused_one_is_refused(start: Start) -> None:
     assert child.exit_code() == 0
     lease.check()
     lease.release()
-
-
-def test_as_long_as_it_lives_it_keeps_it(start: Start) -> None:
-    """Several times its ttl, which is renewed in the background."""
-    child = holder(start, ttl=1.5)
-    begun = database_now()
-    while database_now() - begun < timedelta(seconds=4):
-        count = child.output.count("check:")
-        child.say("check")
-        child.wait_for("check:", times=count + 1)
-    assert "refused" not in child.output
-    assert Resource.objects.get(name="index").version == token_of(child)

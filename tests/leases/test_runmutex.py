@@ -6,8 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
 from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.management.commands.runmutex import Command
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources
 from tests.processes.children import Child
@@ -124,7 +126,14 @@ def test_the_command_dies_with_it(start: Start) -> None:
         (["true"], 2, "unrecognized arguments: true"),
     ],
 )
-def test_wrong_use(start: Start, arguments: list[str], code: int, text: str) -> None:
-    child = run(start, *arguments)
-    assert child.exit_code() == code
-    assert text in child.output
+def test_wrong_use(arguments: list[str], code: int, text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        Command().run_from_argv(["manage.py", "runmutex", "nightly", *arguments])
+    assert end.value.code == code
+    assert text in capfd.readouterr().err
+
+
+def test_from_python() -> None:
+    call_command("runmutex", "nightly", ttl=5, command=["true"])
+    with pytest.raises(SystemExit, match="1"):
+        call_command("runmutex", "nightly", command=["false"])

@@ -1,0 +1,55 @@
+"""Queues that stand still: executors learn of them with each reading of the agenda."""
+
+import json
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.tables import PAUSED_QUEUE
+from django_delayed_tasks.store.transactions import in_one_statement
+
+_AGGREGATES = {
+    "mysql": "JSON_ARRAYAGG(queue)",
+    "postgresql": "json_agg(queue)::text",
+    "sqlite": "json_group_array(queue)",
+}
+
+
+def pause_queue(alias: str, queue: str) -> bool:
+    """Let nothing of this queue be claimed; False if it is paused already."""
+    dialect = dialect_of(connections[alias])
+    insert, tail = _INSERTS[dialect.connection.vendor]
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"{insert} INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now}){tail}", [queue])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)
+
+
+_INSERTS = {
+    "mysql": ("INSERT IGNORE", ""),
+    "postgresql": ("INSERT", " ON CONFLICT (queue) DO NOTHING"),
+    "sqlite": ("INSERT", " ON CONFLICT (queue) DO NOTHING"),
+}
+
+
+def resume_queue(alias: str, queue: str) -> bool:
+    """Let it be claimed from again; False if it was not paused."""
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"DELETE FROM {PAUSED_QUEUE} WHERE queue = %s", [queue])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)
+
+
+def paused_names(dialect: Dialect) -> str:
+    """A scalar subquery: the names as JSON text, to be read along with something else."""
+    return f"(SELECT {_AGGREGATES[dialect.connection.vendor]} FROM {PAUSED_QUEUE})"
+
+
+def names_of(text: str | None) -> frozenset[str]:
+    """What :func:`paused_names` gave."""
+    return frozenset(json.loads(text)) if text else frozenset()

@@ -1,0 +1,131 @@
+"""Resources and mutexes in the admin."""
+
+import re
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Permission, User
+from django.db import connection
+from django.test import Client, override_settings
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store import resources
+from tests.admin.pages import messages_of, rows_of
+from tests.leases.rows import TTL, add, later, row, taken, wanted
+from tests.store.verbs import ALIAS
+
+LIST = reverse("admin:django_delayed_tasks_resource_changelist")
+
+pytestmark = pytest.mark.usefixtures("db", "frozen")
+
+
+def names(response: Any) -> list[str]:
+    return [cells["name"] for cells in rows_of(response)]
+
+
+def act(client: Client, action: str, *chosen: str, page: Any = None) -> Any:
+    """Press the button of an action, on the list as it was shown."""
+    html = (page or client.get(LIST)).content.decode()
+    seen = re.findall(r'name="seen" value="([^"]+)"', html)
+    keys = [row(name).pk for name in chosen]
+    return client.post(LIST, {"action": action, "_selected_action": keys, "seen": seen, "index": "0"})
+
+
+def test_who_holds_what_since_when(boss: Client) -> None:
+    add("a", "b", "c", "d")
+    grant = taken("a")
+    Resource.objects.update(host="crawler.example.org", pid=4711)
+    resources.quarantine(ALIAS, taken("b"), 10 * TTL)
+    resources.enable(ALIAS, wanted("c"), False)
+    with later(10):
+        resources.renew(ALIAS, [(grant, TTL)])
+    with later(13):
+        held, aside, disabled, free = rows_of(boss.get(LIST))
+    assert held == {
+        "name": "a", "pool_": "proxies", "state_": "held", "enabled": "", "holder_": "crawler.example.org, 4711",
+        "since": held["since"], "heartbeat": "3.00 s ago", "until": held["until"], "token": str(grant.version),
+    }  # fmt: skip
+    assert held["since"].endswith(":00")
+    assert [aside["state_"], disabled["state_"], free["state_"]] == ["quarantine", "free", "free"]
+    assert [aside["holder_"], free["until"]] == ["-", "-"]
+    with later(100):
+        assert rows_of(boss.get(LIST))[0]["state_"] == "ran out"
+
+
+def test_mutexes_are_there_too(boss: Client) -> None:
+    add("a")
+    with mutex("nightly"):
+        assert [cells["pool_"] for cells in rows_of(boss.get(LIST))] == ["mutexes", "proxies"]
+        assert names(boss.get(LIST, {"pool": resources.MUTEXES})) == ["nightly"]
+    assert names(boss.get(LIST, {"pool": "proxies"})) == ["a"]
+    assert names(boss.get(LIST, {"pool": "none"})) == []
+    assert names(boss.get(LIST, {"q": "igh"})) == ["nightly"]
+
+
+def test_statements(boss: Client) -> None:
+    add(*map(str, range(50)))
+    with CaptureQueriesContext(connection) as context:
+        boss.get(LIST)
+    asked = [query for query in context.captured_queries if "django_delayed_tasks_" in query["sql"]]
+    assert len(asked) == 4  # the page's keys and its rows; the pool, and that there is no other
+
+
+def test_disable_and_enable(boss: Client) -> None:
+    add("a", "b")
+    assert messages_of(act(boss, "disable", "a", "b")) == ["2 resources were disabled."]
+    assert not row("a").enabled
+    assert messages_of(act(boss, "enable", "a")) == ["1 resource was enabled."]
+    assert row("a").enabled
+    assert not row("b").enabled
+    assert [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")] == ["Disabled."] * 2 + ["Enabled."]
+
+
+def test_release_by_force(boss: Client) -> None:
+    add("a", "b")
+    grant = taken("a")
+    said = messages_of(act(boss, "release_by_force", "a", "b"))
+    assert said[0] == "1 resource was released."
+    assert said[1].startswith("1 resource was left as it is: it is free")
+    assert not resources.is_held(ALIAS, grant)
+
+
+def test_force_takes_only_what_was_seen(boss: Client) -> None:
+    add("a")
+    old = taken("a")
+    page = boss.get(LIST)
+    resources.release(ALIAS, old)
+    new = taken("a", "you")
+    assert "left as it is" in messages_of(act(boss, "release_by_force", "a", page=page))[0]
+    assert resources.is_held(ALIAS, new)
+
+
+def test_page(boss: Client) -> None:
+    resources.add(ALIAS, wanted("a"), {"address": "a.example.org", "password": "hunter2"})
+    address = reverse("admin:django_delayed_tasks_resource_change", args=[row("a").pk])
+    with override_settings(DELAYED_TASKS={"REDACT": ("password",)}):
+        html = boss.get(address).content.decode()
+    assert "a.example.org" in html
+    assert "hunter2" not in html
+    assert boss.post(address, {"name": "b"}).status_code == 403
+
+
+@pytest.mark.parametrize(("permissions", "may"), [(["view"], False), (["view", "change"], True)])
+def test_permissions(permissions: list[str], may: bool) -> None:
+    add("a")
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=[f"{name}_resource" for name in permissions]))
+    client = Client()
+    client.force_login(user)
+    act(client, "disable", "a")
+    assert row("a").enabled is not may
+    assert client.get(f"{LIST}add/").status_code == 403
+    assert client.get(reverse("admin:django_delayed_tasks_resource_delete", args=[row("a").pk])).status_code == 403
+
+
+@pytest.mark.parametrize("query", ["payload__a=1", "payload__startswith=a", "state__a=1", "holder=x"])
+def test_data_cannot_be_guessed_by_lookups(boss: Client, query: str) -> None:
+    assert boss.get(f"{LIST}?{query}").status_code in (302, 400)

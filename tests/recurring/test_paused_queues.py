@@ -1,0 +1,107 @@
+"""Queues that stand still."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from django_delayed_tasks import Task, api
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.models import PausedQueue
+from django_delayed_tasks.store import read_agenda
+from tests.executor.parts import Bench, add, handler_of
+from tests.recurring.machine import Machine
+from tests.store.meters import UNIT, reads, statements
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def bench(machine: Machine) -> Any:
+    handler_of(lambda task: None)
+    made = Bench()
+    yield made
+    made.end()
+
+
+def test_nothing_of_it_is_claimed(bench: Bench) -> None:
+    add("waits", queue="slow")
+    add("goes", queue="fast")
+    assert api.pause_queue("slow")
+    bench.poller.poll()
+    bench.poller.poll()
+    assert bench.numbers == ["goes"]
+    assert api.resume_queue("slow")
+    bench.poller.poll()
+    assert bench.numbers == ["goes", "waits"]
+
+
+@pytest.mark.parametrize("name", ["slow", "Slow", "langsam: 'ö' \\ \"x\"", "%s"])
+def test_names_are_exact(bench: Bench, name: str) -> None:
+    add("waits", queue=name)
+    add("goes", queue="SLOW")
+    api.pause_queue(name)
+    assert [level.queue for level in read_agenda("default").levels] == ["SLOW"]
+
+
+def test_many(bench: Bench) -> None:
+    for number in range(100):
+        api.pause_queue(f"{number:050}")
+    add("goes")
+    assert [level.queue for level in read_agenda("default").levels] == ["default"]
+
+
+def test_it_is_asked_in_the_same_breath(bench: Bench) -> None:
+    add("waits", queue="slow")
+    with statements() as before:
+        bench.poller._read_agenda()
+    api.pause_queue("slow")
+    with statements() as after:
+        bench.poller._read_agenda()
+    assert len(after) == len(before)
+
+
+def test_a_long_one_costs_no_more_than_a_short_one(bench: Bench) -> None:
+    costs = []
+    api.pause_queue("slow")
+    for size in (1, 5000):
+        api.add_tasks(Task(biz_code="code", biz_num=f"{size}-{n}", queue="slow") for n in range(size))
+        bench.poller.poll()
+        with reads() as meter:
+            bench.poller.poll()
+        costs.append(meter.total)
+    assert costs[1] <= costs[0] + 20 * UNIT.get(api.database(None), 1)
+    assert bench.numbers == []
+
+
+def test_twice_and_never(bench: Bench) -> None:
+    assert [api.pause_queue("slow"), api.pause_queue("slow")] == [True, False]
+    assert [api.resume_queue("slow"), api.resume_queue("slow")] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["", "x" * 51, None, 5, " x"])
+def test_no_name(bench: Bench, name: Any) -> None:
+    for call in (api.pause_queue, api.resume_queue):
+        with pytest.raises(InvalidTask, match="queue="):
+            call(name)
+
+
+class TestCommand:
+    def said(self, *arguments: str) -> str:
+        out = StringIO()
+        call_command("pausequeue", *arguments, stdout=out)
+        return out.getvalue()
+
+    def test_pause_list_resume(self, db: None) -> None:
+        assert self.said("slow") == "The queue 'slow' is paused.\n"
+        assert self.said("slow") == "The queue 'slow' is paused already.\n"
+        assert self.said().startswith("slow\t20")
+        assert self.said("slow", "--resume") == "The queue 'slow' goes on.\n"
+        assert self.said() == ""
+        assert not PausedQueue.objects.exists()
+
+    @pytest.mark.parametrize("arguments", [["x" * 51], ["--resume"]])
+    def test_bad_input(self, db: None, arguments: list[str]) -> None:
+        with pytest.raises(CommandError):
+            self.said(*arguments)
