@@ -2,6 +2,7 @@
 
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.store import write_progress
+from django_delayed_tasks.store.claims import lose, take_report
 
 REPORT_EVERY = 1.0
 """Seconds between two writes for one task."""
@@ -16,10 +17,10 @@ class Reports:
 
     def write(self) -> float:
         """Write the latest report of each run that made one; seconds until the next time."""
-        tasks = {task.claim: task for task in self._inflight.tasks() if task.has_report}
-        if tasks:
-            reports = {claim: task.take_report() for claim, task in tasks.items()}
+        tasks = {task.claim: task for task in self._inflight.tasks()}
+        reports = {claim: report for claim, task in tasks.items() if (report := take_report(task))}
+        if reports:
             held = write_progress(self._alias, reports)
-            for claim in tasks.keys() - held:
-                tasks[claim].lose()
+            for claim in reports.keys() - held:
+                lose(tasks[claim])
         return REPORT_EVERY

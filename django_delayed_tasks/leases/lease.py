@@ -5,6 +5,7 @@ database counts from later, so a holder doubts its lease before anybody else may
 """
 
 import logging
+import os
 from datetime import timedelta
 
 from django_delayed_tasks import clock
@@ -33,6 +34,7 @@ class Lease:
         self.name = details.name
         self._what = what
         self._is_over = False
+        self._pid = os.getpid()
         self.renewed(begun)
         renewer.keep(self)
 
@@ -44,7 +46,12 @@ class Lease:
     @property
     def is_held(self) -> bool:
         """Whether nobody else can have it yet, as far as this process can tell without asking; costs nothing."""
-        return not self._is_over and clock.monotonic() < self._trusted_until
+        return not self._is_given_up and clock.monotonic() < self._trusted_until
+
+    @property
+    def _is_given_up(self) -> bool:
+        # In a forked child it is the parent's.
+        return self._is_over or os.getpid() != self._pid
 
     def check(self) -> None:
         """Ask the database whether it is still held: to be called before an effect outside of it.
@@ -53,7 +60,7 @@ class Lease:
             LeaseLost: it was not renewed in time, released by force, or given back.
             DatabaseError: the database did not answer; that it is held is then unknown.
         """
-        if self._is_over or not resources.is_held(self.alias, self.grant):
+        if self._is_given_up or not resources.is_held(self.alias, self.grant):
             self.lose()
             raise LeaseLost(f"{self._what} is not held any more")
 
@@ -69,7 +76,7 @@ class Lease:
         return not self._end() and resources.quarantine(self.alias, self.grant, period)
 
     def _end(self) -> bool:
-        was_over, self._is_over = self._is_over, True
+        was_over, self._is_over = self._is_given_up, True
         renewer.drop(self)
         return was_over
 

@@ -111,21 +111,6 @@ class ClaimedTask:
         self._report = report_of(fraction, note)
 
     @property
-    def has_report(self) -> bool:
-        """Whether the run reported something that :meth:`take_report` has not given yet."""
-        return self._report is not None
-
-    def take_report(self) -> Report:
-        """The latest report, once; for the executor's thread that writes it."""
-        report, self._report = self._report, None
-        assert report is not None
-        return report
-
-    def lose(self) -> None:
-        """The claim was found gone: the run is to hear of it."""
-        self._is_lost = True
-
-    @property
     def fencing_token(self) -> int:
         """Grows with every claim of this task; an outside system can refuse a smaller one."""
         return self.version
@@ -137,6 +122,17 @@ class ClaimedTask:
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num}"
+
+
+def take_report(task: ClaimedTask) -> Report | None:
+    """What its run has reported since this was last called; for the executor's thread that writes it."""
+    report, task._report = task._report, None
+    return report
+
+
+def lose(task: ClaimedTask) -> None:
+    """Its claim was found gone: the run is to hear of it."""
+    task._is_lost = True
 
 
 def is_cancel_requested(alias: str, claim: Claim) -> bool:

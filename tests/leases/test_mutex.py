@@ -225,6 +225,17 @@ def test_not_inside_a_transaction() -> None:
         connection.set_autocommit(True)
 
 
+def test_in_a_forked_child_it_is_the_parents(monkeypatch: pytest.MonkeyPatch) -> None:
+    with mutex("index") as lease:
+        with monkeypatch.context() as child:
+            child.setattr(lease, "_pid", os.getpid() + 1)  # as the child sees it
+            assert not lease.is_held
+            assert not lease.release()
+            with pytest.raises(LeaseLost):
+                lease.check()
+        assert resources.is_held(ALIAS, lease.grant)
+
+
 def test_one_object_at_a_time() -> None:
     guard = mutex("index")
     with guard, pytest.raises(RuntimeError, match="holds the mutex 'index' already"), guard:

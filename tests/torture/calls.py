@@ -115,10 +115,9 @@ class Caller:
                 verb=call.verb,
                 biz_code=call.code,
                 biz_num=call.num,
-                result=result,
                 nonce=call.nonce,
                 at=at,
-                **_after(call, result),
+                **{"result": result, **_after(call, result)},
             )
 
 
@@ -131,8 +130,9 @@ def _after(call: Call, result: str) -> dict[str, Any]:
         gone = TaskRun.objects.filter(outcome=RunOutcome.CANCELLED, **identity).order_by("-id").values(*_GONE)[0]
         return {"task_id": gone["task_id"], "version": gone["version"]}
     row = Task.objects.filter(**identity).values(*_FIELDS).get()
-    when = row["deferred_when"] if row["status"] == TaskStatus.RUNNING and row["deferred_when"] else row["when"]
-    return {"task_id": row["id"], "version": row["version"], "when": when}
+    is_beside = row["status"] == TaskStatus.RUNNING and row["deferred_when"] is not None
+    after = {"task_id": row["id"], "version": row["version"], "when": row["deferred_when" if is_beside else "when"]}
+    return {**after, "result": "beside"} if result == "moved" and is_beside else after
 
 
 def database_now() -> datetime:

@@ -14,7 +14,9 @@ from tests.torture.ledger import Call, Ledger, Row, Run, Seen
 
 Claim = tuple[int, int]
 SUCCESSES = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
-CHANGING = frozenset({"created", "replaced", "deferred", "moved", "cancelled", "stopping"})
+CHANGING = frozenset({"created", "replaced", "deferred", "moved", "beside", "cancelled", "stopping"})
+
+BESIDE = frozenset({"deferred", "beside", "stopping"})
 
 
 class Facts:
@@ -70,6 +72,20 @@ class Facts:
         # Exact: a call that changes a pending row makes a new version, one beside a run has that run's version.
         at = bisect_left(calls, version, key=lambda call: call.version or 0)
         return calls[at - 1] if at else None
+
+    def data_after(self, call: Call) -> int | None:
+        """The data of the schedule that this call left: its own, or what a reschedule found."""
+        if call.nonce or call.task_id is None:
+            return call.nonce
+        version = call.version or 0
+        if call.result == "beside":
+            # A schedule beside the same run, unless it was cancelled since; else the run's own.
+            calls = self.calls[call.task_id]
+            earlier = [one for one in calls[: calls.index(call)] if one.version == version and one.result in BESIDE]
+            if earlier and earlier[-1].verb != "cancel":
+                return self.data_after(earlier[-1])
+        before = self.governing(call.task_id, version)
+        return self.data_after(before) if before else None
 
 
 def settled_once(facts: Facts) -> Iterator[str]:
@@ -150,20 +166,12 @@ def schedule_honoured(facts: Facts) -> Iterator[str]:
         if call.verb == "cancel":
             yield f"{_named(seen)}: ran after it was cancelled ({call.result} in version {call.version})"
             continue
-        nonce = call.nonce or _nonce_before(facts, call)
+        nonce = facts.data_after(call)
         if seen.nonce != nonce:
             yield f"{_named(seen)}: ran with the data of call {seen.nonce}, but {nonce} was accepted last"
         by_itself = any((task_id, between) in moved for between in range((call.version or 0) + 1, version))
         if not by_itself and seen.when != call.when:
             yield f"{_named(seen)}: ran for {seen.when}, but {call.when} was accepted last ({call.verb})"
-
-
-def _nonce_before(facts: Facts, call: Call) -> int | None:
-    """The data that a reschedule kept."""
-    assert call.task_id is not None
-    calls = facts.calls[call.task_id]
-    earlier = [one.nonce for one in calls[: calls.index(call)] if one.nonce]
-    return earlier[-1] if earlier else None
 
 
 def nothing_lost(facts: Facts) -> Iterator[str]:
@@ -179,7 +187,7 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
             if not later or later[-1].outcome != RunOutcome.DONE:
                 ends = [RunOutcome(run.outcome).name for run in later]
                 yield f"{name}: gone without having been done (runs since: {', '.join(ends) or 'none'})"
-        elif row.status == TaskStatus.FAILED and row.nonce != (last.nonce or _nonce_before(facts, last)):
+        elif row.status == TaskStatus.FAILED and row.nonce != facts.data_after(last):
             yield f"{name}: failed with the data of another schedule ({row.nonce})"
 
 

@@ -17,7 +17,8 @@ class Accepted(models.Model):
     verb = models.CharField(max_length=20)  # add, cancel, reschedule
     biz_code = models.CharField(max_length=50)
     biz_num = models.CharField(max_length=100)
-    result = models.CharField(max_length=20)  # created, replaced, deferred, kept; cancelled, stopping; missing; moved
+    # created, replaced, deferred, kept, exists; cancelled, stopping; moved, beside (a run that goes on); missing
+    result = models.CharField(max_length=20)
     task_id = models.BigIntegerField(null=True)
     version = models.BigIntegerField(null=True)
     when = models.DateTimeField(null=True, db_column="when_time")
@@ -27,6 +28,7 @@ class Accepted(models.Model):
     objects: ClassVar["models.Manager[Accepted]"] = models.Manager()
 
     class Meta:
+        app_label = "torture"  # the test run, which lists the scenarios, does not install this app
         indexes = [models.Index(fields=["biz_code", "biz_num"], name="torture_accepted_identity")]
 
 
@@ -52,4 +54,5 @@ class Effect(models.Model):
     objects: ClassVar["models.Manager[Effect]"] = models.Manager()
 
     class Meta:
+        app_label = "torture"  # the test run, which lists the scenarios, does not install this app
         indexes = [models.Index(fields=["task_id", "version"], name="torture_effect_claim")]

@@ -11,20 +11,25 @@ from testproject.shop.services.orders import (
     place_order,
     remind_customer,
 )
+from testproject.shop.services.payments import open_gateways, pay_through_gateway
 from testproject.shop.services.promotions import (
     end_due_promotion,
     end_promotion,
     move_promotion_end,
     start_promotion,
 )
+from testproject.shop.services.stock import import_stock
 
 __all__ = [
     "cancel_order",
     "cancel_unpaid_order",
     "end_due_promotion",
     "end_promotion",
+    "import_stock",
     "move_promotion_end",
+    "open_gateways",
     "pay_order",
+    "pay_through_gateway",
     "place_order",
     "remind_customer",
     "start_promotion",

@@ -43,7 +43,7 @@ def order(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 def pay(request: HttpRequest, pk: int) -> HttpResponse:
-    return changed(request, pk, services.pay_order, "The order is paid.")
+    return changed(request, pk, services.pay_through_gateway, "The order is paid.")
 
 
 @require_POST

@@ -43,6 +43,8 @@ def _aliases(django_db_setup: None) -> Iterator[None]:
 @pytest.fixture
 def nodes(transactional_db: None) -> Iterator[tuple[str, ...]]:
     """The aliases of the nodes; their connections are closed afterwards."""
+    for alias in NODES:
+        connections[alias].ensure_connection()
     yield NODES
     for alias in NODES:
         connections[alias].close()

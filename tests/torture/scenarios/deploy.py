@@ -44,9 +44,12 @@ class Deploy(Scenario):
         """One executor makes way for one of the next release (or, every other time, of the last)."""
         successor = start(world, f"{name.partition('-')[0]}-{roll}", AFTER if roll % 2 else BEFORE)
         world.cluster.forget(name)
-        world.cluster.executors[name].send(signal.SIGTERM)
+        leaving = world.cluster.executors[name]
+        leaving.send(signal.SIGTERM)
+        world.wait_until(lambda: not leaving.is_alive, f"{name} ends")
+        if code := leaving.child.exit_code():
+            world.violation(f"{name} made way and ended with {code}")
         world.tally.faults["executor replaced by one of another release"] += 1
-        world.sleep(0.3)
         return successor
 
     @staticmethod

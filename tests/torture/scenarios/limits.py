@@ -20,8 +20,8 @@ class Limits(Scenario):
     number = 11
     title = "connections exhausted, disk full, database read-only for a while"
     sizes = {
-        "short": Size(tasks=60, faults=1, executors=2, threads=2),
-        "full": Size(tasks=3_000, faults=8, executors=3, threads=4),
+        "short": Size(tasks=100, faults=1, executors=2, threads=2, extra=12),
+        "full": Size(tasks=6_000, faults=8, executors=3, threads=4, extra=50),
     }
     databases = EVERYWHERE - {"galera"}
 
@@ -30,8 +30,7 @@ class Limits(Scenario):
         if world.database.name == "mariadb":
             url = user_without_privileges(world.database.url)
         world.cluster.start_many(world.size.executors, url=url, settings={"THREADS": world.size.threads})
-        rate = 60 if world.size.faults > 1 else 20
-        world.load.start(world.size.tasks, rate=rate)
+        world.load.start(world.size.tasks, rate=world.size.extra)
         faults = [kind() for kind in KINDS if world.database.name in kind.databases]
         for _ in range(world.size.faults):
             for fault in faults:

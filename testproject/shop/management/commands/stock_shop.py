@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from testproject.shop.models import Product
+from testproject.shop.services import open_gateways
 
 KINDS = ["table", "chair", "shelf", "lamp", "desk", "bench", "chest", "stool", "mirror", "clock", "vase"]
 MATERIALS = ["Oak", "Beech", "Walnut", "Steel", "Glass", "Cork", "Bamboo", "Marble", "Copper", "Slate"]
@@ -30,4 +31,5 @@ class Command(BaseCommand):
             for name in islice(cycle(names), products)
         ]
         Product.objects.bulk_create(rows)
+        open_gateways()
         self.stdout.write(f"{len(rows)} products added.")
