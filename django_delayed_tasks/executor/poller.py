@@ -25,14 +25,15 @@ from django_delayed_tasks.store import (
 
 logger = logging.getLogger(__name__)
 
-QUICK_SWEEP = 0.003
-"""Seconds beyond the quickest one. A sweep is a reading of the whole agenda; while it is so quick, every reading is."""
-SWEEP_SHARE = 0.01
-"""The part of the time that slower ones may take: finished tasks make them slow while they cannot be cleared away."""
-RAREST_SWEEP = 2.0
-"""Seconds between two sweeps, however slow they are: between them a level that was empty may go unseen."""
+QUICK = 0.003
+"""Seconds. A sweep is a reading of the whole agenda; as long as it is so quick, every reading is one. It is not where
+many finished tasks cannot be cleared away."""
+IDLE_SHARE, BUSY_SHARE = 0.02, 0.001
+"""The part of the time that slower sweeps may take: while nothing is due, and while others wait to be claimed."""
+RAREST_SWEEP = 60.0
+"""Seconds between two sweeps, however slow they are."""
 RECONCILE_EVERY = 10.0
-"""Seconds between two looks for claims whose answer was lost."""
+"""Seconds, at least, between two looks for claims whose answer was lost; these are slow where sweeps are."""
 
 
 class Poller:
@@ -69,6 +70,8 @@ class Poller:
         self._sweeps_took = (0.0, 0.0)
         self._quickest_sweep = float("inf")
         self._reconciled = float("-inf")
+        self._reconciling_took = 0.0
+        self._is_idle = False
         self._was_sweep = False
         self._due: list[Level] = []
         self._memory = Memory()
@@ -101,34 +104,36 @@ class Poller:
 
     def _note_nothing(self, claimed: int) -> None:
         """Nothing may mean: nothing above the floors. Only a sweep tells that nothing is left to drain."""
+        self._is_idle = not claimed
         self.found_nothing = not claimed and self._was_sweep
         if self._options.drain and not claimed and not self._was_sweep:
             self._memory.forget()
 
     def _read_agenda(self) -> None:
-        if clock.monotonic() - self._reconciled >= RECONCILE_EVERY or self._agenda is None:
-            self._reconciled = clock.monotonic()
-            self._release_forgotten()
-        known = None if clock.monotonic() - self._swept >= self._sweep_period() else self._memory.recall()
+        self._reconcile()
+        known = None if self._is_time_to_sweep() else self._memory.recall()
         self._was_sweep = known is None
         began = clock.monotonic()
         agenda = read_agenda(self._alias, known)
         self._clock.set(agenda.now)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
         if self._was_sweep:
-            self._note_sweep(began, self._agenda_read - began)
+            self._swept, self._sweeps_took = began, (self._sweeps_took[1], self._agenda_read - began)
         self._memory.learn(agenda)
         self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
 
-    def _note_sweep(self, began: float, took: float) -> None:
-        self._swept, self._sweeps_took = began, (self._sweeps_took[1], took)
-        self._quickest_sweep = min(self._quickest_sweep, took)
+    def _is_time_to_sweep(self) -> bool:
+        # The quicker of two: one that had to wait for something else says nothing.
+        took = min(self._sweeps_took)
+        period = 0.0 if took < QUICK else took / (IDLE_SHARE if self._is_idle else BUSY_SHARE)
+        return clock.monotonic() - self._swept >= min(period, RAREST_SWEEP)
 
-    def _sweep_period(self) -> float:
-        # The quicker of two: one that had to wait for something else says nothing. What the quickest took is the way to
-        # the database and back.
-        walked = min(self._sweeps_took) - self._quickest_sweep
-        return 0.0 if walked < QUICK_SWEEP else min(RAREST_SWEEP, walked / SWEEP_SHARE)
+    def _reconcile(self) -> None:
+        began = clock.monotonic()
+        period = max(RECONCILE_EVERY, min(RAREST_SWEEP, self._reconciling_took / BUSY_SHARE))
+        if self._agenda is None or began - self._reconciled >= period:
+            self._release_forgotten()
+            self._reconciled, self._reconciling_took = began, clock.monotonic() - began
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Levels in the order of their priority, until enough is claimed; a level that gives nothing is done with."""

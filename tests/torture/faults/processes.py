@@ -38,6 +38,7 @@ class KillSupervisor(Fault):
     """SIGKILL to a supervisor; its executors hear of it from the kernel, and a new one is started beside them."""
 
     kind = "supervisor killed (SIGKILL)"
+    weight = 0.5
 
     def inject(self, world: "World", chance: random.Random) -> bool:
         supervisors = [one for one in world.cluster.living() if one.is_supervisor]

@@ -6,7 +6,7 @@ from tests.torture.looking import count
 from tests.torture.scenario import Scenario, Size, register
 from tests.torture.world import World
 
-MAX_RESCUES = 2
+MAX_RESCUES = 3
 EXITED = "handler ended its process (os._exit)"
 HUNG = "handler hung past its timeout"
 
@@ -25,11 +25,13 @@ class Deadly(Scenario):
 
     def run(self, world: World) -> None:
         world.cluster.start_many(world.size.executors)
+        # Short runs: who stands beside the same deadly task at each of its deaths is taken for deadly as well.
+        world.load.longest = 0.05
         world.load.start(world.size.tasks, rate=40)
-        for number in range(world.size.extra):
-            world.caller.add("t-hanging", f"hang{number}", data={"hang": 1})
         for number in range(world.size.faults):
             kill_by(world, f"deadly{number}")
+        for number in range(world.size.extra):
+            world.caller.add("t-hanging", f"hang{number}", data={"hang": 1})
         world.wait_until(lambda: timed_out() >= world.size.extra, "every hanging run to be given up")
         world.count(HUNG, timed_out())
         world.load.finish()

@@ -10,7 +10,7 @@ from tests.torture.world import World
 CODES = (*MIXED * 6, "t-silent", "t-hanging", "t-fatal")
 REST = 0.08
 """The part of the time given that is kept for draining."""
-PAUSES = (0.3, 1.6)
+PAUSES = (0.5, 2.5)
 """Seconds between two faults, from and to."""
 
 

@@ -36,32 +36,49 @@ class Zombies(Scenario):
             executor = executors[number % len(executors)]
             stop_before_claim(world, lone, f"{number}a", past_lease=False)
             stop_before_claim(world, lone, f"{number}b", past_lease=True)
-            stop_in_mid_handler(world, executor, number)
+            stop_in_mid_handler(world, lone, number)
             if world.database.has_server:
                 stop_at(world, PauseBeforeSettle(), executor)
         world.load.finish()
 
 
-def stop_in_mid_handler(world: World, executor: Executor, number: int) -> None:
-    """It goes on while others are in the middle of what it was at: its settlements come too early for theirs."""
-    names = [f"gated{number}-{one}" for one in range(world.size.executors)]
+def stop_in_mid_handler(world: World, lone: Executor, number: int) -> None:
+    """It goes on while its heir is in the middle of the same tasks: what it settles comes too early."""
+    names = [f"gated{number}-{one}" for one in range(world.size.threads // 2)]
     for name in names:
-        world.caller.add("t-gated", name)
+        world.caller.add("t-gated", name, queue=LONE)
         if world.database.has_server:  # on SQLite, a long transaction would be the only one
-            world.caller.add("t-atomic-gated", name)
-    if claims := world.try_until(lambda: begun_by(executor.pid, names), patience=20.0):
-        executor.send(signal.SIGSTOP)
-        world.tally.died(executor.pid, datetime.now(UTC))
-        world.try_until(lambda: is_run_again(claims), patience_of(world))
-        executor.ask(hooks.GATE)
-        executor.send(signal.SIGCONT)
-        world.try_until(lambda: has_been_settled(executor, claims), patience=10.0)
+            world.caller.add("t-atomic-gated", name, queue=LONE)
+    claims = world.wait_until(lambda: begun_by(lone.pid, names), "a run to stop in its middle")
+    lone.send(signal.SIGSTOP)
+    world.tally.died(lone.pid, datetime.now(UTC))
+    heir = world.cluster.start("heir", "--queues", LONE, keep=False)
+    if world.try_until(lambda: is_run_again(claims), patience_of(world)):
         world.count(MID_HANDLER)
+    lone.ask(hooks.GATE)
+    lone.send(signal.SIGCONT)
+    world.try_until(lambda: has_been_settled(lone, claims), patience=10.0)
     everybody = hooks.flag(world.folder, hooks.GATE, "all")
     everybody.touch()
     world.wait_until(lambda: not Task.objects.filter(biz_num__in=names).exists(), "the gated runs to end")
-    everybody.unlink()
-    hooks.flag(world.folder, hooks.GATE, executor.name).unlink(missing_ok=True)
+    for gate in (everybody, hooks.flag(world.folder, hooks.GATE, lone.name)):
+        gate.unlink(missing_ok=True)
+    heir.send(signal.SIGTERM)
+    if heir.child.exit_code() != 0:
+        world.violation(f"heir ended with {heir.child.process.returncode}")
+
+
+def begun_by(pid: int, names: list[str]) -> dict[int, int]:
+    """Task and version of the runs that this process has begun, and holds."""
+    begun = Effect.objects.filter(process=pid, kind="begin", biz_num__in=names).values_list("task_id", "version")
+    running = set(Task.objects.filter(status=TaskStatus.RUNNING).values_list("id", "version"))
+    return dict(running & set(begun))
+
+
+def is_run_again(claims: dict[int, int]) -> bool:
+    """Whether one of these has begun under a later claim."""
+    begun = Effect.objects.filter(kind="begin", task_id__in=claims).values_list("task_id", "version")
+    return any(version > claims[task_id] for task_id, version in begun)
 
 
 def has_been_settled(zombie: Executor, claims: dict[int, int]) -> bool:
