@@ -12,12 +12,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import django
 
-POOL, TTL = "proxies", 3.0
-HOLD = (2.0, 6.0)
-"""Seconds, by chance."""
+POOL, TTL = "proxies", 6.0
+HOLD = (1.0, 13.0)
+"""Seconds, by chance; long, so that it does not matter how fast the machine is."""
 
 
 class Notes:
@@ -47,27 +48,26 @@ class Contender(threading.Thread):
         try:
             while not self._has_ended():
                 with Pool(POOL).lease(ttl=TTL, wait=120) as resource:
-                    self._hold(resource.name, resource.token)
-                    if not resource.is_held:
-                        self._notes.write("lost", resource.name, resource.token)
+                    self._hold(resource)
         except Exception as error:
             self._notes.write("error", type(error).__name__, str(error).replace("\n", " "))
         finally:
             connections.close_all()
 
-    def _hold(self, name: str, token: int) -> None:
+    def _hold(self, resource: Any) -> None:
+        name, token = resource.name, resource.token
         with (self._folder / f"resource-{name}").open("a") as file:
             self._notes.write("got", name, token)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self._notes.write("overlap", name, token)
-            self._work(time.monotonic() + random.uniform(*HOLD))
+            end = time.monotonic() + random.uniform(*HOLD)
+            while time.monotonic() < end and resource.is_held and not self._has_ended():
+                time.sleep(0.1)
+            if not resource.is_held:
+                self._notes.write("lost", name, token)
             self._notes.write("gave", name, token)
-
-    def _work(self, end: float) -> None:
-        while time.monotonic() < end and not self._has_ended():
-            time.sleep(0.1)
 
     def _has_ended(self) -> bool:
         return (self._folder / "stop").exists()

@@ -19,7 +19,7 @@ from tests.processes.waiting import wait_until
 from tests.store.verbs import ALIAS
 
 RESOURCES, PROCESSES, THREADS = 40, 8, 13
-KILLS, BETWEEN = 4, 15
+KILLS, BETWEEN = 4, 8
 """How many processes are killed, and how many leases are acquired in between."""
 
 
@@ -92,13 +92,16 @@ class Crowd:
         assert self._child.exit_code() == 0
 
 
-def never_two(notes: list[Note]) -> list[Note]:
-    """Overlaps, but for those with a holder that knew that its lease was lost."""
+def never_two(notes: list[Note]) -> list[list[Note]]:
+    """What was noted of resources that two held, neither of whom knew that its lease was lost.
+
+    On a very busy machine a process may stand still for longer than its lease; then it must know that it did.
+    """
     lost = {(note.name, note.token) for note in notes if note.event == "lost"}
     return [
-        note
+        [other for other in notes if other.name == note.name]
         for note in notes
-        if note.event == "overlap" and not any(name == note.name and token < note.token for name, token in lost)
+        if note.event == "overlap" and not any(name == note.name and token <= note.token for name, token in lost)
     ]
 
 
@@ -132,7 +135,7 @@ def test_never_two_holders_none_leaked_hardly_any_idle(start: Start, folder: Fol
     for _ in range(KILLS):
         crowd.await_leases(BETWEEN)
         crowd.kill_one()
-    crowd.await_leases(RESOURCES // 2)
+    crowd.await_leases(2 * BETWEEN)
     end = time.monotonic()
     crowd.end()
 
