@@ -27,6 +27,7 @@ class Raised:
 
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
     """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
+    finished = max(started, finished)  # between the two the clock was set anew
     if result is None and not task.trigger_text and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)

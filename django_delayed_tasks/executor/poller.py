@@ -11,6 +11,7 @@ from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.executor.suspects import set_apart
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import (
     Agenda,
@@ -26,14 +27,14 @@ from django_delayed_tasks.store import (
 logger = logging.getLogger(__name__)
 
 QUICK = 0.003
-"""Seconds. A sweep is a reading of the whole agenda; as long as it is so quick, every reading is one. It is not where
-many finished tasks cannot be cleared away."""
-IDLE_SHARE, BUSY_SHARE = 0.02, 0.001
-"""The part of the time that slower sweeps may take: while nothing is due, and while others wait to be claimed."""
-RAREST_SWEEP = 60.0
-"""Seconds between two sweeps, however slow they are."""
-RECONCILE_EVERY = 10.0
-"""Seconds, at least, between two looks for claims whose answer was lost; these are slow where sweeps are."""
+"""Seconds. A sweep is a reading of the whole agenda; as long as it takes hardly longer than the quickest did, every
+reading is one. It does where many finished tasks cannot be cleared away."""
+SHARE = 0.01
+"""The part of the time that slow sweeps may take; and looks for claims whose answer was lost."""
+RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
+"""Seconds between two sweeps, however slow they are: when nothing was due, and while others wait to be claimed."""
+RECONCILE_EVERY, RAREST_RECONCILING = 10.0, 60.0
+"""Seconds between two looks for claims whose answer was lost; these are slow where sweeps are."""
 
 
 class Poller:
@@ -118,19 +119,21 @@ class Poller:
         self._clock.set(agenda.now)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
         if self._was_sweep:
-            self._swept, self._sweeps_took = began, (self._sweeps_took[1], self._agenda_read - began)
+            took = self._agenda_read - began
+            self._swept, self._sweeps_took = began, (self._sweeps_took[1], took)
+            self._quickest_sweep = min(self._quickest_sweep, took)
         self._memory.learn(agenda)
         self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
 
     def _is_time_to_sweep(self) -> bool:
         # The quicker of two: one that had to wait for something else says nothing.
-        took = min(self._sweeps_took)
-        period = 0.0 if took < QUICK else took / (IDLE_SHARE if self._is_idle else BUSY_SHARE)
-        return clock.monotonic() - self._swept >= min(period, RAREST_SWEEP)
+        excess = min(self._sweeps_took) - self._quickest_sweep
+        rarest = RAREST_IDLE if self._is_idle else RAREST_BUSY
+        return excess < QUICK or clock.monotonic() - self._swept >= min(excess / SHARE, rarest)
 
     def _reconcile(self) -> None:
         began = clock.monotonic()
-        period = max(RECONCILE_EVERY, min(RAREST_SWEEP, self._reconciling_took / BUSY_SHARE))
+        period = max(RECONCILE_EVERY, min(RAREST_RECONCILING, self._reconciling_took / SHARE))
         if self._agenda is None or began - self._reconciled >= period:
             self._release_forgotten()
             self._reconciled, self._reconciling_took = began, clock.monotonic() - began
@@ -154,10 +157,12 @@ class Poller:
             return []
         tasks = self._claim(self._alias, self._request(level, limit))
         if tasks:
+            others = self._inflight.tasks() if any(task.rescues for task in tasks) else []
             self._inflight.add(tasks)
             known, refused = self._screening.screen(tasks)
-            self._release(refused)
-            self._deliver(known)
+            chosen, apart = set_apart(known, others)
+            self._release(refused + apart)
+            self._deliver(chosen)
         return tasks
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:

@@ -38,6 +38,14 @@ def _of_dead_executors(facts: Facts, tally: Tally) -> Iterator[Recovery]:
                 yield Recovery((min(again) - died).total_seconds(), "an executor's death until its task ran again")
 
 
+def takeovers(facts: Facts, tally: Tally) -> list[float]:
+    """Seconds from an executor's death until what it had claimed was taken from it, the longest first."""
+    lost = [run for run in facts.ledger.runs if run.outcome == RunOutcome.LOST]
+    deaths = [_death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished) for run in lost]
+    pairs = zip(lost, deaths, strict=True)
+    return sorted(((run.finished - died).total_seconds() for run, died in pairs if died), reverse=True)
+
+
 def _death_before(tally: Tally, process: int | None, moment: datetime) -> datetime | None:
     return max((at for pid, at in tally.deaths if pid == process and at <= moment), default=None)
 

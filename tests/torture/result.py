@@ -17,7 +17,7 @@ from tests.torture.invariants import (
     nothing_failed,
     violations,
 )
-from tests.torture.recovery import recoveries
+from tests.torture.recovery import recoveries, takeovers
 from tests.torture.scenario import Scenario
 from tests.torture.world import World
 
@@ -39,7 +39,7 @@ def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
     chosen = AT_THE_END if scenario.may_fail else (*AT_THE_END, nothing_failed)
     found = violations(facts, chosen)
     texts = list(dict.fromkeys([*map(str, found), *world.tally.violations]))
-    slowest = recoveries(facts, world.tally)
+    slowest, taken = recoveries(facts, world.tally), takeovers(facts, world.tally)
     return {
         "scenario": scenario.name,
         "number": scenario.number,
@@ -53,6 +53,7 @@ def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
         "doubled": _count(found, DOUBLED),
         "longest_recovery": round(slowest[0].seconds, 3) if slowest else None,
         "longest_recovery_of": slowest[0].what if slowest else "",
+        "longest_takeover": round(taken[0], 3) if taken else None,
         "facts": world.tally.facts,
         "violations": texts,
         "trouble": trouble,

@@ -43,7 +43,7 @@ def kill_by(world: World, name: str) -> None:
     world.wait_until(lambda: count(TaskStatus.FAILED, biz_num=name), f"{name} to be FAILED", patience=120)
     rescues = Task.objects.get(biz_num=name).rescues
     deaths = TaskRun.objects.filter(biz_num=name, outcome=RunOutcome.LOST).count()
-    world.count(EXITED, deaths + 1)
+    world.count(EXITED, deaths)
     if rescues != MAX_RESCUES:
         world.violation(f"{name} was rescued {rescues} times; {MAX_RESCUES} are allowed")
 

@@ -33,10 +33,11 @@ class Mix(Scenario):
 
 def start_executors(world: World) -> None:
     """Some alone, one behind the proxy, two under a supervisor."""
-    world.cluster.start_many(world.size.executors)
+    settings = None if world.database.has_server else {"THREADS": 2}  # one file has one writer at a time
+    world.cluster.start_many(world.size.executors, settings=settings)
     if world.database.has_server and len(world.database.urls) == 1:
         world.cluster.start("proxied", url=world.proxy.url).wait_until_ready()
-    world.cluster.start("team", "--processes=2").wait_until_ready()
+    world.cluster.start("team", "--processes=2", settings=settings).wait_until_ready()
 
 
 def break_things(world: World, until: float) -> None:

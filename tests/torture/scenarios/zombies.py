@@ -16,6 +16,8 @@ from tests.torture.world import World
 
 MID_HANDLER = "executor stopped in mid-handler past its lease (SIGSTOP)"
 LEASE = 2.5
+REFUSED = "were gone when their runs ended"
+"""What an executor says whose settlement came too late."""
 LONE = "lone"
 """An executor, and the queue that it serves and nobody else: what it has read to claim stays where it is."""
 
@@ -50,6 +52,7 @@ def stop_in_mid_handler(world: World, lone: Executor, number: int) -> None:
         if world.database.has_server:  # on SQLite, a long transaction would be the only one
             world.caller.add("t-atomic-gated", name, queue=LONE)
     claims = world.wait_until(lambda: begun_by(lone.pid, names), "a run to stop in its middle")
+    told = lone.child.output.count(REFUSED)
     lone.send(signal.SIGSTOP)
     world.tally.died(lone.pid, datetime.now(UTC))
     heir = world.cluster.start("heir", "--queues", LONE, keep=False)
@@ -57,7 +60,7 @@ def stop_in_mid_handler(world: World, lone: Executor, number: int) -> None:
         world.count(MID_HANDLER)
     lone.ask(hooks.GATE)
     lone.send(signal.SIGCONT)
-    world.try_until(lambda: has_been_settled(lone, claims), patience=10.0)
+    world.try_until(lambda: has_been_settled(lone, claims, told), patience=10.0)
     everybody = hooks.flag(world.folder, hooks.GATE, "all")
     everybody.touch()
     world.wait_until(lambda: not Task.objects.filter(biz_num__in=names).exists(), "the gated runs to end")
@@ -81,23 +84,9 @@ def is_run_again(claims: dict[int, int]) -> bool:
     return any(version > claims[task_id] for task_id, version in begun)
 
 
-def has_been_settled(zombie: Executor, claims: dict[int, int]) -> bool:
-    """Whether the zombie has been told that its claims are gone; or, as must not be, a task is."""
-    told = zombie.child.has_said("were gone when their runs ended")
-    return told or Task.objects.filter(id__in=claims).count() < len(claims)
-
-
-def begun_by(pid: int, names: list[str]) -> dict[int, int]:
-    """Task and version of the runs that this process has begun, and holds."""
-    begun = Effect.objects.filter(process=pid, kind="begin", biz_num__in=names).values_list("task_id", "version")
-    running = set(Task.objects.filter(status=TaskStatus.RUNNING).values_list("id", "version"))
-    return dict(running & set(begun))
-
-
-def is_run_again(claims: dict[int, int]) -> bool:
-    """Whether one of these has begun under a later claim."""
-    begun = Effect.objects.filter(kind="begin", task_id__in=claims).values_list("task_id", "version")
-    return any(version > claims[task_id] for task_id, version in begun)
+def has_been_settled(zombie: Executor, claims: dict[int, int], told: int = 0) -> bool:
+    """Whether the zombie has been told (once more) that its claims are gone; or, as must not be, a task is."""
+    return zombie.child.output.count(REFUSED) > told or Task.objects.filter(id__in=claims).count() < len(claims)
 
 
 def stop_before_claim(world: World, lone: Executor, number: str, past_lease: bool) -> None:

@@ -1,0 +1,61 @@
+"""Tasks that were there when executors died do not run beside each other."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.executor.suspects import PAUSE, SUSPECT
+from django_delayed_tasks.models import Task
+from tests.executor.parts import Bench, add, handler_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def handler() -> Any:
+    return handler_of(lambda task: None)
+
+
+def add_rescued(*nums: str, rescues: int = SUSPECT) -> None:
+    for num in nums:
+        add(num)
+    Task.objects.filter(biz_num__in=nums).update(rescues=rescues)
+
+
+def given_back(bench: Bench) -> list[timedelta]:
+    return [settlement.after for settlement in bench.released]
+
+
+def test_one_is_run_beside_all_others(bench: Bench) -> None:
+    add("fresh")
+    add_rescued("a", "b", "c")
+    bench.poller.poll()
+    assert bench.numbers == ["fresh", "a"]
+    assert given_back(bench) == [PAUSE, 2 * PAUSE]
+
+
+def test_none_while_one_is_held(bench: Bench) -> None:
+    add_rescued("a")
+    bench.poller.poll()
+    add_rescued("b")
+    add("fresh")
+    bench.poller.poll()
+    assert bench.numbers == ["a", "fresh"]
+    assert given_back(bench) == [PAUSE]
+
+
+def test_the_next_when_that_one_has_ended(bench: Bench) -> None:
+    add_rescued("a")
+    bench.poller.poll()
+    bench.finish(bench.delivered)
+    add_rescued("b")
+    bench.poller.poll()
+    assert bench.numbers == ["a", "b"]
+
+
+def test_after_the_first_rescue_all_go_on_at_once(bench: Bench) -> None:
+    add_rescued("a", "b", "c", rescues=SUSPECT - 1)
+    bench.poller.poll()
+    assert bench.numbers == ["a", "b", "c"]
+    assert bench.released == []
