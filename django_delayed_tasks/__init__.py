@@ -15,11 +15,16 @@ if TYPE_CHECKING:
         add_tasks,
         cancel_task,
         delete_tasks,
+        forget,
         get_runs,
         get_task_handlers,
         get_tasks_by_code,
+        pause_queue,
+        pause_task,
         register_task_handler,
         reschedule_task,
+        resume_queue,
+        resume_task,
         shutdown,
         start,
     )
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.outcomes import AddResult, Done, Fail, Reschedule, Retry
     from django_delayed_tasks.states import AddAction, CancelResult
+    from django_delayed_tasks.triggers import Cron, Interval, Once, Trigger
 
 __version__ = "0.1.0"
 
@@ -34,36 +40,49 @@ __all__ = [
     "AddAction",
     "AddResult",
     "CancelResult",
+    "Cron",
     "Done",
     "Fail",
+    "Interval",
+    "Once",
     "Reschedule",
     "Retry",
     "Task",
     "TaskException",
     "TaskHandler",
     "TaskRun",
+    "Trigger",
     "__version__",
     "add_task",
     "add_tasks",
     "cancel_task",
     "delete_tasks",
+    "forget",
     "get_runs",
     "get_task_handlers",
     "get_tasks_by_code",
+    "pause_queue",
+    "pause_task",
     "register_task_handler",
     "reschedule_task",
+    "resume_queue",
+    "resume_task",
     "shutdown",
     "start",
     "task_handler",
 ]
 
 _HOMES = {
-    "api": ("add_task add_tasks cancel_task reschedule_task delete_tasks get_tasks_by_code get_runs start shutdown"),
+    "api": (
+        "add_task add_tasks cancel_task reschedule_task delete_tasks get_tasks_by_code get_runs start shutdown"
+        " forget pause_task resume_task pause_queue resume_queue"
+    ),
     "exceptions": "TaskException",
     "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",
     "models": "Task TaskRun",
     "outcomes": "AddResult Done Fail Reschedule Retry",
     "states": "AddAction CancelResult",
+    "triggers": "Cron Interval Once Trigger",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -212,8 +212,8 @@ class Resource(models.Model):
 
     Free when enabled and ``busy_before`` has passed. Nothing frees it at that moment: a holder that dies is forgotten
     by the clock alone. A released one keeps the moment of its release there, so that the lease index gives free ones
-    least recently used first; one that was never used has 1970. ``version`` grows with each acquisition, and is no count: it
-    begins at the milliseconds since 1970, so that it does not go back even if the row is removed and added again.
+    least recently used first; one that was never used has 1970. ``version`` grows with each acquisition, and is no
+    count: it begins at milliseconds since 1970, so that it does not go back if the row is removed and added again.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -25,13 +25,17 @@ DEFAULTS = {
     "MAX_RESCUES": 3,
     "SHUTDOWN_TIMEOUT": 30.0,
     "KEEP_HISTORY": timedelta(days=7),
+    "ONCE_RETENTION": None,
     "MAX_BIZ_EXT_BYTES": 65_536,
     "ALLOW_UNKNOWN_CODES": False,
     "MAX_LOST_THREADS": 8,
     "REDACT": (),
 }
 DURATIONS = ["POLL_INTERVAL", "HEARTBEAT", "LEASE", "SHUTDOWN_TIMEOUT"]
+KEEPINGS = ["KEEP_HISTORY", "ONCE_RETENTION"]
 NUMBERS = ["THREADS", "BATCH_SIZE", "MAX_RESCUES", "MAX_BIZ_EXT_BYTES", "MAX_LOST_THREADS"]
+
+keepings = pytest.mark.parametrize("key", KEEPINGS)
 
 
 def read_with(**given: Any) -> dict[str, Any]:
@@ -118,15 +122,17 @@ def test_some_numbers_may_be_zero(key: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, timedelta(microseconds=1), timedelta(days=36_500)])
-def test_keep_history(value: timedelta | None) -> None:
-    assert read_with(KEEP_HISTORY=value)["KEEP_HISTORY"] == value
+@keepings
+def test_what_is_kept_so_long(key: str, value: timedelta | None) -> None:
+    assert read_with(**{key: value})[key] == value
 
 
 @pytest.mark.parametrize("value", [7, 0, "7 days", timedelta(0), -timedelta(days=1), timedelta.max])
-def test_keep_history_is_no_bare_number(value: Any) -> None:
+@keepings
+def test_what_is_kept_has_no_bare_number(key: str, value: Any) -> None:
     """Seven, meant as days, would throw the history away after seven seconds."""
-    with pytest.raises(InvalidSetting, match=r"'KEEP_HISTORY'.*timedelta\(days=7\)"):
-        read_with(KEEP_HISTORY=value)
+    with pytest.raises(InvalidSetting, match=rf"'{key}'.*timedelta\(days=7\)"):
+        read_with(**{key: value})
 
 
 @pytest.mark.parametrize("value", ["auto", "skip_locked", "compare_and_set"])
@@ -197,7 +203,7 @@ def test_whatever_is_given_every_value_is_usable_or_reported(given: dict[str, An
     assert set(given) - set(DEFAULTS) <= reported
     for key in DEFAULTS:
         value = getattr(values, key)
-        assert type(value) in (type(DEFAULTS[key]), type(None) if key == "KEEP_HISTORY" else object)
+        assert type(value) in ((timedelta, type(None)) if key in KEEPINGS else (type(DEFAULTS[key]),))
         assert key in reported or key not in given or value in alike(given[key])
 
 

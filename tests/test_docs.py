@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
 from django.dispatch import Signal
 
 import django_delayed_tasks
 from django_delayed_tasks import TaskHandler, conf, exceptions, signals, states
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.management.commands.starttask import Command
-from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.models import Executor, PausedQueue, Recurrence, Resource, Success, Task, TaskRun, Waiter
 from django_delayed_tasks.store import ClaimedTask
 from tests import pages
 from tests.pages import README, ROOT, names, rows
@@ -129,17 +129,18 @@ def test_attributes_of_handlers_are_those_of_the_reference() -> None:
     assert defaults == found
 
 
-def test_options_of_the_command_are_those_of_the_reference() -> None:
-    own = options_of(Command()) - options_of(BaseCommand())
-    assert names(rows(COMMANDS, "`starttask`")) == own
+@pytest.mark.parametrize("name", ["starttask", "pausequeue", "runmutex"])
+def test_options_of_the_command_are_those_of_the_reference(name: str) -> None:
+    own = options_of(load_command_class("django_delayed_tasks", name)) - options_of(BaseCommand())
+    assert names(rows(COMMANDS, f"`{name}`")) == own
 
 
 def options_of(command: BaseCommand) -> set[str]:
-    parser = command.create_parser("manage.py", "starttask")
+    parser = command.create_parser("manage.py", "any")
     return {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
 
 
-@pytest.mark.parametrize("model", [Task, TaskRun, Executor])
+@pytest.mark.parametrize("model", [Task, TaskRun, Executor, Success, PausedQueue, Recurrence, Resource, Waiter])
 def test_fields_are_those_of_the_reference(model: Any) -> None:
     documented = {row[0].strip("`"): row[1] for row in rows(MODELS, model.__name__)}
     found = {field.name: field for field in model._meta.fields}

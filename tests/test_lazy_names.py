@@ -23,6 +23,10 @@ BEFORE_SETUP = [
     "AddResult",
     "AddAction",
     "CancelResult",
+    "Cron",
+    "Interval",
+    "Once",
+    "Trigger",
 ]
 
 

@@ -41,9 +41,9 @@ def test_version_is_the_one_in_pyproject() -> None:
     assert django_delayed_tasks.__version__ == project["version"]
 
 
-def test_django_is_the_only_dependency() -> None:
+def test_nothing_else_is_needed() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["dependencies"] == ["Django>=5.2,<6.2"]
+    assert project["dependencies"] == ["Django>=5.2,<6.2", "cronsim>=2.7"]
 
 
 def test_import_of_the_root_loads_nothing() -> None:

@@ -12,6 +12,7 @@ from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Ret
 from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claims import recurs
 from django_delayed_tasks.store.validation import valid_json, valid_when
 
 LONGEST_ERROR = 20_000
@@ -28,7 +29,7 @@ class Raised:
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
     """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
     finished = max(started, finished)  # between the two the clock was set anew
-    if result is None and not task.trigger_text and not task.once:
+    if result is None and not recurs(task) and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
     try:

@@ -7,6 +7,7 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, recurrence
+from django_delayed_tasks.store.claims import planned, run_extra
 from django_delayed_tasks.triggers import Trigger, next_run, next_time, run_to_start
 
 
@@ -21,7 +22,7 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
     except InvalidTrigger as error:
         return Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error))
     if trigger and task.when > now:
-        task.run_extra(now)
+        run_extra(task, now)
         return None
     when = run_to_start(trigger, task.when, now) if trigger else task.when
     if when is None:
@@ -45,4 +46,4 @@ def following(task: ClaimedTask, started: datetime, finished: datetime) -> dict[
     trigger = task.trigger
     if trigger is None:
         return {}
-    return recurrence(trigger, task.planned or next_run(trigger, task.when, started, finished))
+    return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, finished))

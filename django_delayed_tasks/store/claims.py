@@ -40,10 +40,10 @@ class ClaimedTask:
     rescues: int
     alias: str
     executor: int = 0
-    trigger_text: str | None = None
+    _trigger_text: str | None = None
     expires_at: datetime | None = None
     once: bool = False
-    planned: datetime | None = field(default=None, repr=False)
+    _planned: datetime | None = field(default=None, repr=False)
     _asked: float = field(default=float("-inf"), repr=False)
     _answer: bool = field(default=False, repr=False)
     _parsed: Any = field(default=UNCHANGED, repr=False)
@@ -57,7 +57,7 @@ class ClaimedTask:
         Raises:
             InvalidTrigger: the row's text is that of no trigger.
         """
-        return parse(self.trigger_text) if self.trigger_text else None
+        return parse(self._trigger_text) if self._trigger_text else None
 
     @property
     def biz_ext(self) -> Any:
@@ -76,10 +76,6 @@ class ClaimedTask:
             self._asked = clock.monotonic()
             self._answer = is_cancel_requested(self.alias, self.claim)
         return self._answer
-
-    def run_extra(self, now: datetime) -> None:
-        """This run is one between two times of its trigger: it stands for now, and the planned one is still to come."""
-        self.planned, self.when = self.when, now
 
     def check_claim(self) -> None:
         """Ask the database whether this run still has its task: to be called before an effect outside of it.
@@ -122,6 +118,21 @@ class ClaimedTask:
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num}"
+
+
+def recurs(task: ClaimedTask) -> bool:
+    """Whether it has a trigger, readable or not."""
+    return bool(task._trigger_text)
+
+
+def run_extra(task: ClaimedTask, now: datetime) -> None:
+    """This run is one between two times of its trigger: it stands for now, and the planned one is still to come."""
+    task._planned, task.when = task.when, now
+
+
+def planned(task: ClaimedTask) -> datetime | None:
+    """The time that is still to come after an extra run; None for any other."""
+    return task._planned
 
 
 def take_report(task: ClaimedTask) -> Report | None:

@@ -131,6 +131,7 @@ def test_never_two_holders_none_leaked_hardly_any_idle(start: Start, folder: Fol
         pool.add(str(number))
     crowd = Crowd(start, folder.path)
     crowd.await_leases(RESOURCES)
+    wait_until(lambda: Waiter.objects.count() >= RESOURCES)
     begin = time.monotonic()
     for _ in range(KILLS):
         crowd.await_leases(BETWEEN)
@@ -149,6 +150,7 @@ def test_never_two_holders_none_leaked_hardly_any_idle(start: Start, folder: Fol
     part = utilisation(held, crowd.killed, begin, end)
     print(f"utilisation {part:.1%} over {end - begin:.1f} s, {len(held)} leases, {len(crowd.killed)} processes killed")
     assert part > 0.9
+    assert Resource.objects.count() == RESOURCES
     wait_until(lambda: len(waiting.look(ALIAS, wanted()).free) == RESOURCES)
     assert not Resource.objects.exclude(pool=POOL).exists()
     assert Waiter.objects.count() <= len(crowd.killed) * THREADS

@@ -1,4 +1,4 @@
-"""``manage.py pausequeue NAME [--resume]``: nothing of a queue is claimed, in the whole cluster, until it is resumed."""
+"""``manage.py pausequeue NAME [--resume]``: nothing of a queue is claimed, cluster-wide, until it is resumed."""
 
 from argparse import ArgumentParser
 from typing import Any
