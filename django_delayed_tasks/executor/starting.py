@@ -15,7 +15,7 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
     """None when the run may start, ``task.when`` then being the time that it stands for; else how it is settled unrun.
 
     A recurring task that nobody could run for a while stands for the latest of its times, or whichever its trigger's
-    ``misfire`` says.
+    ``misfire`` says. Lateness is looked at before the first attempt: a retry belongs to a run that was in time.
     """
     try:
         trigger = task.trigger
@@ -24,16 +24,25 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
     if trigger and task.when > now:
         run_extra(task, now)
         return None
+    if task.attempts > 1:
+        return _expired(task, trigger, now, _AT.format(task.expires_at)) if _has_expired(task, now) else None
     when = run_to_start(trigger, task.when, now) if trigger else task.when
     if when is None:
         return _expired(task, trigger, now, f"{now - task.when} late, which the trigger's grace does not allow")
     task.when = when
-    if task.expires_at is not None and now > task.expires_at:
-        return _expired(task, trigger, now, f"it expired at {task.expires_at.isoformat()}")
+    if _has_expired(task, now):
+        return _expired(task, trigger, now, _AT.format(task.expires_at))
     lateness = handler.longest_lateness
     if lateness is not None and now - when > lateness:
         return _expired(task, trigger, now, f"{now - when} late, {lateness} at most")
     return None
+
+
+_AT = "it expired at {0:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _has_expired(task: ClaimedTask, now: datetime) -> bool:
+    return task.expires_at is not None and now > task.expires_at
 
 
 def _expired(task: ClaimedTask, trigger: Trigger | None, now: datetime, why: str) -> Settlement:

@@ -67,7 +67,8 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
     task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
     if task is None:
         return _create(cursor, dialect, declared, now)
-    if not task.by_handler or task.trigger_text == declared.trigger_text:
+    is_same = task.trigger_text == declared.trigger_text
+    if not task.by_handler or (is_same and (task.queue, task.priority) == (declared.queue, declared.priority)):
         return False
     if task.status == RUNNING:
         _change_beside_run(cursor, dialect, task, declared, now)

@@ -43,6 +43,7 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
     last = [
         f"deferred_when = CASE WHEN status = {RUNNING} THEN {moment} ELSE NULL END",
         f"update_time = {dialect.now}",
+        "pause_requested = NULL",
         f"status = CASE WHEN status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END",
     ]
     return ", ".join(beside + changes + last), given * 3

@@ -199,3 +199,11 @@ def test_an_executor_does_it() -> None:
         wait_until(lambda: len(seen) >= 5)
     assert seen == sorted(set(seen))
     assert TaskRow.objects.get().status == TaskStatus.PENDING
+
+
+def test_another_queue_is_followed_too() -> None:
+    nightly()
+    start_at(0)
+    nightly(queue="reports")
+    start_at(4)
+    assert TaskRow.objects.get().queue == "reports"
