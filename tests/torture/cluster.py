@@ -157,7 +157,7 @@ class Cluster:
             if executor.is_alive and (executor.is_stopped or executor.has_paused()):
                 executor.send(signal.SIGCONT)
 
-    def end(self, patience: float = 40.0) -> list[str]:
+    def end(self, patience: float = 150.0) -> list[str]:
         """SIGTERM to all; which of them did not end well within ``patience`` seconds (they are killed then)."""
         self._keeping.clear()
         self.resume()
