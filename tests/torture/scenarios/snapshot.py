@@ -72,7 +72,7 @@ class Snapshot(Scenario):
         world.fact(
             f"pages of a poll that finds nothing: {pages} before, {later_pages} after {world.size.tasks:,d} tasks"
         )
-        # In a short run others on the server turn more pages than so few tasks; tests/store/test_pinned.py counts alone.
+        # In a short run others on the server turn more pages than so few tasks; test_pinned.py counts alone.
         if world.size.tasks > WINDOW and later_pages > pages + GROWTH:
             world.violation(f"a poll needs {later_pages} pages, {pages} before")
         # Whatever else the machine does can only add to a window; what has finished adds to all that follow.
