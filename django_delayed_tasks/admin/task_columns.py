@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import admin
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
@@ -12,6 +13,11 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 
 
+def _percent(fraction: float) -> int:
+    # Cut off, not rounded: what goes on is not at 100 yet.
+    return int(fraction * 100)
+
+
 class TaskColumns:
     """Display methods; those of the list's own annotations (``error_end``, ``executor_name``) are for it alone."""
 
@@ -19,7 +25,17 @@ class TaskColumns:
     def state(self, task: Task) -> SafeString:
         if task.cancel_requested_at:
             return columns.badge(_("stopping"), "stopping")
-        return columns.member_badge(TaskStatus, task.status)
+        badge = columns.member_badge(TaskStatus, task.status)
+        if task.progress_fraction is None:
+            return badge
+        return format_html("{} {} %", badge, _percent(task.progress_fraction))
+
+    @admin.display(description=_("progress"))
+    def progress_(self, task: Task) -> str:
+        if task.progress_fraction is None:
+            return columns.EMPTY
+        reported = columns.moment_text(task.progress_at)
+        return " · ".join(filter(None, [f"{_percent(task.progress_fraction)} %", task.progress_note, reported]))
 
     @admin.display(description=_("when"), ordering="when")
     def when_(self, task: Task) -> str:

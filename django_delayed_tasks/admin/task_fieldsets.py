@@ -11,12 +11,13 @@ from django_delayed_tasks.models import Task
 IDENTITY = ("biz_code", "biz_num")
 STATE = ("state", "due", "attempts")
 ERROR = ("error_block",)
+PROGRESS = ("progress_",)
 SCHEDULE = ("when", "biz_ext", ("queue", "priority"))
 SCHEDULE_SHOWN = ("when_", "data_block", ("queue", "priority"))
 DEFERRED = ("deferred_when_", "deferred_block", ("deferred_queue_", "deferred_priority_"))
 DETAILS = (("claim_at_", "executor_", "cancel_requested_"), ("rescues", "version"), ("created_", "updated_"))
 
-READ_ONLY = (*IDENTITY, *STATE, *ERROR, *flatten(DEFERRED), *flatten(DETAILS), "when_", "data_block")
+READ_ONLY = (*IDENTITY, *STATE, *ERROR, *PROGRESS, *flatten(DEFERRED), *flatten(DETAILS), "when_", "data_block")
 
 
 def adding() -> Any:
@@ -31,6 +32,8 @@ def changing(task: Task, may_change: bool) -> Any:
 
 def _sections(task: Task, may_change: bool) -> Iterator[Any]:
     yield None, {"fields": (IDENTITY, STATE)}
+    if task.progress_at:
+        yield None, {"fields": PROGRESS}
     if task.last_error:
         yield None, {"fields": ERROR}
     yield _("Schedule"), {"fields": SCHEDULE if may_change else SCHEDULE_SHOWN}

@@ -34,7 +34,7 @@ def tidy() -> None:
             continue
         if connection.in_atomic_block or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]:
             logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
-            connection.in_atomic_block = False
+            connection.in_atomic_block = connection.closed_in_transaction = False
             connection.close()
         elif connection.errors_occurred:
             discard_unusable(connection.alias)
@@ -58,13 +58,14 @@ def discard_unusable(alias: str) -> bool:
     return True
 
 
-def can_connect(alias: str) -> bool:
-    """Whether the database takes a connection of this thread now."""
+def does_answer(alias: str) -> bool:
+    """Whether the database itself answers on a connection of this thread now: a proxy before it may take any."""
     try:
-        connections[alias].ensure_connection()
+        with connections[alias].cursor() as cursor:
+            cursor.execute("SELECT 1")
+            return cursor.fetchone() is not None
     except Error:
         return False
-    return True
 
 
 @contextmanager

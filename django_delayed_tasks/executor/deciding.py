@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidOutcome, shortened
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, shortened
 from django_delayed_tasks.executor.starting import following
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
@@ -55,6 +55,8 @@ def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     match result:
+        case Raised(error=ClaimLost()):
+            return _lost(task, result.text)
         case Raised():
             return _attempt_failed(task, handler, result.text)
         case None:
@@ -101,6 +103,14 @@ def _attempt_failed(
         return _failed(error)
     delay = _backoff(handler, task.attempts) if after is None else after
     return {"outcome": RunOutcome.RETRIED, "then": Then.RETRY, "after": delay, "error": storable(error)}
+
+
+def _lost(task: ClaimedTask, error: str) -> dict[str, Any]:
+    """The run found its claim gone, and the fence will see to it; or it was told so too early, and is not to blame."""
+    if task.rescues >= settings.MAX_RESCUES:
+        return _failed(error)
+    pause = TaskHandler().backoff(task.rescues + 1)
+    return {"outcome": RunOutcome.LOST, "then": Then.RESCUED, "after": pause, "error": storable(error)}
 
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:

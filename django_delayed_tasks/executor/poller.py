@@ -11,7 +11,7 @@ from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
-from django_delayed_tasks.executor.suspects import set_apart
+from django_delayed_tasks.executor.suspects import Suspects
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import (
     Agenda,
@@ -69,6 +69,7 @@ class Poller:
         self._agenda_read = float("-inf")
         self._swept = float("-inf")
         self._sweeps_took = (0.0, 0.0)
+        self._suspects = Suspects()
         self._quickest_sweep = float("inf")
         self._reconciled = float("-inf")
         self._reconciling_took = 0.0
@@ -157,13 +158,18 @@ class Poller:
             return []
         tasks = self._claim(self._alias, self._request(level, limit))
         if tasks:
-            others = self._inflight.tasks() if any(task.rescues for task in tasks) else []
             self._inflight.add(tasks)
             known, refused = self._screening.screen(tasks)
-            chosen, apart = set_apart(known, others)
+            # A drain ends when nothing is due: what is put off for a moment would be left.
+            chosen, apart = (known, []) if self._options.drain else self._set_apart(known)
             self._release(refused + apart)
             self._deliver(chosen)
         return tasks
+
+    def _set_apart(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
+        if not any(task.rescues for task in tasks):
+            return tasks, []
+        return self._suspects.set_apart(tasks, self._inflight.claims())
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         return ClaimRequest(

@@ -2,7 +2,7 @@
 
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.store import write_progress
-from django_delayed_tasks.store.claims import lose, take_report
+from django_delayed_tasks.store.claims import lose, put_back, take_report
 
 REPORT_EVERY = 1.0
 """Seconds between two writes for one task."""
@@ -20,7 +20,14 @@ class Reports:
         tasks = {task.claim: task for task in self._inflight.tasks()}
         reports = {claim: report for claim, task in tasks.items() if (report := take_report(task))}
         if reports:
-            held = write_progress(self._alias, reports)
-            for claim in reports.keys() - held:
+            try:
+                waiting, lost = write_progress(self._alias, reports)
+            except BaseException:
+                for claim, report in reports.items():
+                    put_back(tasks[claim], report)
+                raise
+            for claim in waiting:
+                put_back(tasks[claim], reports[claim])
+            for claim in lost:
                 lose(tasks[claim])
         return REPORT_EVERY

@@ -23,6 +23,7 @@ from django_delayed_tasks.executor.starting import refuse
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claims import forget_what_was_read
 from django_delayed_tasks.store.transactions import is_lock_timeout, is_transient, pause
 
 logger = logging.getLogger(__name__)
@@ -81,6 +82,7 @@ def _settle_stubbornly(task: ClaimedTask, handle: Callable[[ClaimedTask], Settle
                 raise
             logger.info("%s: rolled back, tried again: %s", task, error)
             time.sleep(pause(attempt))
+            forget_what_was_read(task)
     return settle_with(task, handle)
 
 

@@ -82,6 +82,7 @@ class Settler:
                 self.settle(batch)
         except BaseException:
             logger.exception("settling %d runs failed", len(batch))
+            self._put_aside(batch)
 
     def _take_locked(self) -> list[Settlement]:
         """Those whose rows were locked by others, when it is time to try again."""
@@ -120,22 +121,26 @@ class Settler:
             try:
                 became, waiting = settle_soon(self._alias, batch)
             except Exception as error:
-                is_break = connections.discard_unusable(self._alias) and connections.can_connect(self._alias)
+                is_break = connections.discard_unusable(self._alias) and connections.does_answer(self._alias)
                 breaks = breaks + 1 if is_break else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
                     self._wait(error)
                     continue
                 self._settle_apart(batch, error)
             else:
-                self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
-                batch = [settlement for settlement in batch if settlement.claim not in waiting]
-                self._report(batch, became)
-            break
+                self._note_ends(batch, became, waiting)
+            return
         self._inflight.remove(settlement.claim for settlement in batch)
+
+    def _note_ends(self, batch: list[Settlement], became: dict[Claim, Then], waiting: set[Claim]) -> None:
+        self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
+        ended = [settlement for settlement in batch if settlement.claim not in waiting]
+        self._report(ended, became)
+        self._inflight.remove(settlement.claim for settlement in ended)
 
     def _put_aside(self, locked: list[Settlement]) -> None:
         if locked:
-            logger.warning("%d tasks wait for somebody's lock to be settled, such as %s", len(locked), locked[0].claim)
+            logger.warning("%d tasks have to wait to be settled, such as %s", len(locked), locked[0].claim)
             self._locked += locked
             self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
@@ -169,6 +174,7 @@ class Settler:
         visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
         try:
             self._report([visible], settle(self._alias, [visible]))
+            self._inflight.remove([settlement.claim])
         except Exception:
             connections.discard_unusable(self._alias)
             logger.exception("task %s stays claimed until this executor ends", settlement.claim)

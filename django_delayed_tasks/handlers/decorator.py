@@ -17,6 +17,7 @@ ATTRIBUTES = (
     "timeout",
     "keep_history",
     "atomic",
+    "database",
     "backoff",
     "on_failed",
 )

@@ -15,7 +15,8 @@ from django_delayed_tasks.store import galera
 from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.fences import LAST_VERSION
-from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.levels import rows_of
+from django_delayed_tasks.store.tables import RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
 def candidates(dialect: Dialect, request: ClaimRequest, limit: int, alias: str = "") -> tuple[str, list[Any]]:
     """The SELECT of due rows of one level in the order of the claim index: it reads only what it returns."""
     columns = ", ".join(COLUMNS)
-    conditions = [f"status = {PENDING}", "queue = %s", "priority = %s", f"claim_at <= {dialect.now}"]
-    parameters: list[Any] = [request.queue, request.priority]
+    table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
+    conditions = [level, f"claim_at <= {dialect.now}"]
     # What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it.
     conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
     if request.floor:
@@ -51,7 +52,7 @@ def candidates(dialect: Dialect, request: ClaimRequest, limit: int, alias: str =
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)
-    sql = f"SELECT {columns} FROM {TASK} WHERE {' AND '.join(conditions)} ORDER BY claim_at, id LIMIT {limit:d}"
+    sql = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY {order}claim_at, id LIMIT {limit:d}"
     return sql, parameters
 
 

@@ -135,10 +135,21 @@ def planned(task: ClaimedTask) -> datetime | None:
     return task._planned
 
 
+def forget_what_was_read(task: ClaimedTask) -> None:
+    """Its data are parsed anew when next asked for: a run that is undone may have changed them."""
+    task._parsed = UNCHANGED
+
+
 def take_report(task: ClaimedTask) -> Report | None:
     """What its run has reported since this was last called; for the executor's thread that writes it."""
     report, task._report = task._report, None
     return report
+
+
+def put_back(task: ClaimedTask, report: Report) -> None:
+    """It could not be written; unless the run has reported again meanwhile, it is still to be."""
+    if task._report is None:
+        task._report = report
 
 
 def lose(task: ClaimedTask) -> None:

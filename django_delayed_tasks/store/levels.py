@@ -10,7 +10,7 @@ of no level that was empty, and of no gap between levels: it may be the finished
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.backends.utils import CursorWrapper
 
@@ -51,6 +51,32 @@ Look = Callable[[CursorWrapper, Dialect, KnownLevels], Looked]
 def look_of(dialect: Dialect) -> Look | None:
     """How to look on this database; None where a walk costs no more."""
     return _LOOKS.get(dialect.connection.vendor)
+
+
+class LevelRows(NamedTuple):
+    """Fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
+
+    table: str
+    condition: str
+    parameters: list[Any]
+    order: str
+
+
+def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
+    """The pending rows of one level, read through the claim index from their floor on.
+
+    MariaDB prefers equalities to a range of the same index even where the range is narrower: it would read the level
+    from its beginning, whatever the floor. So nothing is an equality there, and the order is the index's own.
+    """
+    if dialect.connection.vendor != "mysql":
+        return LevelRows(TASK, f"status = {PENDING} AND queue = %s AND priority = %s", [queue, priority], "")
+    columns = {"status": PENDING, "queue": queue, "priority": priority}
+    return LevelRows(
+        f"{TASK} FORCE INDEX (ddt_task_claim)",
+        " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
+        [value for value in columns.values() for _ in range(2)],
+        "status, queue, priority, ",
+    )
 
 
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> Looked:
@@ -108,13 +134,15 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     """MariaDB and MySQL: a range of the index for each level that had tasks; other levels are left to the next walk."""
     # The version is asked for, and dropped, so that the index alone does not do: when MySQL's statistics take a table
     # of finished tasks for an empty one, it would rather read the whole of a covering index than a range of it.
-    branches, parameters = [f"(SELECT 0, {paused_names(dialect)}, 0, {dialect.now})"], []
+    branches = [f"(SELECT 0, {paused_names(dialect)}, 0, {dialect.now})"]
+    parameters: list[Any] = []
     for (queue, priority), floor in known.floors.items():
+        rows = rows_of(dialect, queue, priority)
         branches.append(
-            f"(SELECT 1 + 0 * version, queue, priority, claim_at FROM {TASK} WHERE status = {PENDING} AND queue = %s"
-            f" AND priority = {priority:d} AND claim_at >= {dialect.moment_literal(floor)} ORDER BY claim_at LIMIT 1)"
+            f"(SELECT 1 + 0 * version, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
+            f" AND claim_at >= {dialect.moment_literal(floor)} ORDER BY {rows.order}claim_at LIMIT 1)"
         )
-        parameters.append(queue)
+        parameters += rows.parameters
     cursor.execute(" UNION ALL ".join(branches), parameters)
     return _looked(cursor.fetchall(), dialect)
 

@@ -8,7 +8,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NOTE_LENGTH
-from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.tables import RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
@@ -31,20 +31,30 @@ def report_of(fraction: Any, note: Any) -> Report:
     return Report(float(fraction), clean[:NOTE_LENGTH])
 
 
-def write_progress(alias: str, reports: Mapping[Claim, Report]) -> set[Claim]:
-    """Write the reports of these claims, in one transaction; the claims that were still held."""
-    now = dialect_of(connections[alias]).now
+class Written(NamedTuple):
+    """What became of reports: claims that wait for somebody's lock, and claims that are gone."""
 
-    def write(cursor: CursorWrapper) -> set[Claim]:
-        held = set()
-        for claim, report in sorted(reports.items()):
-            cursor.execute(
-                f"UPDATE {TASK} SET progress_fraction = %s, progress_note = %s, progress_at = {now}"
-                f" WHERE {fence([claim])} AND {in_status(RUNNING)}",
-                [report.fraction, report.note],
-            )
-            if cursor.rowcount:
-                held.add(claim)
-        return held
+    waiting: set[Claim]
+    lost: set[Claim]
 
-    return atomically(alias, write)
+
+def write_progress(alias: str, reports: Mapping[Claim, Report]) -> Written:
+    """Write the reports of these claims, without waiting for rows that others have locked."""
+    return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
+
+
+def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> Written:
+    dialect.begin_writing(cursor, TASK)
+    held = f"SELECT id, version FROM {TASK} WHERE {fence(reports)} AND {in_status(RUNNING)}"
+    cursor.execute(f"{held} ORDER BY id{dialect.skip_locked}")
+    free = {(task_id, version) for task_id, version in cursor.fetchall()}
+    cursor.execute(held)
+    waiting = {(task_id, version) for task_id, version in cursor.fetchall()} - free
+    for claim in sorted(free):
+        report = reports[claim]
+        cursor.execute(
+            f"UPDATE {TASK} SET progress_fraction = %s, progress_note = %s, progress_at = {dialect.now}"
+            f" WHERE {fence([claim])}",
+            [report.fraction, report.note],
+        )
+    return Written(waiting, reports.keys() - free - waiting)

@@ -83,6 +83,22 @@ def meter(database: str) -> Iterator[Meter]:
         yield entries_read_by_postgres if database == "postgres" else entries_read_by_innodb
 
 
+@contextmanager
+def plans_by_index(database: str) -> Iterator[None]:
+    """PostgreSQL's statistics are a sample: which of two plans that cost the same it takes is chance.
+
+    What counts is that there is an index to follow, at the price that a big table would have it followed for.
+    """
+    if database != "postgres":
+        yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_bitmapscan = off; SET enable_seqscan = off")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("RESET enable_bitmapscan; RESET enable_seqscan")
+
+
 def fill(first: int, last: int) -> None:
     """Pending tasks of two codes on three levels, most of them later; a history."""
     tasks, runs = [], []
@@ -127,10 +143,11 @@ def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     client: Any = Client()
     client.force_login(User.objects.create_superuser("boss"))
     fill_with_what_is_rare()
-    fill(0, FEW)
-    few = measured(client, live_db)
-    fill(FEW, MANY)
-    many = measured(client, live_db)
+    with plans_by_index(live_db):
+        fill(0, FEW)
+        few = measured(client, live_db)
+        fill(FEW, MANY)
+        many = measured(client, live_db)
     grown = {page: (few[page], many[page]) for page in few if many[page] > 1.5 * few[page] + 50}
     assert not grown
     assert max(many.values()) < MANY or live_db == "sqlite"

@@ -12,6 +12,7 @@ from django.db import DatabaseError, connection, transaction
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus, Then
 from django_delayed_tasks.store.tables import EXECUTOR
+from tests.executor.parts import claim_one
 from tests.executor.test_atomic import effects, run_once, settled_later, write
 from tests.races.blocking import wait_until_blocked
 from tests.threads import DatabaseThread, start_thread
@@ -94,17 +95,20 @@ class TestDeadlock:
     def test_that_is_raised_is_tried_again_in_the_same_attempt(self) -> None:
         rival = Rival()
         calls: list[int] = []
+        seen: list[str] = []
 
         def handle(task: Any) -> None:
             calls.append(task.attempts)
             write_raw("before")
             touch("a")
+            seen.append(task.biz_ext.pop())
             if len(calls) == 1:
                 rival.start(mine="b", wanted="a")
             touch("b")
 
-        assert run_once(handle, max_attempts=1) is None
+        assert run_once(handle, claim_one(biz_ext=["all of it"]), max_attempts=1) is None
         assert calls == [1, 1]
+        assert seen == ["all of it", "all of it"]
         assert effects().count("before") == 1
         assert not Task.objects.exists()
 
@@ -119,28 +123,19 @@ class TestDeadlock:
         assert Task.objects.get().status == TaskStatus.PENDING
 
 
-def fill_up() -> None:
-    """Write until SQLite says that the disk is full."""
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA page_count")
-        cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0] + 20}")
-    for number in range(1000):
-        write_raw(f"{number}-" + "x" * 140)
+class TestOrRollback:
+    """SQLite ends the transaction at OR ROLLBACK, as it may when its disk is full."""
 
-
-class TestFullDisk:
     __test__ = settings.DDT_DATABASE == "sqlite"
 
     def test_that_is_swallowed_commits_nothing(self) -> None:
         def handle(task: Any) -> None:
-            write("before")
-            with suppress(DatabaseError):
-                fill_up()
+            write_raw("before")
+            with suppress(DatabaseError), connection.cursor() as cursor:
+                cursor.execute(f"UPDATE OR ROLLBACK {EXECUTOR} SET threads = NULL")
             with suppress(DatabaseError):
                 write_raw("after")
 
         left = run_once(handle)
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA max_page_count = 4294967294")
         assert settled_later(left) is Then.RETRY
         assert effects() == []

@@ -10,6 +10,7 @@ from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.reports import REPORT_EVERY, Reports
+from django_delayed_tasks.executor.runner import run
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, executors, settle
@@ -77,6 +78,28 @@ class TestCheckClaim:
         with django_assert_num_queries(3):
             for _ in range(3):
                 task.check_claim()
+
+
+class TestRunThatIsToldItsClaimIsGone:
+    """A late heartbeat: the lease had run out, but nobody has taken the task, and the lease is renewed after all."""
+
+    def ask(self, task: ClaimedTask, **attributes: Any) -> Settlement:
+        with frozen_at(Executor.objects.get().expires_at):
+            settlement = run(task, handler_of(lambda task: task.check_claim(), **attributes), DatabaseClock())
+        assert settlement
+        return settlement
+
+    @pytest.mark.parametrize("is_atomic", [False, True])
+    def test_is_no_failed_attempt(self, is_atomic: bool) -> None:
+        settlement = self.ask(claim_one(), max_attempts=1, atomic=is_atomic)
+        assert set(settle("default", [settlement]).values()) == {Then.RESCUED}
+        task = Task.objects.get()
+        assert (task.attempts, task.rescues, task.status) == (0, 1, 0)
+
+    def test_but_not_for_ever(self) -> None:
+        task = claim_one()
+        task.rescues = 3
+        assert self.ask(task).then is Then.FAILED
 
 
 class TestProgress:

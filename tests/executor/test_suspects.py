@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks.executor.suspects import PAUSE, SUSPECT
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.suspects import PATIENCE, PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
 from tests.executor.parts import Bench, add, handler_of
 
@@ -54,8 +55,27 @@ def test_the_next_when_that_one_has_ended(bench: Bench) -> None:
     assert bench.numbers == ["a", "b"]
 
 
+def test_nor_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that hangs is waited for no longer."""
+    add_rescued("a")
+    bench.poller.poll()
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + PATIENCE + 1)
+    monkeypatch.setattr(type(bench.lease), "may_claim", True)
+    add_rescued("b")
+    bench.poller.poll()
+    assert bench.numbers == ["a", "b"]
+
+
 def test_after_the_first_rescue_all_go_on_at_once(bench: Bench) -> None:
     add_rescued("a", "b", "c", rescues=SUSPECT - 1)
     bench.poller.poll()
     assert bench.numbers == ["a", "b", "c"]
     assert bench.released == []
+
+
+def test_a_drain_leaves_none_behind(make_bench: Any) -> None:
+    bench = make_bench(drain=True)
+    add_rescued("a", "b", "c")
+    bench.poller.poll()
+    assert bench.numbers == ["a", "b", "c"]

@@ -10,6 +10,7 @@ from django.db import transaction
 
 from django_delayed_tasks import store
 from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.reports import Reports
 from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -102,3 +103,18 @@ def test_the_reaper_takes_the_others() -> None:
     assert set(store.reap("default", 3).values()) == {Then.AGAIN}  # at the schedule that the caller gave it
     assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
     assert numbers_left() == {"a", "b", "c"}
+
+
+def test_progress_is_written_of_the_others() -> None:
+    tasks = claimed("a", "b", "c")
+    inflight = InFlight()
+    inflight.add(tasks)
+    reports = Reports("default", inflight)
+    for task in tasks:
+        task.progress(0.5)
+    with locked_by_a_caller("b"):
+        reports.write()
+        assert set(Task.objects.exclude(progress_at=None).values_list("biz_num", flat=True)) == {"a", "c"}
+    tasks[0].progress(0.6)
+    reports.write()
+    assert list(Task.objects.order_by("biz_num").values_list("progress_fraction", flat=True)) == [0.6, 0.5, 0.5]

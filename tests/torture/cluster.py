@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from django_delayed_tasks.executor.foreground import RESTART
 from tests.processes.children import kill_all
 from tests.torture import hooks
-from tests.torture.child import Child
+from tests.torture.child import Child, ChildError
 from tests.torture.databases import Database
 
 FAST: Mapping[str, Any] = {
@@ -156,20 +157,20 @@ class Cluster:
             if executor.is_alive and (executor.is_stopped or executor.has_paused()):
                 executor.send(signal.SIGCONT)
 
-    def end(self, patience: float = 40.0) -> list[str]:
-        """SIGTERM to all; which of them did not end with 0 within ``patience`` seconds (they are killed then)."""
+    def end(self, patience: float = 150.0) -> list[str]:
+        """SIGTERM to all; which of them did not end well within ``patience`` seconds (they are killed then)."""
         self._keeping.clear()
         self.resume()
+        for executor in self.executors.values():
+            with contextlib.suppress(ChildError):  # one that has just been started does not hear signals yet
+                executor.wait_until_ready()
         living = [one for one in self.executors.values() if one.is_alive]
         for executor in living:
             executor.send(signal.SIGTERM)
         deadline = time.monotonic() + patience
-        bad = []
-        for executor in living:
-            if executor.child.exit_code(max(0.1, deadline - time.monotonic())) != 0:
-                bad.append(executor.name)
+        codes = {one.name: one.child.exit_code(max(0.1, deadline - time.monotonic())) for one in living}
         self.kill()
-        return bad
+        return [f"{name} ({code})" for name, code in codes.items() if code not in (0, RESTART)]
 
     def kill(self) -> None:
         """End them, whatever they do."""

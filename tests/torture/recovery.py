@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome
 from tests.torture.invariants import Facts
@@ -26,16 +27,39 @@ def recoveries(facts: Facts, tally: Tally) -> list[Recovery]:
 
 
 def _of_dead_executors(facts: Facts, tally: Tally) -> Iterator[Recovery]:
-    """From an executor's death until a task that it had claimed ran again."""
+    """From an executor's death until a task that it had claimed ran again, if that was not interrupted by a death."""
+    for gap in _gaps(facts, tally):
+        if not gap.more_deaths:
+            yield Recovery(gap.seconds, "an executor's death until its task ran again")
+
+
+def longest_row_of_deaths(facts: Facts, tally: Tally) -> tuple[float, int]:
+    """The longest time that a task took to run again because its next executors died as well: (seconds, how many)."""
+    rows = ((gap.seconds, gap.more_deaths + 1) for gap in _gaps(facts, tally) if gap.more_deaths)
+    return max(rows, default=(0.0, 0))
+
+
+class _Gap(NamedTuple):
+    """From a death until the task ran again; so many executors that had claimed it died in between."""
+
+    seconds: float
+    more_deaths: int
+
+
+def _gaps(facts: Facts, tally: Tally) -> Iterator[_Gap]:
     seen: defaultdict[int, list[tuple[int, datetime]]] = defaultdict(list)
+    lost: defaultdict[int, list[int]] = defaultdict(list)
     for one in facts.ledger.seen:
         seen[one.task_id].append((one.version, one.at))
-    for run in facts.ledger.runs:
-        if run.outcome == RunOutcome.LOST:
-            died = _death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished)
-            again = [at for version, at in seen[run.task_id] if version > run.version]
-            if died and again:
-                yield Recovery((min(again) - died).total_seconds(), "an executor's death until its task ran again")
+    runs = [run for run in facts.ledger.runs if run.outcome == RunOutcome.LOST]
+    for run in runs:
+        lost[run.task_id].append(run.version)
+    for run in runs:
+        died = _death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished)
+        again = min(((version, at) for version, at in seen[run.task_id] if version > run.version), default=None)
+        if died and again:
+            more = sum(run.version < version < again[0] for version in lost[run.task_id])
+            yield _Gap((again[1] - died).total_seconds(), more)
 
 
 def takeovers(facts: Facts, tally: Tally) -> list[float]:

@@ -79,6 +79,11 @@ def _facts(results: Iterable[dict[str, Any]]) -> list[str]:
             told.append(f"longest recovery {_seconds(one['longest_recovery'])}: {one['longest_recovery_of']}")
         if one["longest_takeover"] is not None:
             told.append(f"longest until the claims of a dead executor were taken: {_seconds(one['longest_takeover'])}")
+        seconds, deaths = one["longest_row_of_deaths"]
+        if deaths:
+            told.append(
+                f"longest until a task ran again whose executors died {deaths} times in a row: {_seconds(seconds)}"
+            )
         told.append(
             f"{one['calls']} calls accepted ({one['unanswered']} of them with a lost answer), {one['rescued']} tasks"
             f" rescued, {one['zombie_runs']} runs without their claim, {one['atomic_effects']} atomic effects,"

@@ -17,7 +17,7 @@ from tests.torture.invariants import (
     nothing_failed,
     violations,
 )
-from tests.torture.recovery import recoveries, takeovers
+from tests.torture.recovery import longest_row_of_deaths, recoveries, takeovers
 from tests.torture.scenario import Scenario
 from tests.torture.world import World
 
@@ -53,6 +53,7 @@ def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
         "doubled": _count(found, DOUBLED),
         "longest_recovery": round(slowest[0].seconds, 3) if slowest else None,
         "longest_recovery_of": slowest[0].what if slowest else "",
+        "longest_row_of_deaths": longest_row_of_deaths(facts, world.tally),
         "longest_takeover": round(taken[0], 3) if taken else None,
         "facts": world.tally.facts,
         "violations": texts,

@@ -63,14 +63,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         for host in self.hosts():
             try:
                 connection = self._connect(host, conn_params)
-            except MySQLdb.OperationalError as error:
-                failures.append(f"{host}: {error}")
-            else:
                 if _is_ready(connection):
                     _failed_at.pop(host, None)
                     return connection
-                connection.close()
                 failures.append(f"{host}: the node is not ready, or not in the primary component")
+                connection.close()
+            except MySQLdb.Error as error:
+                failures.append(f"{host}: {error}")
             _failed_at[host] = clock.monotonic()
         raise MySQLdb.OperationalError(2003, f"no host can be used: {'; '.join(failures)}")
 

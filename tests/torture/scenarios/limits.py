@@ -1,13 +1,8 @@
 """11. Connections exhausted, the disk full, the database read-only for a while."""
 
 from tests.torture.faults.base import Fault
-from tests.torture.faults.limits import (
-    ConnectionsExhausted,
-    DiskFull,
-    ReadOnly,
-    ReadOnlyForUsers,
-    user_without_privileges,
-)
+from tests.torture.faults.limits import ConnectionsExhausted
+from tests.torture.faults.refusals import DiskFull, ReadOnly, ReadOnlyForUsers, user_without_privileges
 from tests.torture.scenario import EVERYWHERE, Scenario, Size, register
 from tests.torture.world import World
 

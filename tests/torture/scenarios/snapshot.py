@@ -72,7 +72,8 @@ class Snapshot(Scenario):
         world.fact(
             f"pages of a poll that finds nothing: {pages} before, {later_pages} after {world.size.tasks:,d} tasks"
         )
-        if later_pages > pages + GROWTH:
+        # In a short run others on the server turn more pages than so few tasks; test_pinned.py counts alone.
+        if world.size.tasks > WINDOW and later_pages > pages + GROWTH:
             world.violation(f"a poll needs {later_pages} pages, {pages} before")
         # Whatever else the machine does can only add to a window; what has finished adds to all that follow.
         if world.size.tasks > WINDOW and min(windows[-3:]) > LIMIT * baseline:
