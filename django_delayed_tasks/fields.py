@@ -1,15 +1,19 @@
-"""A text column that compares exactly, on every database."""
+"""Columns of our own kinds: exact texts, any JSON value, triggers."""
 
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
+from django.db.models.query_utils import DeferredAttribute
+
+from django_delayed_tasks.triggers import Trigger, parse
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
     CharField = models.CharField[str, str]
+    TriggerBase = models.CharField[Trigger | str | None, Trigger | None]
 else:
-    CharField = models.CharField
+    CharField = TriggerBase = models.CharField
 
 
 class ExactCharField(CharField):
@@ -43,3 +47,43 @@ class AnyJSONField(models.JSONField):
         # To a migration it is Django's: what is stored is the same.
         name, _, arguments, keywords = super().deconstruct()
         return name, "django.db.models.JSONField", arguments, keywords
+
+
+class TriggerAttribute(DeferredAttribute):
+    """The text is parsed when it is asked for: a row with one that cannot be read can be looked at all the same."""
+
+    def __get__(self, instance: Any, cls: Any = None) -> Any:
+        text = super().__get__(instance, cls)
+        return parse(text) if isinstance(text, str) else text
+
+    def __set__(self, instance: Any, value: Trigger | str | None) -> None:
+        instance.__dict__[self.field.attname] = _text_of(value)
+
+    def text(self, instance: Any) -> str | None:
+        """As it is stored, readable or not."""
+        text: str | None = super().__get__(instance)
+        return text
+
+
+class TriggerField(TriggerBase):
+    """A trigger, kept as its text. Reading it raises InvalidTrigger if the text is that of none."""
+
+    descriptor_class = TriggerAttribute
+
+    def get_prep_value(self, value: Any) -> Any:
+        return _text_of(value)
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        return self.value_from_object(model_instance)
+
+    def value_from_object(self, obj: models.Model) -> Any:
+        return TriggerAttribute(self).text(obj)
+
+    def deconstruct(self) -> Any:
+        # To a migration it is Django's: what is stored is the same.
+        name, _, arguments, keywords = super().deconstruct()
+        return name, "django.db.models.CharField", arguments, keywords
+
+
+def _text_of(value: Any) -> Any:
+    return str(value) if isinstance(value, Trigger) else value

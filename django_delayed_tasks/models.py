@@ -7,9 +7,9 @@ from django.db import models
 from django.db.models.expressions import Combinable
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.fields import AnyJSONField, ExactCharField
+from django_delayed_tasks.fields import AnyJSONField, ExactCharField, TriggerField
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.triggers import LONGEST_TEXT, Trigger, parse
+from django_delayed_tasks.triggers import LONGEST_TEXT
 
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
@@ -44,7 +44,9 @@ class Task(models.Model):
     queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH)
     priority = models.SmallIntegerField(_("priority"))
 
-    trigger_text = models.CharField(_("trigger"), max_length=TRIGGER_LENGTH, null=True, blank=True)
+    trigger = TriggerField(
+        _("trigger"), db_column="trigger_text", max_length=TRIGGER_LENGTH, null=True, blank=True, default=None
+    )
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     once = models.BooleanField(_("once"), null=True, editable=False)
     by_handler = models.BooleanField(_("by its handler"), null=True, editable=False)
@@ -91,17 +93,11 @@ class Task(models.Model):
         ]
 
     @property
-    def trigger(self) -> Trigger | None:
-        """What makes it recur; None for a task that happens once.
-
-        Raises:
-            InvalidTrigger: the row's text is that of no trigger.
-        """
-        return parse(self.trigger_text) if self.trigger_text else None
-
-    @trigger.setter
-    def trigger(self, trigger: Trigger | str | None) -> None:
-        self.trigger_text = None if trigger is None else str(trigger)
+    def trigger_text(self) -> str | None:
+        """The trigger as it is stored, readable or not."""
+        field: Any = self._meta.get_field("trigger")
+        text: str | None = field.value_from_object(self)
+        return text
 
     def __str__(self) -> str:
         return f"{self.biz_code} {self.biz_num}"

@@ -94,5 +94,5 @@ def test_messages_of_errors_do_not_show_it() -> None:
 
 
 def test_outcomes_are_shown_without_it() -> None:
-    assert shown(Done({"token": "s3cret"})) == "Done(result={'token': '********'})"
+    assert shown(Done({"token": "s3cret"})) == "Done(result={'token': '********'}, biz_ext=UNCHANGED)"
     assert shown(["x" * 100]) == "['" + "x" * 77 + "…"

@@ -23,9 +23,11 @@ class Conflict(Exception):
 def add(form: AddTaskForm) -> int:
     """Add the task that the form describes; its primary key."""
     try:
-        return api.add_task(form.task(form.cleaned_data), if_exists=IfExists.RAISE, using=settings.DATABASE).task_id
+        added = api.add_task(form.task(form.cleaned_data), if_exists=IfExists.RAISE, using=settings.DATABASE)
     except TaskExists as error:
         raise Conflict(str(error)) from error
+    task_id: int = added.task_id
+    return task_id
 
 
 def change(task: Task, form: ChangeTaskForm) -> None:

@@ -71,8 +71,8 @@ class Migration(migrations.Migration):
         ),
         migrations.AddField(
             model_name='task',
-            name='trigger_text',
-            field=models.CharField(blank=True, max_length=500, null=True, verbose_name='trigger'),
+            name='trigger',
+            field=models.CharField(blank=True, db_column='trigger_text', default=None, max_length=500, null=True, verbose_name='trigger'),
         ),
         migrations.AlterField(
             model_name='task',

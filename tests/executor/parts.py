@@ -27,7 +27,8 @@ def handler_of(handle: Callable[[Any], Any], code: str = "code", **attributes: A
 
 def add(num: str = "1", code: str = "code", **fields: Any) -> int:
     """Add a task that is due at once unless ``when`` says otherwise; its id."""
-    return add_task(Task(biz_code=code, biz_num=num, **fields)).task_id
+    task_id: int = add_task(Task(biz_code=code, biz_num=num, **fields)).task_id
+    return task_id
 
 
 def registered(name: str = "test", codes: tuple[str, ...] = (), lease: float = 15.0) -> int:

@@ -184,7 +184,7 @@ def test_killed_too_often_it_waits_for_its_next_time(machine: Machine) -> None:
 
 def test_a_trigger_that_cannot_be_read_fails_visibly_and_alone(machine: Machine) -> None:
     machine.add()
-    TaskRow.objects.update(trigger_text="Cron('so it goes')")
+    TaskRow.objects.update(trigger="Cron('so it goes')")
     assert machine.run_at(10) is Then.FAILED
     assert "so it goes" in TaskRow.objects.get().last_error
 

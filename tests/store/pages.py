@@ -15,7 +15,7 @@ from tests.store.meters import EXPLAINED
 
 def pages_of(action: Callable[[], object]) -> int:
     """The fewest pages (on SQLite steps, by hundreds) that the action needs."""
-    return min(_PAGES[connection.vendor](action) for _ in range(10))
+    return min(_PAGES[connection.vendor](action) for _ in range(30))
 
 
 def _of_server(action: Callable[[], object]) -> int:
