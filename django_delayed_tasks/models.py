@@ -20,6 +20,7 @@ QUEUE_LENGTH = 50
 NAME_LENGTH = 150
 NOTE_LENGTH = 200
 POOL_LENGTH = 50
+"""What people may name one; those of limits have a code behind a prefix."""
 HOLDER_LENGTH = 64
 TRIGGER_LENGTH = LONGEST_TEXT
 
@@ -213,7 +214,7 @@ class Resource(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH)
+    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH + CODE_LENGTH)
     name = ExactCharField(_("name"), max_length=NAME_LENGTH)
     payload = AnyJSONField(_("payload"), null=True, blank=True)
     state = AnyJSONField(_("state"), null=True, blank=True)

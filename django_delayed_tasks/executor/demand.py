@@ -35,6 +35,11 @@ class Demand:
         """It is time to claim when fewer than this are unfinished."""
         return max(self._threads, self._target // 2)
 
+    @property
+    def free(self) -> int:
+        """For how many more there is room in the local queue, less than none if there are too many."""
+        return self._target - self._inflight.unfinished
+
     def _follow(self) -> None:
         finished, seconds = self._inflight.work_done
         runs, spent = finished - self._seen[0], seconds - self._seen[1]

@@ -11,6 +11,7 @@ from django_delayed_tasks.executor.heartbeat import Heartbeat
 from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.limits import Gate, give_back_resource
 from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.poller import Poller
@@ -51,14 +52,26 @@ class Executor:
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
+        self.gate = Gate(
+            options,
+            self.inflight,
+            self.lease,
+            self.clock,
+            lambda: self.poller.demand.free,
+            self.pool.put,
+            self._give_back,
+            self.settler.put,
+        )
+        self.inflight.when_removed = self.gate.wake
         self.poller = Poller(
-            options, self.lease, self.inflight, screening, rank, self.clock, self.pool.put, self._give_back
+            options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back, self.gate
         )
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
+        self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)
         self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)
         self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
@@ -89,7 +102,14 @@ class Executor:
         wakeup.enlist(self.sleeper)
         self.settler.start()
         self.pool.start()
-        for loop in (self._beating, self._polling, self._housekeeping, self._watching, self._reporting):
+        for loop in (
+            self._beating,
+            self._polling,
+            self._guarding,
+            self._housekeeping,
+            self._watching,
+            self._reporting,
+        ):
             loop.start()
 
     def _poll(self) -> float:
@@ -108,7 +128,10 @@ class Executor:
         if task.executor != self.lease.executor or not self.lease.is_trusted:
             self._give_back([released(task)])
             return
-        settlement = self._run(task)
+        try:
+            settlement = self._run(task)
+        finally:
+            give_back_resource(task)
         self.inflight.finish(task.claim, clock.monotonic() - running.began)
         if not running.is_abandoned:
             if settlement:
@@ -143,25 +166,30 @@ class Executor:
             return ""
         if self.pool.count_lost() > self.options.max_lost_threads:
             return f"more than {self.options.max_lost_threads} threads hang"
-        parts = (self._beating, self._polling, self._housekeeping, self.settler)
+        parts = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
         if dead := [part.name for part in parts if not part.is_alive]:
             return f"the thread {dead[0]} has ended"
-        if stuck := [loop.name for loop in (self._beating, self._polling) if loop.busy_for() > self._patience]:
+        if stuck := [
+            loop.name for loop in (self._beating, self._polling, self._guarding) if loop.busy_for() > self._patience
+        ]:
             return f"the thread {stuck[0]} gets no answer from the database"
         return ""
 
     def _give_back(self, settlements: list[Settlement]) -> None:
         """Release what was claimed and will not be started here."""
         for settlement in settlements:
+            if task := self.inflight.get(settlement.claim):
+                give_back_resource(task)
             self.inflight.give_back(settlement.claim)
             self.settler.put(settlement)
 
     def _forget_claims(self) -> None:
         """Declared dead: what has not started belongs to others now."""
-        claims = [task.claim for task in self.pool.take_back()]
-        for claim in claims:
-            self.inflight.give_back(claim)
-        self.inflight.remove(claims)
+        tasks = self.pool.take_back() + self.gate.take_back()
+        for task in tasks:
+            give_back_resource(task)
+            self.inflight.give_back(task.claim)
+        self.inflight.remove(task.claim for task in tasks)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Claim no more, release what has not started, let runs end while the lease is renewed, settle, end.
@@ -173,7 +201,8 @@ class Executor:
         self._stopping = True
         wakeup.dismiss(self.sleeper)
         self._polling.stop()
-        self._give_back([released(task) for task in self.pool.take_back()])
+        self._guarding.stop()
+        self._give_back([released(task) for task in self.gate.take_back() + self.pool.take_back()])
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):

@@ -1,6 +1,6 @@
 """The claims of this process, from the moment they are won until they are settled."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from threading import Lock
 
 from django_delayed_tasks.store import ClaimedTask
@@ -11,7 +11,7 @@ class InFlight:
     """Which claims this process holds, and how far along they are; safe for threads.
 
     ``unfinished`` counts those that wait in the local queue or run; ``work_done`` is (runs that ended, seconds
-    they took).
+    they took). ``when_removed()`` is called when claims have ended.
     """
 
     def __init__(self) -> None:
@@ -21,6 +21,7 @@ class InFlight:
         self.work_done = (0, 0.0)
         self.claimed = 0
         self.settled = 0
+        self.when_removed: Callable[[], None] = lambda: None
 
     def add(self, tasks: Iterable[ClaimedTask]) -> None:
         """These were claimed."""
@@ -30,6 +31,16 @@ class InFlight:
                 self._tasks[claim] = task
                 self._unfinished.add(claim)
                 self.claimed += 1
+
+    def park(self, claims: Iterable[Claim]) -> None:
+        """These are held, but wait for something else than a thread."""
+        with self._lock:
+            self._unfinished.difference_update(claims)
+
+    def unpark(self, claims: Iterable[Claim]) -> None:
+        """These wait for a thread again, if they are still held."""
+        with self._lock:
+            self._unfinished.update(claim for claim in claims if claim in self._tasks)
 
     def finish(self, claim: Claim, seconds: float = 0.0) -> None:
         """Its run ended after so long; it may still have to be settled."""
@@ -53,6 +64,7 @@ class InFlight:
                 self._unfinished.discard(claim)
                 if self._tasks.pop(claim, None):
                     self.settled += 1
+        self.when_removed()
 
     def get(self, claim: Claim) -> ClaimedTask | None:
         """The task of a claim that is held."""

@@ -8,6 +8,7 @@ from django_delayed_tasks.executor.demand import Demand
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.known_levels import Memory, floor_of
 from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.limits import Clearing, Gate
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
@@ -53,7 +54,10 @@ class Poller:
         database_clock: clock.DatabaseClock,
         deliver: Callable[[list[ClaimedTask]], None],
         release: Callable[[list[Settlement]], None],
+        gate: Gate | None = None,
     ) -> None:
+        self._gate = gate
+        self._clearing = Clearing(options.database, gate.speed) if gate else None
         self._options = options
         self._alias = options.database
         self._lease = lease
@@ -156,7 +160,7 @@ class Poller:
             limit = min(limit, allowance)
         if not limit:
             return []
-        tasks = self._claim(self._alias, self._request(level, limit))
+        tasks = self._claim(self._alias, self._request(level, limit, self._full(level)))
         if tasks:
             self._inflight.add(tasks)
             known, refused = self._screening.screen(tasks)
@@ -171,12 +175,19 @@ class Poller:
             return tasks, []
         return self._suspects.set_apart(tasks, self._inflight.claims())
 
-    def _request(self, level: Level, limit: int) -> ClaimRequest:
+    def _request(self, level: Level, limit: int, full: frozenset[str] = frozenset()) -> ClaimRequest:
         return ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit,
-            floor=floor_of(level), excluded=self._screening.excluded(),
+            floor=floor_of(level), excluded=self._screening.excluded() | full,
             rank=self._rank.mine, executors=self._rank.executors,
         )  # fmt: skip
+
+    def _full(self, level: Level) -> frozenset[str]:
+        """Codes of which enough tasks wait here for what limits them; the rest is kept out of the way of others."""
+        full = self._gate.full() if self._gate else frozenset()
+        if full and self._clearing and not self._options.drain:
+            self._clearing.clear(self._request(level, 0), full)
+        return full
 
     def _until_next(self) -> float:
         interval = self._options.poll_interval

@@ -1,14 +1,14 @@
 """What a run stands for, and whether it may still start: looked at just before the handler is called."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, recurrence
-from django_delayed_tasks.store.claims import planned, run_extra
-from django_delayed_tasks.triggers import Trigger, next_run, next_time, run_to_start
+from django_delayed_tasks.store.claims import is_early, planned, run_extra
+from django_delayed_tasks.triggers import Trigger, next_run, next_time, run_to_start, time_of
 
 
 def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement | None:
@@ -21,28 +21,29 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
         trigger = task.trigger
     except InvalidTrigger as error:
         return Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error))
-    if trigger and task.when > now:
+    if trigger and is_early(task):
         run_extra(task, now)
         return None
+    now = max(now, task.when)  # that it has come is known: the database's clock, as told here, may be a little behind
+    why = _too_late(task, handler, trigger, now)
+    if trigger:
+        task.when = time_of(trigger, task.when, now)
+    return _expired(task, trigger, now, why) if why else None
+
+
+def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, now: datetime) -> str:
+    """Why the run is not to start any more; nothing if it is."""
+    if task.expires_at is not None and now > task.expires_at:
+        return f"it expired at {task.expires_at:%Y-%m-%d %H:%M:%S} UTC"
     if task.attempts > 1:
-        return _expired(task, trigger, now, _AT.format(task.expires_at)) if _has_expired(task, now) else None
+        return ""
     when = run_to_start(trigger, task.when, now) if trigger else task.when
     if when is None:
-        return _expired(task, trigger, now, f"{now - task.when} late, which the trigger's grace does not allow")
-    task.when = when
-    if _has_expired(task, now):
-        return _expired(task, trigger, now, _AT.format(task.expires_at))
-    lateness = handler.longest_lateness
-    if lateness is not None and now - when > lateness:
-        return _expired(task, trigger, now, f"{now - when} late, {lateness} at most")
-    return None
-
-
-_AT = "it expired at {0:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _has_expired(task: ClaimedTask, now: datetime) -> bool:
-    return task.expires_at is not None and now > task.expires_at
+        return f"{now - task.when} late, which the trigger's grace does not allow"
+    lateness, jitter = handler.longest_lateness, trigger.longest_jitter if trigger else timedelta()
+    if lateness is not None and now - when > lateness + jitter:
+        return f"{now - when} late, {lateness} at most"
+    return ""
 
 
 def _expired(task: ClaimedTask, trigger: Trigger | None, now: datetime, why: str) -> Settlement:
@@ -55,4 +56,4 @@ def following(task: ClaimedTask, started: datetime, finished: datetime) -> dict[
     trigger = task.trigger
     if trigger is None:
         return {}
-    return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, finished))
+    return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, max(finished, task.when)))

@@ -31,6 +31,10 @@ class TaskHandler:
         trigger: makes a task of this code recur by itself: it exists as long as the handler does.
         atomic: whether ``handle`` and the settlement of its run are one transaction on the tasks' database.
         database: alias of the database that an atomic handler writes to; a check compares it with the tasks'.
+        pool: a run starts only with a resource of the pool of this name, at ``task.resource``.
+        max_concurrent: how many tasks of this code run at the same time in the whole cluster, 1 to 1000; per
+            :meth:`concurrency_key` if there is one.
+        rate: how many runs may start in a while in the whole cluster, such as "100/m" or "5/10s".
     """
 
     biz_code: str = ""
@@ -43,6 +47,9 @@ class TaskHandler:
     trigger: Trigger | None = None
     atomic: bool = False
     database: str = "default"
+    pool: str | None = None
+    max_concurrent: int | None = None
+    rate: str | None = None
 
     def get_biz_code(self) -> str:
         """The code of the tasks that this handler is for."""
@@ -70,6 +77,10 @@ class TaskHandler:
         not called again if the process ends first.
         """
 
+    def concurrency_key(self, task: Any) -> str | None:
+        """What ``max_concurrent`` is counted by: a customer, a host; None for all of this code together."""
+        return None
+
     @classmethod
     def schedule(cls, biz_num: str, when: scheduling.When = None, biz_ext: Any = None, **options: Any) -> AddResult:
         """``add_task`` for a task of this code.
@@ -83,6 +94,11 @@ class TaskHandler:
     def longest_lateness(self) -> timedelta | None:
         """``max_lateness`` as a timedelta, None for no limit."""
         return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a run of it may have to wait for another one."""
+        return bool(self.pool or self.max_concurrent or self.rate)
 
     @property
     def timeout_seconds(self) -> float | None:

@@ -16,10 +16,16 @@ ATTRIBUTES = (
     "max_attempts",
     "timeout",
     "keep_history",
+    "max_lateness",
+    "trigger",
     "atomic",
     "database",
+    "pool",
+    "max_concurrent",
+    "rate",
     "backoff",
     "on_failed",
+    "concurrency_key",
 )
 
 
@@ -35,8 +41,8 @@ class DecoratedFunction(Protocol):
 def task_handler(biz_code: str, **attributes: Any) -> Callable[[Callable[[Any], Any]], DecoratedFunction]:
     """Register the decorated function, which takes the task, as the handler of ``biz_code``.
 
-    ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)`` and
-    ``on_failed(task, error)`` as functions. The function stays callable as it was; it gets the attributes
+    ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``, ``on_failed(task, error)``
+    and ``concurrency_key(task)`` as functions. The function stays callable as it was; it gets the attributes
     ``handler`` (the registered instance) and ``schedule(biz_num, when=None, biz_ext=None, **options)``.
 
     Raises:

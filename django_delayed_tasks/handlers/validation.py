@@ -7,12 +7,16 @@ from typing import Any
 from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.handlers.rates import parse_rate
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 # Equal to the lengths in models.py, which handlers do not import; a test compares them.
 CODE_LENGTH = 50
 QUEUE_LENGTH = 50
+POOL_LENGTH = 50
+MOST_CONCURRENT = 1000
+RESERVED_POOLS = "ddt."
 PRIORITIES = range(-100, 101)
 LONGEST_TIMEOUT = 366 * 24 * 3600.0
 
@@ -30,7 +34,7 @@ def checked(handler: TaskHandler) -> str:
     _refuse_unless(_same_as_class(handler), handler, "biz_code", code)
     for attribute, accepts in _RULES.items():
         _refuse_unless(accepts, handler, attribute, getattr(handler, attribute))
-    for method in ("handle", "backoff", "on_failed"):
+    for method in ("handle", "backoff", "on_failed", "concurrency_key"):
         _refuse_unless(_plain_method, handler, method, getattr(handler, method))
     if type(handler).handle is TaskHandler.handle:
         raise InvalidHandler(f"{name_of(handler)}: handle is missing")
@@ -92,6 +96,28 @@ def _keep_history(value: Any) -> str | None:
     return None if isinstance(value, str) and value in kinds else f"expected one of {', '.join(kinds)}"
 
 
+def _pool(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, str) and value.startswith(RESERVED_POOLS):
+        return f"names that begin with {RESERVED_POOLS} are reserved"
+    return _text_up_to(POOL_LENGTH)(value)
+
+
+def _concurrent(value: Any) -> str | None:
+    fits = value is None or (type(value) is int and 1 <= value <= MOST_CONCURRENT)
+    return None if fits else f"expected None or an int from 1 to {MOST_CONCURRENT}"
+
+
+def _rate(value: Any) -> str | None:
+    try:
+        if value is not None:
+            parse_rate(value)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else "expected True or False"
 
@@ -118,4 +144,7 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "keep_history": _keep_history,
     "atomic": _boolean,
     "database": _alias,
+    "pool": _pool,
+    "max_concurrent": _concurrent,
+    "rate": _rate,
 }

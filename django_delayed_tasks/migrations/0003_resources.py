@@ -15,7 +15,7 @@ class Migration(migrations.Migration):
             name='Resource',
             fields=[
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),
-                ('pool', django_delayed_tasks.fields.ExactCharField(max_length=50, verbose_name='pool')),
+                ('pool', django_delayed_tasks.fields.ExactCharField(max_length=100, verbose_name='pool')),
                 ('name', django_delayed_tasks.fields.ExactCharField(max_length=150, verbose_name='name')),
                 ('payload', models.JSONField(blank=True, null=True, verbose_name='payload')),
                 ('state', models.JSONField(blank=True, null=True, verbose_name='state')),

@@ -111,10 +111,12 @@ def _update(dialect: Dialect, schedule: Schedule) -> tuple[str, dict[str, Any]]:
     when, parameters = dialect.moment(schedule.when)
     when = "%(when)s" if parameters else when
     values = {column: f"%({column})s" for column in CARRIED} | {"when_time": when, "update_time": dialect.now}
-    values["claim_at"] = dialect.greatest(when, dialect.now)
+    claim_at, claim_parameters = dialect.moment(schedule.claim_at or schedule.when)
+    values["claim_at"] = dialect.greatest("%(claim_at)s" if claim_parameters else claim_at, dialect.now)
     values["expires_at"], expires = _moment_or_null(dialect, schedule.expires_at, "%(expires_at)s")
     given = {column: getattr(schedule, column) for column in CARRIED}
-    given |= {"when": parameters[0] if parameters else None, "expires_at": expires[0] if expires else None}
+    moments = {"when": parameters, "claim_at": claim_parameters, "expires_at": expires}
+    given |= {name: values[0] if values else None for name, values in moments.items()}
     return f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}", given
 
 
@@ -130,10 +132,10 @@ def _reported(last_id: int, if_exists: IfExists) -> AddResult:
 def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
     when, when_parameters = dialect.moment(schedule.when)
     now = dialect.now
-    claim_at = when if schedule.when is None else dialect.greatest(when, now)
+    claim_at, claim_parameters = dialect.moment(schedule.claim_at or schedule.when)
+    claim_at = claim_at if schedule.when is None else dialect.greatest(claim_at, now)
     expires_at, expires = _moment_or_null(dialect, schedule.expires_at, "%s")
     values = f"%s, %s, {dialect.json('%s')}, %s, %s, %s, {expires_at}, %s, {when}, {claim_at}, {now}, {now}, {FRESH}"
-    claim_parameters = [] if schedule.when is None else when_parameters
     parameters = [
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
         schedule.trigger_text, *expires, schedule.once, *when_parameters, *claim_parameters,

@@ -28,6 +28,7 @@ SENT = (
     Column("expires_at", "moment"),
     Column("once", "bool"),
     Column("when_time", "moment"),
+    Column("claim_at", "moment"),
 )
 
 
@@ -121,7 +122,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     now = _read_now(cursor, dialect)
     source, parameters = dialect.rows(SENT, [_sent(schedule, now, dialect) for schedule in chosen])
     moment = dialect.moment_literal(now)
-    later = dialect.greatest("v.when_time", moment)
+    later = dialect.greatest("COALESCE(v.claim_at, v.when_time)", moment)
     values = (
         f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority,"
         f" v.trigger_text, v.expires_at, v.once, v.when_time, {later},"
@@ -142,9 +143,10 @@ def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
 def _sent(schedule: Schedule, now: datetime, dialect: Dialect) -> tuple[Any, ...]:
     expires_at = schedule.expires_at and dialect.stored(_absolute(schedule.expires_at, now))
     when = dialect.stored(_absolute(schedule.when, now))
+    claim_at = schedule.claim_at and dialect.stored(schedule.claim_at)
     return (
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, expires_at, schedule.once, when,
+        schedule.trigger_text, expires_at, schedule.once, when, claim_at,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 ``skip_locked`` and ``compare_and_set`` do the same and pass the same tests; correctness rests on ``version`` in both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -40,9 +40,10 @@ class ClaimRequest:
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
 
 
-def candidates(dialect: Dialect, request: ClaimRequest, limit: int, alias: str = "") -> tuple[str, list[Any]]:
+def candidates(
+    dialect: Dialect, request: ClaimRequest, limit: int, columns: Sequence[str] = COLUMNS
+) -> tuple[str, list[Any]]:
     """The SELECT of due rows of one level in the order of the claim index: it reads only what it returns."""
-    columns = ", ".join(COLUMNS)
     table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
     conditions = [level, f"claim_at <= {dialect.now}"]
     # What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it.
@@ -52,7 +53,10 @@ def candidates(dialect: Dialect, request: ClaimRequest, limit: int, alias: str =
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)
-    sql = f"SELECT {columns} FROM {table} WHERE {' AND '.join(conditions)} ORDER BY {order}claim_at, id LIMIT {limit:d}"
+    sql = (
+        f"SELECT {', '.join(columns)} FROM {table} WHERE {' AND '.join(conditions)}"
+        f" ORDER BY {order}claim_at, id LIMIT {limit:d}"
+    )
     return sql, parameters
 
 

@@ -20,7 +20,7 @@ from django_delayed_tasks.triggers import Trigger, parse
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
-    "trigger_text", "expires_at", "once",
+    "trigger_text", "expires_at", "once", "claim_at",
 )  # fmt: skip
 
 
@@ -43,12 +43,14 @@ class ClaimedTask:
     _trigger_text: str | None = None
     expires_at: datetime | None = None
     once: bool = False
+    _is_early: bool = field(default=False, repr=False)
     _planned: datetime | None = field(default=None, repr=False)
     _asked: float = field(default=float("-inf"), repr=False)
     _answer: bool = field(default=False, repr=False)
     _parsed: Any = field(default=UNCHANGED, repr=False)
     _report: Report | None = field(default=None, repr=False)
     _is_lost: bool = field(default=False, repr=False)
+    _resource: Any = field(default=None, repr=False)
 
     @property
     def trigger(self) -> Trigger | None:
@@ -107,6 +109,13 @@ class ClaimedTask:
         self._report = report_of(fraction, note)
 
     @property
+    def resource(self) -> Any:
+        """What its handler's ``pool`` has lent to this run: ``name``, ``payload``, ``token``, ``check()``,
+        ``replace()``; None without a pool.
+        """
+        return self._resource
+
+    @property
     def fencing_token(self) -> int:
         """Grows with every claim of this task; an outside system can refuse a smaller one."""
         return self.version
@@ -123,6 +132,11 @@ class ClaimedTask:
 def recurs(task: ClaimedTask) -> bool:
     """Whether it has a trigger, readable or not."""
     return bool(task._trigger_text)
+
+
+def is_early(task: ClaimedTask) -> bool:
+    """Whether it was made claimable before its time, by a person. Told by the row: clocks never quite agree."""
+    return task._is_early
 
 
 def run_extra(task: ClaimedTask, now: datetime) -> None:
@@ -150,6 +164,12 @@ def put_back(task: ClaimedTask, report: Report) -> None:
     """It could not be written; unless the run has reported again meanwhile, it is still to be."""
     if task._report is None:
         task._report = report
+
+
+def lend(task: ClaimedTask, resource: Any) -> Any:
+    """The resource is the run's from now on; the one that it had before."""
+    before, task._resource = task._resource, resource
+    return before
 
 
 def lose(task: ClaimedTask) -> None:
@@ -188,9 +208,11 @@ def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:
     """A row of :data:`COLUMNS` as a claim; ``newer`` is 1 when it was read just before its claiming UPDATE."""
-    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at, once = row
+    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at, once, claim_at = (
+        row
+    )
     return ClaimedTask(
         task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
         attempts + newer, rescues, dialect.connection.alias, executor,
-        trigger, None if expires_at is None else dialect.to_datetime(expires_at), bool(once),
+        trigger, None if expires_at is None else dialect.to_datetime(expires_at), bool(once), claim_at < when,
     )  # fmt: skip

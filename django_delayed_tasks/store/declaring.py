@@ -3,19 +3,19 @@
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections, transaction
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import Recurrence, Task
-from django_delayed_tasks.states import IfExists, RunOutcome
+from django_delayed_tasks.states import AddAction, IfExists, RunOutcome
 from django_delayed_tasks.store import adding
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.history import record_without_run
-from django_delayed_tasks.store.recurring import first_time, read_now
-from django_delayed_tasks.store.tables import CARRIED, PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.recurring import by_chance, first_time, read_now
+from django_delayed_tasks.store.tables import CARRIED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.triggers import parse
@@ -67,8 +67,7 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
     task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
     if task is None:
         return _create(cursor, dialect, declared, now)
-    is_same = task.trigger_text == declared.trigger_text
-    if not task.by_handler or (is_same and (task.queue, task.priority) == (declared.queue, declared.priority)):
+    if not task.by_handler or _next_of(task) == declared[1:]:
         return False
     if task.status == RUNNING:
         _change_beside_run(cursor, dialect, task, declared, now)
@@ -77,29 +76,45 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
     return True
 
 
+def _next_of(task: Task) -> tuple[Any, ...] | None:
+    """What the task will recur by, once its run has ended if it runs; None if it is to end then."""
+    if task.deferred_when is not None:
+        return task.deferred_trigger_text, task.deferred_queue, task.deferred_priority
+    return None if task.cancel_requested_at else (task.trigger_text, task.queue, task.priority)
+
+
 def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+    when, claim_at = _first(declared, now)
     schedule = Schedule(
-        declared.biz_code, NUM, first_time(declared.trigger_text, now), None, declared.queue, declared.priority,
-        declared.trigger_text,
-    )  # fmt: skip
-    task_id = adding.add(dialect.connection.alias, schedule, IfExists.KEEP).task_id
-    cursor.execute(f"UPDATE {TASK} SET by_handler = TRUE WHERE id = {task_id:d} AND version = 0 AND status = {PENDING}")
-    return bool(cursor.rowcount)
+        declared.biz_code, NUM, when, None, declared.queue, declared.priority, declared.trigger_text, claim_at=claim_at
+    )
+    added = adding.add(dialect.connection.alias, schedule, IfExists.KEEP)
+    if added.action is not AddAction.CREATED:
+        return False  # by a person, in this moment
+    cursor.execute(f"UPDATE {TASK} SET by_handler = TRUE WHERE id = {added.task_id:d}")
+    return True
+
+
+def _first(declared: Declared, now: datetime) -> tuple[datetime, datetime]:
+    """The first time of the declared trigger, and when its run may begin."""
+    trigger = parse(declared.trigger_text)
+    when = first_time(trigger, now)
+    return when, by_chance(trigger, when)
 
 
 def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
-    when = dialect.stored(first_time(declared.trigger_text, now))
+    when, claim_at = map(dialect.stored, _first(declared, now))
     cursor.execute(
         f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
         f" version = version + 1, attempts = 0, rescues = 0, update_time = {dialect.now},"
         f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
         f" WHERE {fence([(task.pk, task.version)])}",
-        [declared.trigger_text, when, when, declared.queue, declared.priority],
+        [declared.trigger_text, when, claim_at, declared.queue, declared.priority],
     )
 
 
 def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
-    when = dialect.stored(first_time(declared.trigger_text, now))
+    when = dialect.stored(_first(declared, now)[0])
     new = ("queue", "priority", "trigger_text")
     kept = ", ".join(f"deferred_{column} = {column}" for column in CARRIED if column not in new)
     given = ", ".join(f"deferred_{column} = %s" for column in new)
@@ -129,7 +144,8 @@ def _end(alias: str, code: str, now: datetime) -> bool:
     condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
 
     def work(cursor: CursorWrapper) -> bool:
-        cursor.execute(f"UPDATE {TASK} SET cancel_requested_at = {dialect.now} WHERE {condition}", [code, NUM])
+        stop = f"cancel_requested_at = {dialect.now}, {FORGET_DEFERRED}"
+        cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])
         waiting = f"{condition} AND status <> {RUNNING}"
         record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], "its handler has gone")
         cursor.execute(f"DELETE FROM {TASK} WHERE {waiting}", [code, NUM])

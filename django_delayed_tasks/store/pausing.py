@@ -8,6 +8,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.store.cancelling import IDENTITY
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
+from django_delayed_tasks.store.recurring import by_chance
 from django_delayed_tasks.store.tables import PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.triggers import next_time, parse
@@ -53,18 +54,21 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> boo
     if status == RUNNING:
         cursor.execute(f"UPDATE {TASK} SET pause_requested = NULL WHERE {fence([(task_id, version)])}")
         return True
-    moment = _next_time(trigger, dialect.to_datetime(when), dialect.to_datetime(now))
-    stored = dialect.stored(moment)
+    moments = _next_time(trigger, dialect.to_datetime(when), dialect.to_datetime(now))
     cursor.execute(
         f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
         f" claim_at = {dialect.greatest('%s', dialect.now)}, update_time = {dialect.now}"
         f" WHERE {fence([(task_id, version)])}",
-        [stored, stored],
+        list(map(dialect.stored, moments)),
     )
     return True
 
 
-def _next_time(text: str | None, when: datetime, now: datetime) -> datetime:
-    if text is None or when > now:
-        return when
-    return next_time(parse(text), when, now) or when
+def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """The time to wait for, and when its run may begin."""
+    if text is None:
+        return when, when
+    trigger = parse(text)
+    if when <= now:
+        when = next_time(trigger, when, now) or when
+    return when, by_chance(trigger, when)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import connections
@@ -31,27 +31,33 @@ def with_first_times(alias: str, schedules: Sequence[Schedule]) -> list[Schedule
 def _with_first_time(schedule: Schedule, now: datetime) -> Schedule:
     if schedule.trigger_text is None or schedule.when is not None:
         return schedule
-    return schedule._replace(when=first_time(schedule.trigger_text, now))
+    trigger = parse(schedule.trigger_text)
+    when = first_time(trigger, now)
+    return schedule._replace(when=when, claim_at=by_chance(trigger, when))
 
 
-def first_time(text: str, now: datetime) -> datetime:
-    """The first time after ``now`` of the trigger with this text: none of before it existed.
+def first_time(trigger: Trigger, now: datetime) -> datetime:
+    """The trigger's first time after ``now``: none of before it existed.
 
     Raises:
-        InvalidTrigger: there is none, or the text is that of no trigger.
+        InvalidTrigger: there is none.
     """
-    first = parse(text).next_after(now)
+    first = trigger.next_after(now)
     if first is None:
-        raise InvalidTrigger("trigger", text, "has no time after now")
+        raise InvalidTrigger("trigger", str(trigger), "has no time after now")
     return first
+
+
+def by_chance(trigger: Trigger, when: datetime) -> datetime:
+    """When a run for ``when`` may begin: the trigger's jitter beyond it."""
+    return when + random.random() * trigger.longest_jitter
 
 
 def recurrence(trigger: Trigger, when: datetime | None) -> dict[str, Any]:
     """The fields of a settlement after which the task waits for ``when``; empty for None."""
     if when is None:
         return {}
-    jitter = trigger.longest_jitter
-    return {"then": Then.RECUR, "when": when, "after": random.random() * jitter if jitter else timedelta()}
+    return {"then": Then.RECUR, "when": when, "after": by_chance(trigger, when) - when}
 
 
 def read_now(alias: str) -> datetime:

@@ -11,6 +11,8 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import atomically, in_one_statement
 
+_IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
+
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
@@ -26,11 +28,12 @@ def _with_returning(cursor: CursorWrapper, dialect: Dialect, request: ClaimReque
     cursor.execute(
         f"WITH due AS MATERIALIZED ({select} FOR UPDATE SKIP LOCKED)"
         f" UPDATE {TASK} t SET {_qualified(taking(dialect, request.executor))} FROM due WHERE t.id = due.id"
-        f" RETURNING t.claim_at, {columns}",
+        f" RETURNING {columns}",
         parameters,
     )
     # RETURNING follows the update's order, not the select's.
-    return [claimed(row[1:], dialect, request.executor) for row in sorted(cursor.fetchall(), key=itemgetter(0, 1))]
+    rows = sorted(cursor.fetchall(), key=_IN_ORDER)
+    return [claimed(row, dialect, request.executor) for row in rows]
 
 
 def _qualified(assignments: str) -> str:

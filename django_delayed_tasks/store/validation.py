@@ -30,6 +30,8 @@ class Schedule(NamedTuple):
     trigger_text: str | None = None
     expires_at: When = None
     once: bool | None = None
+    claim_at: datetime | None = None
+    """Not before this moment, when that is later than ``when``."""
 
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:

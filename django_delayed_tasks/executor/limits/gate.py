@@ -1,0 +1,184 @@
+"""Where claimed tasks pass on their way to the threads; those of limited handlers once they have their permits."""
+
+import random
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Event, Lock
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.deciding import Raised, decide
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.limits.permits import Permits
+from django_delayed_tasks.executor.limits.room import Room, Waiting
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.screening import released
+from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.store import ClaimedTask, Settlement
+
+PATIENCE: Final = 2.0
+"""Seconds that a claimed task waits for its permits; then it is released, so that it can be claimed elsewhere, and
+be cancelled, or given another time, like any task that waits."""
+LOOK_EVERY: Final = 0.05
+IDLE: Final = 60.0
+PER_SECOND: Final = 20
+"""Released tasks come back at this pace: what waits for long costs little."""
+LONGEST: Final = 60.0
+"""Seconds for which a task is put off at most: it may get its permit sooner than was thought."""
+
+
+class Gate:
+    """:meth:`admit` is the poller's, :meth:`tick` one iteration of the gate's own loop; they share the rooms."""
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        inflight: InFlight,
+        lease: Lease,
+        database_clock: clock.DatabaseClock,
+        capacity: Callable[[], int],
+        deliver: Callable[[list[ClaimedTask]], None],
+        release: Callable[[list[Settlement]], None],
+        settle: Callable[[Settlement], None],
+    ) -> None:
+        """``capacity()`` is for how many more runs there are threads; ``deliver(tasks)`` takes those that may run,
+        ``release(settlements)`` those that have to wait elsewhere, ``settle(settlement)`` a failure.
+        """
+        self._options = options
+        self._ttl = timedelta(seconds=options.lease)
+        self._inflight = inflight
+        self._lease = lease
+        self._clock = database_clock
+        self._capacity = capacity
+        self._deliver = deliver
+        self._release = release
+        self._settle = settle
+        self._lock = Lock()
+        self._arrived: list[ClaimedTask] = []
+        self._rooms: dict[str, Room] = {}
+        self.sleeper = Event()
+
+    def admit(self, tasks: list[ClaimedTask]) -> None:
+        """These were claimed: those of handlers without limits are delivered at once, the others wait."""
+        limited = [task for task in tasks if (handler := find(task.biz_code)) and handler.is_limited]
+        if not limited:
+            self._deliver(tasks)
+            return
+        self._inflight.park(task.claim for task in limited)
+        with self._lock:
+            self._arrived += limited
+        self.sleeper.set()
+        waiting = set(limited)
+        self._deliver([task for task in tasks if task not in waiting])
+
+    def wake(self) -> None:
+        """Something ended here: look whether it was a permit."""
+        if self._rooms:
+            self.sleeper.set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits here."""
+        return not self._arrived and not any(self._rooms.values())
+
+    def full(self) -> frozenset[str]:
+        """Codes of which no more tasks are to be claimed, since enough of them wait here."""
+        with self._lock:
+            arrived = {task.biz_code for task in self._arrived}
+            rooms = {code for code, room in self._rooms.items() if len(room) and not room.permits.is_keyed}
+        return frozenset(rooms | {code for code in arrived if not self._room_of(code).permits.is_keyed})
+
+    def speed(self, code: str) -> float:
+        """How many tasks of this code get their permits in a second here."""
+        return self._room_of(code).speed
+
+    def tick(self) -> float:
+        """Grant what can be granted; seconds until it is worth looking again."""
+        self._seat()
+        for room in list(self._rooms.values()):
+            if len(room) and self._lease.may_claim:
+                self._serve(room)
+            self._release_impatient(room)
+        return IDLE if self.is_empty else LOOK_EVERY
+
+    def take_back(self) -> list[ClaimedTask]:
+        """Empty the gate of tasks: these will not be started."""
+        with self._lock:
+            taken, self._arrived = self._arrived, []
+            for room in self._rooms.values():
+                for waiting in room:
+                    room.leave(waiting.task)
+                    taken.append(waiting.task)
+        return taken
+
+    def _room_of(self, code: str) -> Room:
+        with self._lock:
+            if code not in self._rooms:
+                handler = find(code) or TaskHandler()
+                self._rooms[code] = Room(handler, Permits(self._options.database, handler, self._ttl))
+            return self._rooms[code]
+
+    def _seat(self) -> None:
+        """Show those that arrived to their rooms."""
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+        surplus = []
+        for task in arrived:
+            room = self._room_of(task.biz_code)
+            try:
+                key = room.permits.key_of(task)
+            except Exception as error:
+                self._fail(task, room.handler, error)
+                continue
+            if self._options.drain or room.has_place(key):
+                room.enter(task, key)
+            else:
+                surplus.append(task)
+        self._put_back(surplus)
+
+    def _serve(self, room: Room) -> None:
+        most = self._capacity()
+        if most <= 0:
+            return
+        granted = room.permits.take({waiting.task: waiting.key for waiting in room}, most)
+        self._let_through(room, granted.tasks)
+        if granted.next_in and granted.next_in > PATIENCE and not self._options.drain:
+            self._put_back(self._emptied(room, list(room)), granted.next_in)
+
+    def _let_through(self, room: Room, tasks: list[ClaimedTask]) -> None:
+        with self._lock:  # take_back() may have been quicker
+            still = {waiting.task for waiting in room}
+            through = [task for task in tasks if task in still]
+            for task in through:
+                room.leave(task)
+        room.note_granted(len(through))
+        self._inflight.unpark(task.claim for task in through)
+        self._deliver(through)
+
+    def _release_impatient(self, room: Room) -> None:
+        if not self._options.drain:  # which ends when nothing is due: what was put off would be left
+            deadline = clock.monotonic() - PATIENCE
+            self._put_back(self._emptied(room, [waiting for waiting in room if waiting.since < deadline]))
+
+    def _emptied(self, room: Room, some: list[Waiting]) -> list[ClaimedTask]:
+        with self._lock:
+            still = {waiting.task for waiting in room}
+            out = [waiting.task for waiting in some if waiting.task in still]
+            for task in out:
+                room.leave(task)
+        return out
+
+    def _put_back(self, tasks: list[ClaimedTask], seconds: float = 0.25) -> None:
+        """Release these, to be claimed again one after the other from so many seconds on."""
+        seconds = min(seconds, LONGEST)
+        longest = min(seconds + max(0.5, len(tasks) / PER_SECOND), LONGEST + 5.0)
+        self._release([released(task, timedelta(seconds=random.uniform(seconds, longest))) for task in tasks])
+
+    def _fail(self, task: ClaimedTask, handler: TaskHandler, error: Exception) -> None:
+        raised = Raised(error, "".join(traceback.format_exception(error)))
+        now = self._clock.now()
+        self._inflight.unpark([task.claim])
+        self._inflight.finish(task.claim)
+        self._settle(decide(task, handler, raised, now, now))

@@ -1,0 +1,136 @@
+"""What a run needs before it may start: a slot, a resource, a start; in this order, since a start never comes back."""
+
+import logging
+from collections import defaultdict
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from django.db import DatabaseError
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.handlers.rates import parse_rate
+from django_delayed_tasks.leases.pool import LeasedResource, Pool
+from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.claims import lend
+from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.slots import Slot, drop_slots, take_slots
+from django_delayed_tasks.store.starts import shape_starts, take_starts
+
+logger = logging.getLogger(__name__)
+
+MOST_SLOTS: Final = 1000
+"""That are looked at in one statement, more or less."""
+COMPLAIN_EVERY: Final = 60.0
+SHAPE_EVERY: Final = 30.0
+"""Seconds between two looks whether a rate has the starts it should have, while there are none to be had."""
+
+
+class Granted(NamedTuple):
+    """Those that may run now, and in how many seconds the rate allows the next one, if that is why no more may."""
+
+    tasks: list[ClaimedTask]
+    next_in: float | None = None
+
+
+class Permits:
+    """Of the tasks of one handler."""
+
+    def __init__(self, alias: str, handler: TaskHandler, ttl: timedelta) -> None:
+        """``ttl`` of a resource: so long after this process has died it comes back."""
+        self._alias = alias
+        self._handler = handler
+        self._code = handler.get_biz_code()
+        self._rate = parse_rate(handler.rate) if handler.rate else None
+        self._pool = Pool(handler.pool, using=alias) if handler.pool else None
+        self._ttl = ttl
+        self._complained = self._shaped = float("-inf")
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether some tasks may run while others of the code may not."""
+        return type(self._handler).concurrency_key is not TaskHandler.concurrency_key
+
+    def key_of(self, task: ClaimedTask) -> str:
+        """What the concurrency of this task is counted by; "" for the whole code.
+
+        Raises:
+            TypeError: the handler says something that is no text.
+            Exception: the handler's own.
+        """
+        key = self._handler.concurrency_key(task)
+        if key is not None and not isinstance(key, str):
+            raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a text or None")
+        return key or ""
+
+    def take(self, tasks: dict[ClaimedTask, str], most: int) -> Granted:
+        """Permits for up to ``most`` of these tasks, given with their keys, as far as there are any."""
+        limit = self._handler.max_concurrent
+        if limit is None:
+            return self._take_rest(list(tasks)[:most])
+        slots = self._take_slots(tasks, limit, most)
+        granted = Granted([])
+        try:
+            granted = self._take_rest([task for task in tasks if task.claim in slots])
+        finally:
+            held = {task.claim for task in granted.tasks}
+            if left := [slot for claim, slot in slots.items() if claim not in held]:
+                drop_slots(self._alias, left)
+        return granted
+
+    def _take_slots(self, tasks: dict[ClaimedTask, str], limit: int, most: int) -> dict[Claim, Slot]:
+        wanted: defaultdict[str, list[Claim]] = defaultdict(list)
+        for task, key in tasks.items():
+            if key in wanted or len(wanted) * limit < MOST_SLOTS:
+                wanted[key].append(task.claim)
+        return take_slots(self._alias, self._code, limit, wanted, most)
+
+    def _take_rest(self, chosen: list[ClaimedTask]) -> Granted:
+        if self._pool:
+            chosen = self._take_resources(self._pool, chosen)
+        if self._rate is None or not chosen:
+            return Granted(chosen)
+        self._shape(self._rate.starts)
+        taken = take_starts(self._alias, self._code, self._rate.period, len(chosen))
+        for task in chosen[taken.starts :]:
+            give_back_resource(task)
+        return Granted(chosen[: taken.starts], taken.next_in)
+
+    def _shape(self, starts: int) -> None:
+        if clock.monotonic() - self._shaped >= SHAPE_EVERY:
+            shape_starts(self._alias, self._code, starts)
+            self._shaped = clock.monotonic()
+
+    def _take_resources(self, pool: Pool, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
+        for number, task in enumerate(tasks):
+            if task.resource is not None:
+                continue
+            resource = LeasedResource(pool, self._ttl, 0.0, None)
+            try:
+                resource.acquire()
+            except ResourceUnavailable:
+                return tasks[:number]
+            except UnknownPool as error:
+                self._complain(error)
+                return tasks[:number]
+            lend(task, resource)
+        return tasks
+
+    def _complain(self, error: Exception) -> None:
+        if clock.monotonic() - self._complained >= COMPLAIN_EVERY:
+            logger.error("tasks of %r wait: %s", self._code, error)
+            self._complained = clock.monotonic()
+
+
+def give_back_resource(task: ClaimedTask) -> None:
+    """The resource of a task that has ended, or will not be started here. What cannot be given back comes back by
+    itself.
+    """
+    resource = lend(task, None)
+    if resource is None:
+        return
+    try:
+        resource.release()
+    except DatabaseError as error:
+        logger.warning("the resource of %s could not be given back, it is free when its lease is over: %s", task, error)

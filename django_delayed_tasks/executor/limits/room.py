@@ -1,0 +1,62 @@
+"""Where the claimed tasks of one limited handler wait."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.limits.permits import Permits
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.store import ClaimedTask
+
+PER_KEY: Final = 10
+"""Tasks of one key that may wait; others can run the rest, or it is released."""
+REMEMBERED: Final = 20
+"""Grants from which the speed is known."""
+
+
+class Waiting(NamedTuple):
+    """One task, its key, and since when it waits."""
+
+    task: ClaimedTask
+    key: str
+    since: float
+
+
+class Room:
+    """First in, first out, as far as its key allows."""
+
+    def __init__(self, handler: TaskHandler, permits: Permits) -> None:
+        self.handler = handler
+        self.permits = permits
+        self._waiting: dict[ClaimedTask, Waiting] = {}
+        self._granted: deque[float] = deque(maxlen=REMEMBERED)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(list(self._waiting.values()))
+
+    def enter(self, task: ClaimedTask, key: str) -> None:
+        """Wait from now on."""
+        self._waiting[task] = Waiting(task, key, clock.monotonic())
+
+    def leave(self, task: ClaimedTask) -> None:
+        """Wait no more."""
+        self._waiting.pop(task, None)
+
+    def has_place(self, key: str) -> bool:
+        """Whether one more of this key may wait."""
+        return not self.permits.is_keyed or sum(one.key == key for one in self) < PER_KEY
+
+    def note_granted(self, count: int) -> None:
+        """So many may run now."""
+        self._granted.extend([clock.monotonic()] * count)
+
+    @property
+    def speed(self) -> float:
+        """Grants per second, of late."""
+        if not self._granted:
+            return 0.0
+        return len(self._granted) / max(clock.monotonic() - self._granted[0], 0.05)
