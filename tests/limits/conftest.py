@@ -1,12 +1,13 @@
-"""Fixtures for the executor's parts."""
+"""Fixtures for handlers' limits."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import registry
-from tests.executor.parts import Bench
+from tests.limits.parts import GateBench
 
 
 @pytest.fixture(autouse=True)
@@ -19,22 +20,32 @@ def own_handlers(settings: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def bench(db: None) -> Iterator[Bench]:
-    """A poller on a bench."""
-    made = Bench()
-    yield made
-    made.end()
-
-
-@pytest.fixture
-def make_bench(db: None) -> Iterator[Any]:
+def make_bench(transactional_db: None) -> Iterator[Callable[..., GateBench]]:
     """Benches with options of their own."""
-    made: list[Bench] = []
+    made: list[GateBench] = []
 
-    def make(**options: Any) -> Bench:
-        made.append(Bench(**options))
+    def make(name: str = "bench", **options: Any) -> GateBench:
+        made.append(GateBench(name, **options))
         return made[-1]
 
     yield make
     for bench in made:
-        bench.end()
+        bench.lease.end()
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., GateBench]) -> GateBench:
+    """One executor's poller and gate."""
+    return make_bench()
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``later(seconds)``: so much time passes on this host's monotonic clock, and stands still then."""
+    passed = [clock.monotonic()]
+
+    def pass_by(seconds: float) -> None:
+        passed[0] += seconds
+        monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
+
+    return pass_by

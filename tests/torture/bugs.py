@@ -44,7 +44,7 @@ def delete_without_looking() -> None:
     usual = settling._lock
 
     def lock(*arguments: Any) -> Any:
-        return {claim: (False, is_cancelled) for claim, (_, is_cancelled) in usual(*arguments).items()}
+        return {claim: met._replace(is_deferred=False) for claim, met in usual(*arguments).items()}
 
     settling._lock = lock
 
