@@ -1,37 +1,108 @@
-"""Run the tests once per database, one after another, and end with a table.
+"""Run the tests on each database, in parts side by side, and end with a table.
 
-``python -m scripts.run_suite sqlite,mariadb,postgres [pytest options]``
+``python -m scripts.run_suite sqlite,mariadb,postgres [pytest options]``. A part is a process of pytest, with a database
+of its own on the same server. With options there is one process for each database, and the terminal is its own.
 """
 
+import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
 
-from tests.servers.commands import Interrupted, catch_signals, run_command
+from tests.servers.commands import Interrupted, catch_signals, end_commands, start_command, status_of
 
 KNOWN = ("sqlite", "mariadb", "postgres", "mysql")
 GRACE = 20.0  # seconds that pytest has to clean up when this process is interrupted
+LOOK_EVERY = 0.1  # seconds
+
+# What is told by the work of the whole machine, or of the whole server: nothing else goes on beside it.
+ALONE = ("tests/leases/test_contention.py", "tests/store/test_pinned.py")
+# What goes on side by side; much of it waits more than it computes.
+FAULTS = ("tests/torture_tests", "tests/galera", "tests/test_docs_followed.py")
+PROCESSES = ("tests/processes", "tests/leases")
+PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 
 
-@dataclass(frozen=True)
-class Result:
-    """How the tests ended on one database."""
+def without(paths: Sequence[str]) -> tuple[str, ...]:
+    """Options that leave these out."""
+    return tuple(f"--ignore={path}" for path in paths)
+
+
+SIDE_BY_SIDE = {
+    "faults": FAULTS,
+    "processes": (*PROCESSES, *without(ALONE)),
+    "pages": PAGES,
+    "all else": without((*FAULTS, *PROCESSES, *PAGES, *ALONE)),
+}
+
+
+@dataclass
+class Part:
+    """The tests that `options` choose, on one database; `output` is None where that is the terminal."""
 
     database: str
-    status: int
-    seconds: float
+    name: str
+    options: Sequence[str]
+    output: IO[bytes] | None = field(default_factory=tempfile.TemporaryFile)
+    seconds: float = 0.0
+    status: int = -1
+
+    def start(self) -> "subprocess.Popen[bytes]":
+        self.seconds = -time.monotonic()
+        command = [sys.executable, "-m", "pytest", *self.options]
+        # Children begin sooner with modules that are compiled already.
+        extra = {"DDT_DATABASE": self.database, "PYTHONDONTWRITEBYTECODE": ""}
+        # SIGINT, since pytest cleans up after that one only.
+        output = None if self.output is None else self.output.fileno()
+        return start_command(command, extra, pass_on=signal.SIGINT, output=output)
+
+    def end(self, process: "subprocess.Popen[bytes]") -> None:
+        """Take its result, and show its output where the terminal has not."""
+        self.status = status_of(process)
+        self.seconds += time.monotonic()
+        if self.output:
+            self.show()
+
+    def show(self) -> None:
+        print(f"\n--- {self.database}: {self.name} ---\n{self.text()}", flush=True)
+
+    def text(self) -> str:
+        """Its output so far."""
+        assert self.output is not None
+        self.output.seek(0)
+        return self.output.read().decode(errors="replace").rstrip()
+
+    def closing_line(self) -> str:
+        """Pytest's own summary."""
+        return self.text().rpartition("\n")[2].strip("= ") if self.output else ""
 
 
-def run(database: str, options: Sequence[str]) -> Result:
-    """Run pytest on `database`."""
-    print(f"\n--- {database} ---", flush=True)
-    started = time.monotonic()
-    command = [sys.executable, "-m", "pytest", *options]
-    # SIGINT, since pytest cleans up after that one only.
-    status = run_command(command, {"DDT_DATABASE": database}, pass_on=signal.SIGINT, grace=GRACE)
-    return Result(database, status, time.monotonic() - started)
+def run_lanes(lanes: Sequence[Sequence[Part]]) -> None:
+    """Run the lanes side by side, and in each lane one part after the other."""
+    waiting = [list(lane) for lane in lanes]
+    running: dict[int, tuple[Part, subprocess.Popen[bytes]]] = {}
+    try:
+        while running or any(waiting):
+            for number, lane in enumerate(waiting):
+                if lane and number not in running:
+                    part = lane.pop(0)
+                    running[number] = part, part.start()
+            time.sleep(LOOK_EVERY)
+            for number, (part, process) in list(running.items()):
+                if process.poll() is not None:
+                    del running[number]
+                    part.end(process)
+    except Interrupted as interrupted:
+        end_commands([process for _, process in running.values()], interrupted, pass_on=signal.SIGINT, grace=GRACE)
+        for part, process in running.values():
+            part.end(process)
+        raise
 
 
 def in_order(names: Sequence[str]) -> list[str]:
@@ -39,12 +110,35 @@ def in_order(names: Sequence[str]) -> list[str]:
     return sorted(dict.fromkeys(names), key=KNOWN.index)
 
 
-def table(results: Sequence[Result]) -> str:
-    """One line per database."""
-    lines = ["", f"{'database':<10} {'result':<8} {'seconds':>8}"]
-    for result in results:
-        verdict = "passed" if result.status == 0 else f"exit {result.status}"
-        lines.append(f"{result.database:<10} {verdict:<8} {result.seconds:>8.1f}")
+def run_in_parts(databases: Sequence[str]) -> list[Part]:
+    """All tests, in as little time as possible; the parts, in the order of their databases."""
+    lanes = [[Part(database, name, options) for database in databases] for name, options in SIDE_BY_SIDE.items()]
+    alone = [Part(database, "alone", ALONE) for database in databases]
+    print(
+        f"Side by side on {', '.join(databases)}: {', '.join(SIDE_BY_SIDE)}. What each says comes at its end.",
+        flush=True,
+    )
+    run_lanes(lanes)
+    run_lanes([alone])
+    return [part for parts in zip(*lanes, alone, strict=True) for part in parts]
+
+
+def run_with_options(databases: Sequence[str], options: Sequence[str]) -> list[Part]:
+    """The tests that these options of pytest choose, one database after the other."""
+    parts = [Part(database, "chosen", options, None) for database in databases]
+    for part in parts:
+        print(f"\n--- {part.database} ---", flush=True)
+        run_lanes([[part]])
+    return parts
+
+
+def table(parts: Sequence[Part]) -> str:
+    """One line per part."""
+    lines = ["", f"{'database':<10} {'part':<10} {'result':<8} {'seconds':>8}"]
+    for part in parts:
+        verdict = "passed" if part.status == 0 else f"exit {part.status}"
+        line = f"{part.database:<10} {part.name:<10} {verdict:<8} {part.seconds:>8.1f}  {part.closing_line()}"
+        lines.append(line.rstrip())
     return "\n".join(lines)
 
 
@@ -55,14 +149,15 @@ def main(arguments: Sequence[str]) -> int:
         print(f"Say which databases: a comma list of {', '.join(KNOWN)}.", file=sys.stderr)
         return 2
     catch_signals()
-    results: list[Result] = []
+    os.chdir(Path(__file__).resolve().parent.parent)
+    databases, options, began = in_order(names), arguments[1:], time.monotonic()
     try:
-        for name in in_order(names):
-            results.append(run(name, arguments[1:]))
+        parts = run_with_options(databases, options) if options else run_in_parts(databases)
     except Interrupted as interrupted:
         return 128 + interrupted.signum
-    print(table(results), flush=True)
-    return 1 if any(result.status for result in results) else 0
+    print(table(parts))
+    print(f"{time.monotonic() - began:.0f} seconds in all", flush=True)
+    return 1 if any(part.status for part in parts) else 0
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ TASK_HANDLERS = [
     "testproject.shop.task_handlers.EndPromotion",
     "testproject.shop.task_handlers.CancelUnpaidOrder",
     "testproject.shop.task_handlers.RemindCustomer",
+    "testproject.shop.nightly.NightlyReport",
 ]
 
 DELAYED_TASKS = {
@@ -71,3 +72,5 @@ DELAYED_TASKS = {
 }
 
 SHOP_REMINDER_EVERY = timedelta(seconds=float(os.environ.get("SHOP_REMINDER_SECONDS", "60")))
+SHOP_TIME_ZONE = "Europe/Berlin"
+SHOP_REPORT_TIMES = os.environ.get("SHOP_REPORT_TIMES", "0 3 * * *")

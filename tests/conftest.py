@@ -2,11 +2,26 @@
 
 import os
 
+import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection
 
 from tests.database_urls import build
+
+# What knows no database is tested with SQLite only (as the triggers are).
+NO_DATABASE = ["test_conf.py", "test_docs.py", "test_layers.py", "test_lazy_names.py", "test_verification.py"]
+collect_ignore = [] if settings.DDT_DATABASE == "sqlite" else NO_DATABASE
+
+# The same examples in every run, and none of them an error because the machine was busy.
+hypothesis.settings.register_profile(
+    "suite",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core import checks
 from django.core.management import call_command
 from django.core.management.base import SystemCheckError
 from django.db import connection, connections
@@ -13,6 +14,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 from django_delayed_tasks.checks import databases as database_checks
+from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
+from django_delayed_tasks.leases import Pool
 from tests.complaints import PREFIX, found, numbers, the_only
 
 ExtraDatabase = Callable[[dict[str, Any]], AbstractContextManager[None]]
@@ -197,3 +200,43 @@ def test_another_database_counts_when_it_has_our_tables(
             for table in tables:
                 cursor.execute(f"CREATE TABLE {table} (id INTEGER)")
         assert numbers(["extra"]) == expected
+
+
+# Pools
+
+
+class Payment(TaskHandler):
+    biz_code = "payment"
+    pool = "gateways"
+
+    def handle(self, task: Any) -> None: ...
+
+
+@pytest.fixture
+def payments() -> Iterator[None]:
+    """A handler whose tasks need a resource."""
+    with registry.preserved():
+        register_task_handler(Payment)
+        yield
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("payments")
+def test_a_pool_that_a_handler_needs_is_not_empty() -> None:
+    message = the_only(DEFAULT_ONLY)
+    assert (message.id, message.level) == (PREFIX + "W017", checks.WARNING)
+    assert f"{__name__}.Payment needs a resource of the pool 'gateways', which is empty" in message.msg
+    assert "Pool('gateways').add(...)" in str(message.hint)
+    Pool("gateway").add("north")
+    assert numbers(DEFAULT_ONLY) == ["W017"]
+    Pool("gateways").add("north")
+    assert numbers(DEFAULT_ONLY) == []
+    Pool("gateways").disable("north")
+    assert numbers(DEFAULT_ONLY) == [], "a person chose that"
+
+
+@pytest.mark.usefixtures("payments")
+def test_pools_are_not_looked_for_before_migrate(extra_database: ExtraDatabase, tmp_path: Path) -> None:
+    with extra_database(sqlite(tmp_path / "x.sqlite3", **GOOD)):
+        assert numbers(["extra"]) == []
+        assert numbers() == []

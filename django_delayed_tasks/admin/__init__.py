@@ -1,8 +1,9 @@
-"""The admin: tasks can be looked at and steered, runs and executors looked at."""
+"""The admin: tasks, queues and resources can be looked at and steered, runs and executors looked at."""
 
 from django_delayed_tasks.admin.executors import ExecutorAdmin
+from django_delayed_tasks.admin.queues import PausedQueueAdmin
 from django_delayed_tasks.admin.resources import ResourceAdmin
 from django_delayed_tasks.admin.runs import TaskRunAdmin
 from django_delayed_tasks.admin.tasks import TaskAdmin
 
-__all__ = ["ExecutorAdmin", "ResourceAdmin", "TaskAdmin", "TaskRunAdmin"]
+__all__ = ["ExecutorAdmin", "PausedQueueAdmin", "ResourceAdmin", "TaskAdmin", "TaskRunAdmin"]

@@ -89,4 +89,9 @@ def last_line(text: str, limit: int = 100) -> str:
     lines = text.strip().splitlines()
     if not lines:
         return EMPTY
-    return lines[-1] if len(lines[-1]) <= limit else lines[-1][: limit - 1] + "…"
+    return cut(lines[-1], limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """The text, or its beginning."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks import store
+from django_delayed_tasks.admin import waiting
 from django_delayed_tasks.admin.searching import is_searching
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
@@ -57,7 +57,7 @@ class QueueFilter(SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         queues = {handler.queue for handler in get_task_handlers().values()}
-        queues |= {level.queue for level in store.read_agenda(settings.DATABASE).levels}
+        queues |= {level.queue for level in waiting.read_agenda().levels}
         queues |= set(request.GET.getlist(self.parameter_name))
         yield from ((queue, queue) for queue in sorted(queues - {""}))
 
@@ -87,7 +87,7 @@ class DueFilter(SimpleListFilter):
 
 def claimable_within(span: timedelta) -> Q:
     """Pending tasks that are claimable by ``span`` from now: one range of the claim index for each level in use."""
-    agenda = store.read_agenda(settings.DATABASE)
+    agenda = waiting.read_agenda()
     until = agenda.now + span
     pending = Q(status=TaskStatus.PENDING, claim_at__lte=until)
     levels = [level for level in agenda.levels if level.earliest <= until]

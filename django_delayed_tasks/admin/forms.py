@@ -1,111 +1,46 @@
 """The forms to add and to change a task."""
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django import forms
 from django.contrib.admin.widgets import AdminSplitDateTime
-from django.forms.fields import InvalidJSONInput
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks import api, redaction
+from django_delayed_tasks import api
 from django_delayed_tasks.admin import seen
-from django_delayed_tasks.admin.columns import pretty_json
+from django_delayed_tasks.admin.outlook import Plan, note_on, plan_of
+from django_delayed_tasks.admin.task_form import TaskForm
+from django_delayed_tasks.admin.trigger_fields import check_has_time
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.store import validation
-
-if TYPE_CHECKING:
-    TaskModelForm = forms.ModelForm[Task]
-else:
-    TaskModelForm = forms.ModelForm
-
-
-class PrettyJSONField(forms.JSONField):
-    """JSON, set out on lines."""
-
-    widget = forms.Textarea(attrs={"rows": 8, "cols": 80, "class": "vLargeTextField ddt-json", "spellcheck": "false"})
-
-    def prepare_value(self, value: Any) -> Any:
-        if isinstance(value, InvalidJSONInput):
-            return str(value)
-        return "" if value is None else pretty_json(value)
-
-    # Python refuses JSON that is nested too deeply, or has numbers of thousands of digits, by errors of its own.
-    def to_python(self, value: Any) -> Any:
-        try:
-            return super().to_python(value)
-        except forms.ValidationError:
-            raise
-        except (ValueError, RecursionError) as error:
-            raise forms.ValidationError(str(error)) from None
-
-    def bound_data(self, data: Any, initial: Any) -> Any:
-        try:
-            return super().bound_data(data, initial)
-        except (ValueError, RecursionError):
-            return InvalidJSONInput(data)
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        try:
-            return super().has_changed(initial, data)
-        except RecursionError:
-            return True
-
-
-class TaskForm(TaskModelForm):
-    """Data, queue and priority as for ``add_task``, which checks them."""
-
-    biz_ext = PrettyJSONField(label=_("Data"), required=False, help_text=_("Any JSON value, or nothing."))
-
-    class Meta:
-        model = Task
-        fields: tuple[str, ...] = ("biz_ext", "queue", "priority")
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.instance._state.db = settings.DATABASE
-        self.initial["biz_ext"] = redaction.numbered(self.instance.biz_ext)
-
-    def clean_biz_ext(self) -> Any:
-        """The data as it is to be: what was hidden comes back where its mask still stands."""
-        try:
-            return redaction.restored(self.cleaned_data["biz_ext"], self.instance.biz_ext)
-        except (redaction.MisplacedMask, RecursionError) as error:
-            raise forms.ValidationError(str(error)) from None
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        if not self.errors:
-            try:
-                self.check(cleaned)
-            except InvalidTask as error:
-                self.add_error(error.field if error.field in self.fields else None, str(error))
-        return cleaned
-
-    def check(self, cleaned: dict[str, Any]) -> None:
-        """Raise InvalidTask, or ValidationError, for what cannot be accepted."""
-        raise NotImplementedError
+from django_delayed_tasks.store.recurring import with_first_times
+from django_delayed_tasks.store.validation import Schedule
 
 
 class AddTaskForm(TaskForm):
     """Everything that ``add_task`` takes; what is left empty is the handler's, or now."""
 
     when = forms.SplitDateTimeField(
-        label=_("When"), required=False, widget=AdminSplitDateTime, help_text=_("Empty: at once.")
-    )
+        label=_("When"), required=False, widget=AdminSplitDateTime,
+        help_text=_("Empty: at once; with a trigger, at its first time."),
+    )  # fmt: skip
     queue = forms.CharField(
         label=_("Queue"), required=False, max_length=QUEUE_LENGTH, help_text=_("Empty: the handler's.")
     )
     priority = forms.IntegerField(
         label=_("Priority"), required=False, help_text=_("From -100 to 100, higher first. Empty: the handler's.")
     )
+    once_only = forms.BooleanField(
+        label=_("Once only"), required=False, help_text=_("Refused if it was added so before, and has been done.")
+    )
 
     class Meta(TaskForm.Meta):
-        fields = ("biz_code", "biz_num", "when", "biz_ext", "queue", "priority")
+        fields = ("biz_code", "biz_num", "when", "biz_ext", "queue", "priority", "expires_at")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -113,11 +48,13 @@ class AddTaskForm(TaskForm):
 
     def task(self, cleaned: dict[str, Any]) -> Task:
         """The unsaved task that these values describe."""
-        values = {name: cleaned[name] for name in ("biz_code", "biz_num", "when", "biz_ext", "priority")}
-        return Task(queue=cleaned["queue"] or "", **values)
+        values = {name: cleaned[name] for name in ("biz_code", "biz_num", "when", "biz_ext", "priority", "expires_at")}
+        return Task(queue=cleaned["queue"] or "", trigger=cleaned["trigger_text"], **values)
 
     def check(self, cleaned: dict[str, Any]) -> None:
-        api.accepted(self.task(cleaned))
+        api.accepted(self.task(cleaned), cleaned["once_only"])
+        if cleaned["trigger_text"] and cleaned["when"] is None:
+            check_has_time(cleaned["trigger_text"], self.now)
 
 
 class ChangeTaskForm(TaskForm):
@@ -126,12 +63,42 @@ class ChangeTaskForm(TaskForm):
     when = forms.SplitDateTimeField(label=_("When"), widget=AdminSplitDateTime)
 
     class Meta(TaskForm.Meta):
-        fields = ("when", "biz_ext", "queue", "priority")
+        fields = ("when", "biz_ext", "queue", "priority", "expires_at")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        if "when" in self.initial and not is_shown_here(self.initial["when"]):
-            self.initial["when"] = None
+        self.initial["trigger_text"] = self.instance.trigger_text
+        for name in ("when", "expires_at"):
+            if self.initial.get(name) and not is_shown_here(self.initial[name]):
+                self.initial[name] = None
+
+    @property
+    def has_new_trigger(self) -> bool:
+        """Whether the task is to recur otherwise than it does, or no more."""
+        changed: bool = self.cleaned_data["trigger_text"] != self.instance.trigger_text
+        return changed
+
+    @property
+    def is_new_schedule(self) -> bool:
+        """Whether more than one of its fields are to be written, as by ``add_task``."""
+        return self.has_new_trigger or "expires_at" in self.changed_data
+
+    def schedule(self, current: Task) -> Schedule:
+        """What the task (as it is in the database) is to become; a new trigger begins with its first time after now.
+
+        Raises:
+            InvalidTrigger: there is none any more.
+        """
+        cleaned = self.cleaned_data
+        text, when = cleaned["trigger_text"], cleaned["when"] if "when" in self.changed_data else current.when
+        if text and self.has_new_trigger and "when" not in self.changed_data:
+            when = None
+        biz_ext = validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
+        schedule = Schedule(
+            current.biz_code, current.biz_num, when, biz_ext, cleaned["queue"], cleaned["priority"], text,
+            cleaned["expires_at"] if "expires_at" in self.changed_data else current.expires_at, current.once,
+        )  # fmt: skip
+        return with_first_times(settings.DATABASE, [schedule])[0]
 
     def check(self, cleaned: dict[str, Any]) -> None:
         if self.data.get(seen.NAME) != seen.mark(self.instance):
@@ -140,6 +107,18 @@ class ChangeTaskForm(TaskForm):
         validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
         validation.valid_queue(cleaned["queue"])
         validation.valid_priority(cleaned["priority"])
+        validation.valid_when(cleaned["expires_at"], "expires_at")
+        if self.has_new_trigger and cleaned["trigger_text"]:
+            if self.instance.once:
+                raise InvalidTask("trigger", cleaned["trigger_text"], "cannot be had by a task that is done once only")
+            if "when" not in self.changed_data:
+                check_has_time(cleaned["trigger_text"], self.now)
+
+    def new_plan(self, text: str) -> Plan | None:
+        if not self.has_new_trigger:
+            return plan_of(self.instance, self.now)
+        first = self.cleaned_data.get("when") if "when" in self.changed_data else None
+        return Plan(text, self.now, first, note_on(self.instance))
 
 
 def is_shown_here(moment: datetime) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.contrib import admin, messages
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,11 +20,15 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources
 from django_delayed_tasks.store.resources import Wanted
+from django_delayed_tasks.store.slots import SLOTS
+from django_delayed_tasks.store.starts import STARTS
 
 MOST_POOLS: Final = 100
 """Pools offered by the filter; others can be named in the address."""
 MOST: Final = 1000
 """Resources that one action is applied to."""
+HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS)
+"""What limits of handlers are made of. Nobody is to steer that by hand."""
 
 
 class PoolFilter(SimpleListFilter):
@@ -44,7 +48,8 @@ class PoolFilter(SimpleListFilter):
 def pools() -> Iterator[str]:
     """The names of the pools there are, in order."""
     last: str | None = ""
-    names: Any = Resource.objects.using(settings.DATABASE).order_by("pool").values_list("pool", flat=True)
+    rows: Any = Resource.objects.using(settings.DATABASE).exclude(HIDDEN)
+    names = rows.order_by("pool").values_list("pool", flat=True)
     for _number in range(MOST_POOLS):
         last = names.filter(pool__gt=last).first()
         if last is None:
@@ -84,6 +89,9 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return ResourceChangeList
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[Resource]":
+        return super().get_queryset(request).exclude(HIDDEN)
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
         return ("pool", "name")

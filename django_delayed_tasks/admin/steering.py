@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from django_delayed_tasks import store
-from django_delayed_tasks.admin import seen
+from django_delayed_tasks.admin import pauses, seen
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.models import Task
@@ -37,7 +37,7 @@ Verb = Callable[[str, Collection[Claim]], list[int]]
 class SteeringActions(Base):
     """The actions of the list of tasks, which are the buttons of a task's page too."""
 
-    actions = ("run_now", "postpone", "retry_failed", "cancel")
+    actions = ("run_now", "postpone", "pause", "resume", "retry_failed", "cancel")
 
     @admin.action(description=gettext_lazy("Run now"), permissions=["change"])
     def run_now(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
@@ -50,6 +50,14 @@ class SteeringActions(Base):
     @admin.action(description=gettext_lazy("Retry failed"), permissions=["change"])
     def retry_failed(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
         self._steer(request, queryset, steering.retry_failed, _("made pending again"))
+
+    @admin.action(description=gettext_lazy("Pause"), permissions=["change"])
+    def pause(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
+        self._steer(request, queryset, pauses.pause_all, _("paused, or will be after its run"))
+
+    @admin.action(description=gettext_lazy("Resume"), permissions=["change"])
+    def resume(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
+        self._steer(request, queryset, pauses.resume_all, _("resumed"))
 
     @admin.action(description=gettext_lazy("Cancel"), permissions=["delete"])
     def cancel(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:

@@ -1,16 +1,19 @@
 """How a task's values are shown, in the list and on its page."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.contrib import admin
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin import columns
+from django_delayed_tasks.admin import columns, outlook
 from django_delayed_tasks.admin.base import database_now
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+
+LONGEST_SHOWN: Final = 60
+"""Characters of a trigger in the list."""
 
 
 def _percent(fraction: float) -> int:
@@ -25,6 +28,8 @@ class TaskColumns:
     def state(self, task: Task) -> SafeString:
         if task.cancel_requested_at:
             return columns.badge(_("stopping"), "stopping")
+        if task.pause_requested:
+            return columns.badge(_("pausing"), "paused")
         badge = columns.member_badge(TaskStatus, task.status)
         if task.progress_fraction is None:
             return badge
@@ -74,6 +79,40 @@ class TaskColumns:
     @admin.display(description=_("when"))
     def deferred_when_(self, task: Task) -> str:
         return columns.moment_text(task.deferred_when)
+
+    @admin.display(description=_("trigger"))
+    def trigger_(self, task: Task) -> SafeString | str:
+        text = task.trigger_text  # as it is: it need not be one
+        if text is None:
+            return columns.EMPTY
+        return format_html('<code title="{}">{}</code>', text, columns.cut(text, LONGEST_SHOWN))
+
+    @admin.display(description=_("trigger"))
+    def outlook_(self, task: Task) -> SafeString | str:
+        plan = outlook.plan_of(task, database_now(task))
+        if plan is None:
+            return columns.EMPTY
+        return format_html("{}{}", columns.preformatted(plan.text), outlook.shown(plan))
+
+    @admin.display(description=_("expires"))
+    def expires_at_(self, task: Task) -> str:
+        return columns.moment_text(task.expires_at)
+
+    @admin.display(description=_("once only"))
+    def once_(self, task: Task) -> Any:
+        return _("yes") if task.once else _("no")
+
+    @admin.display(description=_("by its handler"))
+    def by_handler_(self, task: Task) -> Any:
+        return _("yes") if task.by_handler else _("no")
+
+    @admin.display(description=_("trigger"))
+    def deferred_trigger_(self, task: Task) -> str:
+        return task.deferred_trigger_text or columns.EMPTY
+
+    @admin.display(description=_("expires"))
+    def deferred_expires_(self, task: Task) -> str:
+        return columns.moment_text(task.deferred_expires_at)
 
     @admin.display(description=_("data"))
     def deferred_block(self, task: Task) -> SafeString | str:

@@ -4,25 +4,51 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.admin.utils import flatten
+from django.utils.html import format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
 
 IDENTITY = ("biz_code", "biz_num")
 STATE = ("state", "due", "attempts")
 ERROR = ("error_block",)
 PROGRESS = ("progress_",)
-SCHEDULE = ("when", "biz_ext", ("queue", "priority"))
-SCHEDULE_SHOWN = ("when_", "data_block", ("queue", "priority"))
-DEFERRED = ("deferred_when_", "deferred_block", ("deferred_queue_", "deferred_priority_"))
-DETAILS = (("claim_at_", "executor_", "cancel_requested_"), ("rescues", "version"), ("created_", "updated_"))
+SCHEDULE = ("when", "biz_ext", ("queue", "priority"), "expires_at")
+SCHEDULE_SHOWN = ("when_", "data_block", ("queue", "priority", "expires_at_"))
+RECURRENCE = ("trigger_text",)
+RECURRENCE_SHOWN = ("outlook_",)
+DEFERRED = (
+    "deferred_when_", "deferred_block", ("deferred_queue_", "deferred_priority_", "deferred_expires_"),
+    "deferred_trigger_",
+)  # fmt: skip
+DETAILS = (
+    ("claim_at_", "executor_", "cancel_requested_"), ("rescues", "version", "once_", "by_handler_"),
+    ("created_", "updated_"),
+)  # fmt: skip
 
-READ_ONLY = (*IDENTITY, *STATE, *ERROR, *PROGRESS, *flatten(DEFERRED), *flatten(DETAILS), "when_", "data_block")
+READ_ONLY = (
+    *IDENTITY, *STATE, *ERROR, *PROGRESS, *flatten(DEFERRED), *flatten(DETAILS),
+    "when_", "data_block", "expires_at_", *RECURRENCE_SHOWN,
+)  # fmt: skip
+
+BY_HANDLER = _(
+    "The handler of this code declares this trigger. If you save another trigger or expiry here, the task is yours:"
+    " what the code says does not change it any more, until it is cancelled. Another queue or priority alone lasts"
+    " until the next executor starts."
+)
+
+FAILED = _("Saved with another trigger or expiry, a failed task waits again: it need not be retried.")
 
 
 def adding() -> Any:
     """The sections of the page that adds a task."""
-    return ((None, {"fields": (IDENTITY,)}), (_("Schedule"), {"fields": SCHEDULE}))
+    schedule = (*SCHEDULE, "once_only")
+    return (
+        (None, {"fields": (IDENTITY,)}),
+        (_("Schedule"), {"fields": schedule}),
+        (_("Recurrence"), {"fields": RECURRENCE}),
+    )
 
 
 def changing(task: Task, may_change: bool) -> Any:
@@ -37,7 +63,19 @@ def _sections(task: Task, may_change: bool) -> Iterator[Any]:
     if task.last_error:
         yield None, {"fields": ERROR}
     yield _("Schedule"), {"fields": SCHEDULE if may_change else SCHEDULE_SHOWN}
+    if may_change:
+        yield _("Recurrence"), {"fields": RECURRENCE, "description": _said_of(task)}
+    elif task.trigger_text is not None:
+        yield _("Recurrence"), {"fields": RECURRENCE_SHOWN}
     if task.deferred_when:
         description = _("Arrived while the task runs; takes effect when the run ends.")
         yield _("Next schedule"), {"fields": DEFERRED, "description": description}
     yield _("Details"), {"fields": DETAILS}
+
+
+def _said_of(task: Task) -> Any:
+    """What saving another trigger does to this task beside changing it."""
+    notes = [BY_HANDLER] if task.by_handler else []
+    if task.status == TaskStatus.FAILED:
+        notes.append(FAILED)
+    return format_html_join(" ", "{}", ((note,) for note in notes))

@@ -1,6 +1,5 @@
 """One task's page: every write by the store, fenced by the version that the page showed."""
 
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin, messages
@@ -16,7 +15,9 @@ from django_delayed_tasks.admin import seen
 from django_delayed_tasks.admin.forms import AddTaskForm, ChangeTaskForm
 from django_delayed_tasks.admin.task_fieldsets import READ_ONLY, adding, changing
 from django_delayed_tasks.admin.task_writes import Conflict, add, cancel, change
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.admin.trigger_fields import PREVIEW
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import CancelResult, TaskStatus
 
 if TYPE_CHECKING:
@@ -24,11 +25,29 @@ if TYPE_CHECKING:
 else:
     Base = object
 
-BUTTONS: dict[int, dict[str, Any]] = {
-    TaskStatus.PENDING: {"run_now": gettext_lazy("Run now"), "postpone": gettext_lazy("Postpone by an hour")},
-    TaskStatus.FAILED: {"retry_failed": gettext_lazy("Retry")},
+BUTTONS: dict[str, Any] = {
+    "run_now": gettext_lazy("Run now"),
+    "postpone": gettext_lazy("Postpone by an hour"),
+    "retry_failed": gettext_lazy("Retry"),
+    "pause": gettext_lazy("Pause"),
+    "resume": gettext_lazy("Resume"),
 }
-"""The actions that a task's page offers, by its status."""
+"""The actions that a task's page offers, if they are for its state."""
+
+_OFFERED: dict[int, tuple[str, ...]] = {
+    TaskStatus.PENDING: ("run_now", "postpone", "pause"),
+    TaskStatus.RUNNING: ("pause",),
+    TaskStatus.FAILED: ("retry_failed",),
+    TaskStatus.PAUSED: ("resume",),
+}
+
+
+def offered(task: Task) -> list[tuple[str, Any]]:
+    """The buttons that do something to a task in this state."""
+    names: tuple[str, ...] = _OFFERED.get(task.status, ())
+    if task.status == TaskStatus.RUNNING and task.pause_requested:
+        names = ("resume",)
+    return [(name, BUTTONS[name]) for name in names]
 
 
 class TaskPages(Base):
@@ -72,8 +91,7 @@ class TaskPages(Base):
             return self._refused(request, conflict)
 
     def _button(self, request: HttpRequest) -> str | None:
-        names = chain.from_iterable(BUTTONS.values())
-        return next((name for name in names if f"_{name}" in request.POST), None)
+        return next((name for name in BUTTONS if f"_{name}" in request.POST), None)
 
     def _refused(self, request: HttpRequest, conflict: Conflict) -> HttpResponse:
         self.message_user(request, str(conflict), messages.ERROR)
@@ -81,6 +99,9 @@ class TaskPages(Base):
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
         task: Task | None = kwargs.get("obj")
+        may_save = self.has_add_permission(request) if task is None else self.has_change_permission(request, task)
+        context["preview_name"] = PREVIEW if may_save else ""
+        context["is_preview"] = PREVIEW in request.POST
         if task is not None:
             context |= self._page_context(request, task)
         return super().render_change_form(request, context, *args, **kwargs)
@@ -95,7 +116,8 @@ class TaskPages(Base):
             "seen_value": request.POST.get(seen.NAME, seen.mark(task)),
             "is_running": task.status == TaskStatus.RUNNING,
             "runs_url": f"{runs}?{identity}",
-            "steering_buttons": BUTTONS.get(task.status, {}).items() if may_steer else (),
+            "steering_buttons": offered(task) if may_steer else (),
+            "paused_queue": PausedQueue.objects.using(settings.DATABASE).filter(queue=task.queue).first(),
             "show_delete": False,  # "Cancel" is shown instead
             "may_cancel": self.has_delete_permission(request, task),
         }
@@ -118,9 +140,8 @@ class TaskPages(Base):
         task: Task = context["object"]
         seen_context = {"seen_name": seen.NAME, "seen_value": seen.mark(task)}
         running = task.status == TaskStatus.RUNNING
-        return super().render_delete_form(
-            request, context | seen_context | {"title": _("Cancel task"), "is_running": running}
-        )
+        shown = {"title": _("Cancel task"), "is_running": running, "is_by_handler": bool(task.by_handler)}
+        return super().render_delete_form(request, context | seen_context | shown)
 
     def delete_model(self, request: HttpRequest, obj: Task) -> None:
         texts = {

@@ -46,7 +46,7 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """
 
     list_display = (
-        "biz_num", "biz_code", "state", "due", "when_", "claim_at_", "attempts", "executor_", "failure",
+        "biz_num", "biz_code", "state", "due", "when_", "claim_at_", "trigger_", "attempts", "executor_", "failure",
         "queue", "priority",
     )  # fmt: skip
     list_filter = ("status", DueFilter, CodeFilter, QueueFilter)

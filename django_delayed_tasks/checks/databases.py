@@ -8,7 +8,9 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
+from django_delayed_tasks.checks.pools import pool_problems
 from django_delayed_tasks.checks.servers import server_problems
+from django_delayed_tasks.store.tables import RESOURCE
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -18,13 +20,15 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E012, E013, E014, E016, W011 to W016: the servers of the given databases, as far as they hold tasks."""
+    """E012, E013, E014, E016, W011 to W017: the given databases, as far as they hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
         if connection.vendor in VENDORS and (alias == chosen_alias() or _tables_in(connection)):
             messages += _version_problems(alias, connection)
             messages += _vendor_problems(alias, connection)
+            if alias == chosen_alias() and RESOURCE in _tables_in(connection):
+                messages += pool_problems(alias)
     return messages
 
 

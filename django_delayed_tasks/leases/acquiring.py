@@ -1,22 +1,27 @@
 """How a resource is got when others want one too: in the order of a line, by looking now and then."""
 
+import logging
 import random
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from django.db import connections
+from django.db import Error, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
 from django_delayed_tasks.leases import line
-from django_delayed_tasks.leases.pauses import GRACE, Pauses
-from django_delayed_tasks.leases.renewer import PLACE_TTL
+from django_delayed_tasks.leases.pauses import GRACE, LONGEST, Pauses
+from django_delayed_tasks.leases.reconnecting import is_outage, reconnecting
 from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Grant, Wanted
+from django_delayed_tasks.store.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.transactions import is_transient
 from django_delayed_tasks.store.waiting import LAST, View
+
+logger = logging.getLogger(__name__)
 
 TRIES: Final = 5
 """How often somebody who does not stand in line goes for another free resource when one was snatched away."""
@@ -34,6 +39,20 @@ class Request:
     wanted: Wanted
     ttl: timedelta
     wait: float | None
+
+
+def acquire(request: Request, when_busy: Callable[[], bool]) -> tuple[Grant, Details, float]:
+    """Win a resource, as :meth:`Contender.acquire`: the grant, what is known of it, and the monotonic moment before."""
+    while True:
+        grant, begun = Contender(request, when_busy).acquire()
+        try:
+            found = resources.details(request.alias, grant)
+        except BaseException:
+            with suppress(Error):  # else it is free after its ttl
+                resources.release(request.alias, grant)
+            raise
+        if found:  # else it was taken away again at once
+            return grant, found, begun
 
 
 class Contender:
@@ -77,19 +96,26 @@ class Contender:
 
     def _wait(self, place: int, pauses: Pauses, deadline: float | None) -> Won:
         while True:
-            won, view = self._try(place)
-            if won:
-                return won
-            if deadline is not None and clock.monotonic() >= deadline:
-                raise self._unavailable()
-            if not view.is_in_line:
-                waiting.enter(self._request.alias, self._request.wanted, PLACE_TTL, place)
-            self._tell(view)
-            pauses.sleep(view.ahead, bool(view.free), deadline)
+            try:
+                won, view = self._try(place)
+                if won:
+                    return won
+                if has_passed(deadline):
+                    raise self._unavailable()
+                if not view.is_in_line:
+                    line.stand_again(self._request.alias, self._request.wanted, place)
+                self._tell(view)
+            except Error as error:
+                if has_passed(deadline) or not may_pass(error, self._request.alias):
+                    raise
+                logger.warning("%s is waited for, and so is the database: %s", describe(self._request.wanted), error)
+                pauses.sleep_for(LONGEST, deadline)
+            else:
+                pauses.sleep(view.ahead, bool(view.free), deadline)
 
     def _try(self, place: int) -> tuple[Won | None, View]:
         request, begun = self._request, clock.monotonic()
-        view = waiting.look(request.alias, request.wanted, place)
+        view = reconnecting(request.alias, lambda: waiting.look(request.alias, request.wanted, place))
         chosen = self._choose(view, begun)
         if chosen is None:
             return None, view
@@ -98,7 +124,8 @@ class Contender:
         if grant is None:
             return None, view
         if view.ahead >= len(view.free):
-            waiting.pass_by(request.alias, request.wanted, place, len(view.free))
+            with suppress(Error):  # they are passed by again
+                waiting.pass_by(request.alias, request.wanted, place, len(view.free))
         return (grant, begun), view
 
     def _choose(self, view: View, now: float) -> tuple[int, int] | None:
@@ -125,6 +152,16 @@ class Contender:
         return ResourceUnavailable(
             f"{describe(self._request.wanted)} could not be had " + (f"within {wait:.3g} s" if wait else "at once")
         )
+
+
+def may_pass(error: Error, alias: str) -> bool:
+    """Whether the database may answer in a while: somebody keeps it locked, or it is gone."""
+    return is_transient(error) or is_outage(alias)
+
+
+def has_passed(deadline: float | None) -> bool:
+    """Whether this monotonic moment is over; None never is."""
+    return deadline is not None and clock.monotonic() >= deadline
 
 
 def describe(wanted: Wanted) -> str:

@@ -6,11 +6,14 @@ database counts from later, so a holder doubts its lease before anybody else may
 
 import logging
 import os
+from collections.abc import Callable
 from datetime import timedelta
+from threading import get_ident
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import LeaseLost
 from django_delayed_tasks.leases import line
+from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.store import resources
 from django_delayed_tasks.store.resources import Details, Grant
@@ -35,6 +38,7 @@ class Lease:
         self._what = what
         self._is_over = False
         self._pid = os.getpid()
+        self.thread = get_ident()
         self.renewed(begun)
         renewer.keep(self)
 
@@ -60,20 +64,31 @@ class Lease:
             LeaseLost: it was not renewed in time, released by force, or given back.
             DatabaseError: the database did not answer; that it is held is then unknown.
         """
-        if self._is_given_up or not resources.is_held(self.alias, self.grant):
+        if self._is_given_up or not self._ask(resources.is_held):
             self.lose()
             raise LeaseLost(f"{self._what} is not held any more")
 
+    def _ask(self, verb: Callable[..., bool], *values: object) -> bool:
+        return reconnecting(self.alias, lambda: verb(self.alias, self.grant, *values))
+
     def release(self) -> bool:
         """Give it back; False when it was lost before. Afterwards nothing more happens to it from here."""
-        if self._end() or not resources.release(self.alias, self.grant):
+        if not self._give_back(resources.release):
             return False
         line.wake(self.alias, self.pool)
         return True
 
     def quarantine(self, period: timedelta) -> bool:
         """Give it back, to be given to nobody for so long; False when it was lost before."""
-        return not self._end() and resources.quarantine(self.alias, self.grant, period)
+        return self._give_back(resources.quarantine, period)
+
+    def _give_back(self, verb: Callable[..., bool], *values: object) -> bool:
+        if self._end():
+            return False
+        was_held = self._ask(verb, *values)
+        if not was_held:
+            self._say_lost()
+        return was_held
 
     def _end(self) -> bool:
         was_over, self._is_over = self._is_given_up, True
@@ -82,9 +97,14 @@ class Lease:
 
     def renewed(self, begun: float) -> None:
         """A renewal that began at this monotonic moment succeeded."""
+        self.runs_until = begun + self.ttl.total_seconds()
+        """The monotonic moment until which nobody else can have it, unless by force."""
         self._trusted_until = begun + self.ttl.total_seconds() * TRUSTED_PART
 
     def lose(self) -> None:
         """It was found to be held no more."""
         if not self._end():
-            logger.warning("%s was lost (token %d): it was not renewed in time, or taken away", self._what, self.token)
+            self._say_lost()
+
+    def _say_lost(self) -> None:
+        logger.warning("%s was lost (token %d): it was not renewed in time, or taken away", self._what, self.token)

@@ -1,13 +1,20 @@
 """Those of this process who stand in a line: they are woken when something is given back here."""
 
+import logging
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from django.db import Error
+
 from django_delayed_tasks.leases.pauses import Pauses
+from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
 from django_delayed_tasks.store import waiting
 from django_delayed_tasks.store.resources import Wanted
+
+logger = logging.getLogger(__name__)
 
 _lock = Lock()
 _here: dict[tuple[str, str], list[Pauses]] = {}
@@ -17,7 +24,8 @@ _here: dict[tuple[str, str], list[Pauses]] = {}
 @contextmanager
 def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
     """A place in line, given up at the end, and the pauses between the looks from it."""
-    place, pauses = Place(alias, waiting.enter(alias, wanted, PLACE_TTL)), Pauses()
+    place = Place(alias, reconnecting(alias, lambda: waiting.enter(alias, wanted, PLACE_TTL)))
+    pauses = Pauses()
     key = (alias, wanted.pool)
     renewer.keep(place)
     with _lock:
@@ -28,7 +36,15 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
         with _lock:
             _here[key].remove(pauses)
         renewer.drop(place)
-        waiting.leave(alias, [place.pk])
+        try:
+            waiting.leave(alias, [place.pk])
+        except Error as error:  # it is passed by, and forgotten; what was won must not be lost for it
+            logger.warning("a place in line could not be given up: %s", error)
+
+
+def stand_again(alias: str, wanted: Wanted, place: int) -> None:
+    """Have this place again, which was passed by."""
+    reconnecting(alias, lambda: waiting.enter(alias, wanted, PLACE_TTL, place))
 
 
 def wake(alias: str, pool: str) -> None:
@@ -38,3 +54,14 @@ def wake(alias: str, pool: str) -> None:
             if not pauses.woken.is_set():
                 pauses.woken.set()
                 return
+
+
+def _forget() -> None:
+    """In a forked child: its parent's threads wait elsewhere, and may have held the lock."""
+    global _lock
+    _lock = Lock()
+    _here.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

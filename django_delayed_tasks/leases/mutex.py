@@ -1,9 +1,13 @@
 """A mutex: one holder in the whole cluster, for what is not a task too."""
 
 import functools
+import json
 from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from threading import Lock, get_ident
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -11,8 +15,9 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Contender, Request
+from django_delayed_tasks.leases.acquiring import Request, acquire
 from django_delayed_tasks.leases.lease import Lease
+from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Details, Grant, Wanted
 from django_delayed_tasks.store.validation import valid_json
@@ -64,9 +69,9 @@ class MutexLease(Lease):
     """The mutex, held. ``state`` is what the last holder left; what it is at the end is left to the next."""
 
     def __init__(self, alias: str, grant: Grant, details: Details, ttl: timedelta, begun: float) -> None:
-        super().__init__(alias, resources.MUTEXES, f"mutex {details.name!r}", grant, details, ttl, begun)
         self.state: dict[str, Any] = details.state
-        self._saved = valid_state(details.state)
+        self._saved = json.dumps(details.state)  # larger than is allowed here, if it was allowed elsewhere
+        super().__init__(alias, resources.MUTEXES, f"mutex {details.name!r}", grant, details, ttl, begun)
 
     def save_state(self) -> None:
         """Leave ``state`` to the next holder already now, whatever becomes of this one.
@@ -75,13 +80,19 @@ class MutexLease(Lease):
             InvalidTask: it is no dict, or no JSON.
             LeaseLost: the mutex is not held any more; nothing was written.
         """
-        text = valid_state(self.state)
-        if text == self._saved:
+        if _is_same(self.state, self._saved):
             return
-        if not resources.save_state(self.alias, self.grant, text):
+        text = valid_state(self.state)
+        if not self._ask(resources.save_state, text):
             self.lose()
             raise LeaseLost(f"mutex {self.name!r} is not held any more: its state was not saved")
-        self._saved = text
+        self._saved = json.dumps(self.state)
+
+
+def _is_same(state: Any, saved: str) -> bool:
+    with suppress(TypeError, ValueError, RecursionError):
+        return json.dumps(state) == saved
+    return False  # what is wrong with it is said when it is to be saved
 
 
 @dataclass(eq=False)
@@ -95,18 +106,25 @@ class Mutex:
     on_standby: OnStandby | None
     using: str | None
     _lease: MutexLease | None = field(default=None, init=False)
+    _in_use: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __enter__(self) -> MutexLease:
         """Acquire it.
 
         Raises:
-            ResourceUnavailable: somebody else held it for as long as one was to wait.
+            ResourceUnavailable: somebody else held it for as long as one was to wait; or this thread does, and would
+                wait for itself.
             TaskException: a transaction is open.
+            RuntimeError: this object is in use already.
         """
-        if self._lease is not None:
-            raise RuntimeError(f"this object holds the mutex {self.name!r} already; make another one")
-        self._lease = lease = Acquisition(self).acquire()
-        return lease
+        if not self._in_use.acquire(blocking=False):
+            raise RuntimeError(f"this object holds the mutex {self.name!r} already, or waits for it; make another one")
+        try:
+            self._lease = Acquisition(self).acquire()
+        except BaseException:
+            self._in_use.release()
+            raise
+        return self._lease
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -114,6 +132,7 @@ class Mutex:
         """Leave the state and give the mutex back, whatever happened; that it was lost is in the log."""
         lease, self._lease = self._lease, None
         assert lease is not None
+        self._in_use.release()
         try:
             lease.save_state()
         except LeaseLost:
@@ -154,11 +173,9 @@ class Acquisition:
     def acquire(self) -> MutexLease:
         """The lease; see :meth:`Mutex.__enter__`."""
         request = Request(self._alias, self._wanted, self._mutex.ttl, self._mutex.wait)
-        while True:
-            grant, begun = Contender(request, self._when_busy).acquire()
-            if found := resources.details(self._alias, grant):  # else it was taken away again at once
-                state = found.state if isinstance(found.state, dict) else dict(self._mutex.state)
-                return MutexLease(self._alias, grant, found._replace(state=state), request.ttl, begun)
+        grant, found, begun = acquire(request, self._when_busy)
+        state = found.state if isinstance(found.state, dict) else deepcopy(self._mutex.state)
+        return MutexLease(self._alias, grant, found._replace(state=state), request.ttl, begun)
 
     def _when_busy(self) -> bool:
         holder = waiting.holder_of(self._alias, self._wanted)
@@ -166,6 +183,10 @@ class Acquisition:
             return self._make_sure_it_exists()
         if self._mutex.on_standby:
             self._mutex.on_standby(holder.host, holder.pid or 0, holder.renewed_at or clock.EPOCH)
+        if self._mutex.wait != 0 and _is_held_by_this_thread(holder.holder):
+            raise ResourceUnavailable(
+                f"mutex {self._mutex.name!r} is held by this very thread, which would wait for itself"
+            )
         return False
 
     def _make_sure_it_exists(self) -> bool:
@@ -173,3 +194,10 @@ class Acquisition:
             return False
         resources.ensure(self._alias, self._wanted)
         return True
+
+
+def _is_held_by_this_thread(holder: str) -> bool:
+    return any(
+        isinstance(lease, Lease) and lease.grant.holder == holder and lease.thread == get_ident()
+        for lease in renewer.leases()
+    )

@@ -29,7 +29,10 @@ class Pauses:
 
     def sleep(self, ahead: int, is_something_free: bool, deadline: float | None) -> None:
         """Wait, but not beyond the deadline."""
-        seconds = self.seconds(ahead, is_something_free)
+        self.sleep_for(self.seconds(ahead, is_something_free), deadline)
+
+    def sleep_for(self, seconds: float, deadline: float | None) -> None:
+        """Wait so long, but not beyond the deadline."""
         if deadline is not None:
             seconds = min(seconds, deadline - clock.monotonic())
         if seconds > 0:

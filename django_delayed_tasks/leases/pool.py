@@ -9,7 +9,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import LeaseLost, UnknownPool
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Contender, Request
+from django_delayed_tasks.leases.acquiring import Request, acquire
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources, waiting
@@ -89,7 +89,7 @@ class Pool:
         try:
             yield leased
         finally:
-            leased.release()
+            leased.end()
 
     def _wanted(self, name: str) -> Wanted:
         return Wanted(self.name, validation.valid_name(name))
@@ -104,6 +104,7 @@ class LeasedResource:
         self._wait = wait
         self._valid = valid
         self._lease: Lease | None = None
+        self._has_ended = False
         self.payload: Any = None
 
     @property
@@ -136,7 +137,10 @@ class LeasedResource:
 
         Raises:
             ResourceUnavailable: there was no other one for as long as the first one was waited for; none is held now.
+            LeaseLost: the block that it was held in has ended.
         """
+        if self._has_ended:
+            self._held.check()
         self._put_aside()
         self.acquire()
 
@@ -154,16 +158,14 @@ class LeasedResource:
             self._put_aside()
 
     def _take(self, wait: float | None) -> None:
-        alias, wanted = self.pool.alias, Wanted(self.pool.name)
-        request = Request(alias, wanted, self._ttl, wait)
-        while self._lease is None:
-            grant, begun = Contender(request, self._refuse_unknown).acquire()
-            if found := resources.details(alias, grant):  # else it was taken away again at once
-                what = f"resource {found.name!r} of pool {wanted.pool!r}"
-                self._lease, self.payload = (
-                    Lease(alias, self.pool.name, what, grant, found, self._ttl, begun),
-                    found.payload,
-                )
+        alias = self.pool.alias
+        request = Request(alias, Wanted(self.pool.name), self._ttl, wait)
+        grant, found, begun = acquire(request, self._refuse_unknown)
+        what = f"resource {found.name!r} of pool {self.pool.name!r}"
+        self._lease = Lease(alias, self.pool.name, what, grant, found, self._ttl, begun)
+        self.payload = found.payload
+        if self._has_ended:  # while another thread replaced it
+            self.release()
 
     def _refuse_unknown(self) -> bool:
         if not waiting.exists(self.pool.alias, Wanted(self.pool.name)):
@@ -175,6 +177,11 @@ class LeasedResource:
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
+
+    def end(self) -> None:
+        """Give back what is held; from now on nothing is acquired any more."""
+        self._has_ended = True
+        self.release()
 
     def _put_aside(self) -> None:
         lease, self._lease = self._lease, None

@@ -1,16 +1,19 @@
-"""One thread for each process renews all that the process holds, and its places in line, on its own connection."""
+"""A thread renews all that its process holds in one database, and its places in line there, on its own connection.
+
+Each database has its own: that one of them does not answer must not cost what is held in another.
+"""
 
 import logging
 import os
-from collections import defaultdict
-from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from threading import Condition, Thread
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from django.db import Error, connections
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.leases.reconnecting import drop_broken
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Grant
 
@@ -48,71 +51,85 @@ class Place:
         self.pk = pk
 
 
-Entry = TypeVar("Entry", Place, Kept)
-
-
 class Renewer:
-    """Keeps leases and places. The thread starts with the first of them and has no connection while there is none."""
+    """Keeps leases and places. A thread starts with the first of them and has no connection while there is none."""
 
     def __init__(self) -> None:
         self._changed = Condition()
         self._due: dict[Kept | Place, float] = {}
-        self._thread: Thread | None = None
+        self._threads: dict[str, Thread] = {}
+        self._connections: dict[str, Any] = {}
+        """The drivers' own, by alias: for :meth:`forget`."""
 
     def keep(self, entry: Kept | Place) -> None:
         """Renew it from now on; it was just acquired."""
         with self._changed:
+            thread = self._threads.get(entry.alias)
+            if thread is None or not thread.is_alive():
+                thread = Thread(target=self._repeat, args=[entry.alias], name=f"ddt-leases-{entry.alias}", daemon=True)
+                thread.start()
+                self._threads[entry.alias] = thread
             self._due[entry] = clock.monotonic() + _interval(entry)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = Thread(target=self._repeat, name="ddt-leases", daemon=True)
-                self._thread.start()
-            self._changed.notify()
+            self._changed.notify_all()
 
     def drop(self, entry: Kept | Place) -> None:
         """Renew it no more."""
         with self._changed:
-            self._due.pop(entry, None)
+            if self._due.pop(entry, None) is not None:
+                self._changed.notify_all()
 
-    def _repeat(self) -> None:
-        while True:
-            due = self._await_due()
-            try:
-                self.renew(due)
-            except Error as error:
-                logger.warning("leases could not be renewed: %s", error)
-                _discard_broken_connections()
-            except Exception:
-                logger.exception("leases could not be renewed")
-
-    def _await_due(self) -> list[Kept | Place]:
+    def leases(self) -> list[Kept]:
+        """Those that are held here."""
         with self._changed:
-            while True:
-                now = clock.monotonic()
-                if any(moment <= now for moment in self._due.values()):
-                    return self._take_due(now)
-                if not self._due:
-                    connections.close_all()
-                self._changed.wait(min(self._due.values()) - now if self._due else None)
+            return [entry for entry in self._due if not isinstance(entry, Place)]
 
-    def _take_due(self, now: float) -> list[Kept | Place]:
+    def _repeat(self, alias: str) -> None:
+        while True:
+            due = self._await_due(alias)
+            try:
+                self.renew(alias, due)
+                self._connections[alias] = connections[alias].connection
+            except Error as error:
+                logger.warning("leases in the database %r could not be renewed: %s", alias, error)
+            except Exception:
+                logger.exception("leases in the database %r could not be renewed", alias)
+            else:
+                continue
+            with suppress(Exception):  # a driver's own, of a connection that is no more
+                drop_broken(alias)
+
+    def _await_due(self, alias: str) -> list[Kept | Place]:
+        while True:
+            with self._changed:
+                ours = [at for entry, at in self._due.items() if entry.alias == alias]
+                now = clock.monotonic()
+                if ours and min(ours) <= now:
+                    return self._take_due(alias, now)
+                if ours or connections[alias].connection is None:
+                    self._changed.wait(min(ours) - now if ours else None)
+                    continue
+            self._connections.pop(alias, None)
+            with suppress(Exception):
+                connections[alias].close()
+
+    def _take_due(self, alias: str, now: float) -> list[Kept | Place]:
         # Due again after a part of the interval, whatever comes of this renewal; a success sets it anew.
-        due = [entry for entry, at in self._due.items() if at <= now + _interval(entry) * TOGETHER]
+        due = [
+            entry for entry, at in self._due.items()
+            if entry.alias == alias and at <= now + _interval(entry) * TOGETHER
+        ]  # fmt: skip
         for entry in due:
             self._due[entry] = now + _interval(entry) / RENEWALS
         return due
 
-    def renew(self, due: Iterable[Kept | Place]) -> None:
-        """Renew all of these: one statement for each ttl of each database.
+    def renew(self, alias: str, due: list[Kept | Place]) -> None:
+        """Renew all of these, which are in one database: one statement for each ttl.
 
         Raises:
-            DatabaseError: some could not be renewed.
+            Error: some could not be renewed.
         """
-        by_alias: defaultdict[str, list[Kept | Place]] = defaultdict(list)
-        for entry in due:
-            by_alias[entry.alias].append(entry)
-        for alias, entries in by_alias.items():
-            self._renew_leases(alias, [entry for entry in entries if not isinstance(entry, Place)])
-            self._renew_places(alias, [entry for entry in entries if isinstance(entry, Place)])
+        self._renew_leases(alias, [entry for entry in due if not isinstance(entry, Place)])
+        self._renew_places(alias, [entry for entry in due if isinstance(entry, Place)])
 
     def _renew_leases(self, alias: str, leases: list[Kept]) -> None:
         begun = clock.monotonic()
@@ -138,19 +155,24 @@ class Renewer:
                 self._due[entry] = begun + _interval(entry)
 
     def forget(self) -> None:
-        """In a forked child: what is held is held by the parent."""
+        """In a forked child: what is held is held by the parent, and so are the connections."""
+        for connection in self._connections.values():
+            _part_from(connection)
         self.__init__()  # type: ignore[misc]
+
+
+def _part_from(connection: Any) -> None:
+    # Not closed, which would say good-bye to the server in the parent's name: some drivers do so by themselves when the
+    # object goes. It has nothing to say it through now.
+    with suppress(Exception):
+        descriptor = connection.fileno()
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
 
 
 def _interval(entry: Kept | Place) -> float:
     return entry.ttl.total_seconds() / RENEWALS
-
-
-def _discard_broken_connections() -> None:
-    for connection in connections.all(initialized_only=True):
-        connection.errors_occurred = False
-        if connection.connection is not None and not connection.is_usable():
-            connection.close()
 
 
 renewer = Renewer()

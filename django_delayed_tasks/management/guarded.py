@@ -1,16 +1,19 @@
 """A child process that may run only while a mutex is held."""
 
 import ctypes
+import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Final
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import IO, Final
 
 from django_delayed_tasks.leases import MutexLease
+from django_delayed_tasks.management import guard
 
 LOST: Final = 76
 """Exit code when the mutex was lost and the command was ended for it."""
@@ -33,7 +36,7 @@ class GuardedCommand:
     def run(self) -> int:
         """Run it to its end, or until the mutex is lost; the exit code."""
         environment = {**os.environ, "MUTEX_NAME": self._lease.name, "MUTEX_TOKEN": str(self._lease.token)}
-        with _signals_kept() as signals:
+        with _signals_kept() as signals, Guard() as guard:
             try:
                 process = subprocess.Popen(
                     self._command, env=environment, start_new_session=True, preexec_fn=_dies_with_parent()
@@ -43,13 +46,17 @@ class GuardedCommand:
             except OSError as error:
                 return _cannot_run(self._command[0], error.strerror or "cannot be run", NOT_EXECUTABLE)
             signals.pass_to(process)
-            return self._watch(process)
+            return self._watch(process, guard)
 
-    def _watch(self, process: "subprocess.Popen[bytes]") -> int:
+    def _watch(self, process: "subprocess.Popen[bytes]", guard: "Guard") -> int:
+        guard.allow(process.pid, self._lease.runs_until)
         while (code := _wait(process, LOOK_EVERY)) is None:
+            guard.allow(process.pid, self._lease.runs_until)
             if not self._lease.is_held:
                 self._end(process)
                 return LOST
+        if code < 0 and not self._lease.is_held:
+            return LOST  # the guard was first
         return code if code >= 0 else 128 - code
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
@@ -58,6 +65,41 @@ class GuardedCommand:
         _wait(process, self._lease.ttl.total_seconds() / 3 - LOOK_EVERY)
         _send(process, signal.SIGKILL)
         process.wait()
+
+
+class Guard:
+    """A process that ends the command, and all that it started, when this one is killed or stands still."""
+
+    def __init__(self) -> None:
+        self._until = -math.inf
+
+    def __enter__(self) -> "Guard":
+        command = [sys.executable, "-I", "-S", str(Path(guard.__file__))]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._tell("end")
+        with suppress(OSError):
+            self._stdin.close()
+        self._process.wait()
+
+    def allow(self, group: int, until: float) -> None:
+        """The process group may run until this monotonic moment."""
+        if until > self._until:
+            self._until = until
+            self._tell(f"{group} {until}")
+
+    def _tell(self, line: str) -> None:
+        with suppress(OSError):  # somebody killed it
+            self._stdin.write(f"{line}\n".encode())
+
+    @property
+    def _stdin(self) -> IO[bytes]:
+        assert self._process.stdin is not None
+        return self._process.stdin
 
 
 class PassedOn:
@@ -94,7 +136,7 @@ def _signals_kept() -> Iterator[PassedOn]:
 
 
 def _send(process: "subprocess.Popen[bytes]", number: int) -> None:
-    with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 
 

@@ -50,8 +50,10 @@ def _declare(alias: str, declared: Declared, now: datetime) -> bool:
         return False
 
     def work(cursor: CursorWrapper) -> bool:
+        dialect = dialect_of(connections[alias])
+        dialect.begin_writing(cursor, TASK)
         _note(alias, declared, now)
-        return _apply(cursor, dialect_of(connections[alias]), declared, now)
+        return _apply(cursor, dialect, declared, now)
 
     return atomically(alias, work)
 

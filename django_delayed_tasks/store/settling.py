@@ -209,6 +209,8 @@ def _without_repeat(met: _Met) -> _Met:
 def _resolved(settlement: Settlement, met: _Met) -> Settlement:
     """What really follows, given what happened during the run."""
     if met.is_cancelled and not met.is_deferred and settlement.then is not Then.GONE:
+        if settlement.outcome is RunOutcome.DONE:  # what is cancelled are its further times
+            return settlement._replace(then=Then.GONE)
         return settlement._replace(then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
     return settlement
 

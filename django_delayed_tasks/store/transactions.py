@@ -17,7 +17,9 @@ TRIES = 12
 _REFUSALS = {1048, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, *range(3140, 3160)}
 """What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
 _LOCK_TIMEOUTS = {1205, "55P03"}
-_CODES = {1213, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
+AUTO_INCREMENT = 1467
+"""What MariaDB calls a deadlock if the victim was waiting for the next value of AUTO_INCREMENT."""
+_CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
 
 
 def atomically(

@@ -8,7 +8,7 @@
 from django_delayed_tasks.triggers.base import LONGEST_TEXT, Misfire, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Every, Interval
-from django_delayed_tasks.triggers.misfires import next_run, next_time, run_to_start
+from django_delayed_tasks.triggers.misfires import next_run, next_time, run_to_start, time_of
 from django_delayed_tasks.triggers.once import Once
 from django_delayed_tasks.triggers.text import parse
 
@@ -24,4 +24,5 @@ __all__ = [
     "next_time",
     "parse",
     "run_to_start",
+    "time_of",
 ]

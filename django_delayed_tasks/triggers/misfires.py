@@ -18,13 +18,17 @@ def run_to_start(trigger: Trigger, when: datetime, now: datetime) -> datetime | 
 
     The times between them, if there are any, are missed.
     """
-    if when > now:
+    found = time_of(trigger, when, now)
+    return found if _is_in_grace(trigger, found, now) else None
+
+
+def time_of(trigger: Trigger, when: datetime, now: datetime) -> datetime:
+    """As :func:`run_to_start`, never too late."""
+    if when > now or _counts_from_finish(trigger):
         return when
     if trigger.misfire == Misfire.CATCH_UP:
-        when = _last_of_limit(trigger, when, now)
-    elif not _counts_from_finish(trigger):
-        when = trigger.latest_in(when, now) or when
-    return when if _is_in_grace(trigger, when, now) else None
+        return _last_of_limit(trigger, _first_in_grace(trigger, when, now), now)
+    return trigger.latest_in(when, now) or when
 
 
 def next_time(trigger: Trigger, when: datetime, now: datetime) -> datetime | None:
@@ -55,6 +59,16 @@ def _counts_from_finish(trigger: Trigger) -> bool:
     return isinstance(trigger, Interval) and trigger.every == Every.FINISH
 
 
+def _first_in_grace(trigger: Trigger, when: datetime, now: datetime) -> datetime:
+    """``when``, or the first time that is not too late yet if there is one."""
+    grace = _grace_of(trigger)
+    if grace is None or now - when <= grace:
+        return when
+    too_late = trigger.latest_in(when, now - grace - timedelta(microseconds=1)) or when
+    following = trigger.next_after(too_late)
+    return following if following and following <= now else when
+
+
 def _last_of_limit(trigger: Trigger, when: datetime, now: datetime) -> datetime:
     """``when``, or the time from which on ``limit`` times have passed."""
     oldest = None
@@ -68,7 +82,13 @@ def _last_of_limit(trigger: Trigger, when: datetime, now: datetime) -> datetime:
 
 
 def _is_in_grace(trigger: Trigger, when: datetime, now: datetime) -> bool:
+    grace = _grace_of(trigger)
+    return grace is None or now - when <= grace
+
+
+def _grace_of(trigger: Trigger) -> timedelta | None:
+    """How late a run may be; jitter is no lateness. None: without limit."""
     grace = trigger.grace_period
     if grace is None and trigger.misfire == Misfire.SKIP:
         grace = GRACE_OF_SKIP
-    return grace is None or now - when <= grace
+    return None if grace is None else grace + trigger.longest_jitter

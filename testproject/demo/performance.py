@@ -4,12 +4,18 @@ import signal
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from django.utils import timezone
 
 from django_delayed_tasks.models import Executor
 from testproject.demo.book import Book
 from testproject.demo.checks import Rows, open_tasks
 from testproject.demo.driver import Driver
+from testproject.demo.gateways import gateway_problems, tokens
+from testproject.demo.imports import Imports, import_problems
+from testproject.demo.nights import report_problems
 from testproject.demo.processes import STARTING, ProcessFailed, PythonProcess, executor, web_server
 from testproject.demo.progress import Progress
 from testproject.demo.report import print_check, print_checks, print_events, print_lateness
@@ -26,14 +32,15 @@ LAST_WAIT = 60.0
 
 def perform(options: Namespace, products: Sequence[int]) -> bool:
     """Opens the shop, lets the stories happen, checks what came out, closes the shop; whether all holds."""
-    book = Book()
+    book, opened_at, turns = Book(), timezone.now(), tokens()
     try:
-        with web_server() as server, executor() as worker:
+        with web_server() as server, executor() as worker, Imports() as imports:
             address = server.wait_for(r"Listening on (http://\S+)")
             wait_for_executor(worker)
             print(f"It is open at {address}.", flush=True)
             happen(options, address, products, book, [server, worker])
             good = check(products, book)
+            good = check_others(book, opened_at, turns, imports.outputs()) and good
             if options.keep:
                 keep_open(address)
     except ProcessFailed as failure:
@@ -88,6 +95,17 @@ def check(products: Sequence[int], book: Book) -> bool:
     print_lateness(rows)
     good = print_checks(rows)
     return print_check("no page failed, no answer was unexpected", book.problems) and good
+
+
+def check_others(book: Book, opened_at: datetime, turns: Mapping[str, int], imports: Sequence[str]) -> bool:
+    """What is not about single promotions and orders."""
+    found = {
+        report_problems: report_problems(opened_at),
+        import_problems: import_problems(imports),
+        gateway_problems: gateway_problems(book, turns),
+    }
+    results = [print_check(check.__doc__ or "", list(problems)) for check, problems in found.items()]
+    return all(results)
 
 
 def keep_open(address: str) -> None:

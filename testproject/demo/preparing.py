@@ -13,6 +13,8 @@ from testproject.demo.processes import FOLDER
 DATABASE = FOLDER / "demo.sqlite3"
 ADMIN = "admin"
 REMINDER_SECONDS = 2.0
+REPORT_TIMES = "*/5 * * * * *"
+"""Every five seconds is a night."""
 
 
 def prepare(products: int, seed: int) -> list[int]:
@@ -31,6 +33,7 @@ def choose_database() -> None:
     """Sets the environment of this process and of those that it will start."""
     os.environ["DJANGO_SETTINGS_MODULE"] = "testproject.settings"
     os.environ["SHOP_REMINDER_SECONDS"] = str(REMINDER_SECONDS)
+    os.environ["SHOP_REPORT_TIMES"] = REPORT_TIMES
     if not os.environ.get("DATABASE_URL"):
         for suffix in ("", "-wal", "-shm"):
             Path(f"{DATABASE}{suffix}").unlink(missing_ok=True)

@@ -12,6 +12,7 @@ ROOT = FOLDER.parent
 
 STARTING = 30.0
 STOPPING = 30.0
+ENDING = 60.0
 
 
 class ProcessFailed(Exception):
@@ -48,6 +49,16 @@ class PythonProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.end()
+
+    def output_at_end(self) -> str:
+        """All that it printed, when it has ended by itself; ProcessFailed if it did not end well."""
+        try:
+            code = self.process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            raise ProcessFailed(f"{self.name} does not end:\n{self.last_lines()}") from None
+        if code:
+            raise ProcessFailed(f"{self.name} ended with exit code {code}:\n{self.last_lines()}")
+        return self.log.read_text()
 
     def end(self) -> None:
         """SIGTERM, and SIGKILL when that does not help in time."""

@@ -10,12 +10,12 @@ from django.test import Client
 from django_delayed_tasks.admin import seen, steering
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from tests.admin.pages import messages_of
+from tests.admin.pages import messages_of, rows_of
 from tests.admin.rows import HOUR, NOW, list_of, new_task, task
 
 LIST = list_of("task")
-ACTIONS = ["run_now", "postpone", "retry_failed", "cancel"]
-STATUS = {"run_now": 0, "postpone": 0, "retry_failed": 2, "cancel": 0}
+ACTIONS = ["run_now", "postpone", "pause", "resume", "retry_failed", "cancel"]
+STATUS = {"run_now": 0, "postpone": 0, "pause": 0, "resume": 3, "retry_failed": 2, "cancel": 0}
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -34,6 +34,53 @@ class TestEffect:
         row.refresh_from_db()
         assert (row.claim_at, row.when, row.attempts, row.version) == (NOW, NOW, 0, 5)
         assert messages_of(response) == ["1 task was made claimable at once."]
+
+    def test_run_now_keeps_the_time_of_a_recurring_task(self, boss: Client) -> None:
+        row = task(when=NOW + HOUR, trigger="Interval(hours=2)")
+        do(boss, "run_now", row)
+        row.refresh_from_db()
+        assert (row.claim_at, row.when, row.trigger_text) == (NOW, NOW + HOUR, "Interval(hours=2)")
+
+    def test_pause_and_resume(self, boss: Client) -> None:
+        row = task(when=NOW - 5 * HOUR, trigger="Interval(hours=2)")
+        response = do(boss, "pause", row)
+        row.refresh_from_db()
+        assert (row.status, row.version) == (TaskStatus.PAUSED, 5)
+        assert messages_of(response) == ["1 task was paused, or will be after its run."]
+        response = do(boss, "resume", row)
+        row.refresh_from_db()
+        assert (row.status, row.when, row.version) == (TaskStatus.PENDING, NOW + HOUR, 6)  # what was missed is missed
+        assert messages_of(response)[1:] == ["1 task was resumed."]
+        assert [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")] == [
+            "Paused, or will be after its run.",
+            "Resumed.",
+        ]
+
+    def test_pause_of_a_running_task_waits_for_its_end(self, boss: Client) -> None:
+        row = task(status=TaskStatus.RUNNING)
+        do(boss, "pause", row)
+        assert Task.objects.values_list("status", "pause_requested", "version").get() == (TaskStatus.RUNNING, True, 4)
+        assert rows_of(boss.get(LIST))[0]["state"] == "pausing"
+        do(boss, "resume", row)
+        assert Task.objects.values_list("status", "pause_requested", "version").get() == (TaskStatus.RUNNING, None, 4)
+
+    @pytest.mark.parametrize(
+        ("action", "status"),
+        [("pause", TaskStatus.FAILED), ("pause", TaskStatus.PAUSED)]
+        + [("resume", status) for status in (TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.RUNNING)],
+    )
+    def test_not_in_this_state(self, boss: Client, action: str, status: TaskStatus) -> None:
+        response = do(boss, action, task(status=status))
+        assert "left as it is" in messages_of(response)[0]
+        assert Task.objects.values_list("status", "version", "pause_requested").get() == (status, 4, None)
+
+    def test_resume_of_what_cannot_be_read_leaves_it_and_only_it(self, boss: Client) -> None:
+        spoilt = task("1", status=TaskStatus.PAUSED, trigger="spoilt")
+        response = do(boss, "resume", spoilt, task("2", status=TaskStatus.PAUSED))
+        assert [message[:30] for message in messages_of(response)] == [
+            "1 task was resumed.", "1 task was left as it is: it c",
+        ]  # fmt: skip
+        assert Task.objects.get(status=TaskStatus.PAUSED).biz_num == "1"
 
     def test_postpone_by_an_hour(self, boss: Client) -> None:
         rows = [task("1", NOW - HOUR), task("2", NOW + HOUR)]
@@ -170,7 +217,7 @@ class TestPermission:
         ("permissions", "offered"),
         [
             (["view"], []),
-            (["view", "change"], ["run_now", "postpone", "retry_failed"]),
+            (["view", "change"], ["run_now", "postpone", "pause", "resume", "retry_failed"]),
             (["view", "delete"], ["cancel"]),
             (["view", "change", "delete"], ACTIONS),
         ],
@@ -182,7 +229,7 @@ class TestPermission:
         assert [action for action in ACTIONS if f'<option value="{action}">' in html] == offered
         for action, row in rows.items():
             do(client, action, row)
-        untouched = Task.objects.filter(version=4, status__in=(0, 2), cancel_requested_at=None)
+        untouched = Task.objects.filter(version=4, cancel_requested_at=None)
         assert set(untouched.values_list("biz_num", flat=True)) == set(ACTIONS) - set(offered)
 
     def test_nothing_without_permission(self, client_of: Callable[..., Client]) -> None:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db import connection, transaction
 from django.test import Client
 
+from django_delayed_tasks import pause_queue
 from django_delayed_tasks.admin import filters
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -18,12 +19,14 @@ from tests.admin.rows import CODE, HOUR, NOW, OTHER, executor, list_of, new_run,
 FEW, MANY = 2_000, 8_000
 LEVELS = [("default", 0), ("default", 5), ("mail", 0)]
 
-PAGES = [
+Page = tuple[str, dict[str, str]]
+PAGES: list[Page] = [
     ("task", {}),
     ("task", {"p": "9"}),
     ("task", {"status__exact": "0"}),
     ("task", {"status__exact": "1"}),
     ("task", {"status__exact": "2"}),
+    ("task", {"status__exact": "3"}),
     ("task", {"code": CODE}),
     ("task", {"code": CODE, "p": "3"}),
     ("task", {"code": CODE, "status__exact": "0"}),
@@ -37,6 +40,7 @@ PAGES = [
     ("taskrun", {"code": CODE}),
     ("taskrun", {"q": "x"}),
     ("executor", {}),
+    ("pausedqueue", {}),
 ]
 
 Meter = Callable[[], int]
@@ -113,22 +117,24 @@ def fill(first: int, last: int) -> None:
 
 
 def fill_with_what_is_rare() -> None:
-    """Some tasks of every other kind."""
+    """Some tasks of every other kind, and a paused queue with a part of the waiting ones."""
+    pause_queue("mail")
     owner = executor()
     for i in range(30):
         new_task(f"overdue {i}", NOW - HOUR, claim_at=NOW - HOUR).save()
         new_task(f"failed {i}", status=TaskStatus.FAILED).save()
+        new_task(f"paused {i}", status=TaskStatus.PAUSED, trigger="Interval(hours=1)").save()
         new_task(f"running {i}", status=TaskStatus.RUNNING, executor=owner.pk).save()
         new_run(f"failed {i}", RunOutcome.FAILED).save()
 
 
-def measured(client: Client, database: str) -> dict[str, int]:
+def measured(client: Client, database: str, pages: list[Page] = PAGES) -> dict[str, int]:
     """What each page reads."""
     found = {}
     statement = {"sqlite": "ANALYZE", "postgres": "ANALYZE"}
     with connection.cursor() as cursor:
         cursor.execute(statement.get(database, f"ANALYZE TABLE {Task._meta.db_table}, {TaskRun._meta.db_table}"))
-    for model, condition in PAGES:
+    for model, condition in pages:
         with transaction.atomic(), meter(database) as read:
             before = read()
             response = client.get(list_of(model), condition)
@@ -151,3 +157,25 @@ def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     grown = {page: (few[page], many[page]) for page in few if many[page] > 1.5 * few[page] + 50}
     assert not grown
     assert max(many.values()) < MANY or live_db == "sqlite"
+
+
+@pytest.mark.usefixtures("frozen")
+def test_cost_of_what_is_due(live_db: str) -> None:
+    """However much is due in a queue, it is counted no further than a thousand; paused or not."""
+    client: Any = Client()
+    client.force_login(User.objects.create_superuser("boss"))
+    pause_queue("mail")
+    pages: list[Page] = [("pausedqueue", {}), ("task", {"due": "overdue", "queue": "mail"})]
+
+    def fill_due(first: int, last: int) -> None:
+        Task.objects.bulk_create(
+            new_task(f"{i}", NOW - HOUR, claim_at=NOW - HOUR + timedelta(seconds=i), queue=("mail", "shop")[i % 2])
+            for i in range(first, last)
+        )
+
+    with plans_by_index(live_db):
+        fill_due(0, 2_400)
+        few = measured(client, live_db, pages)
+        fill_due(2_400, 6_000)
+        many = measured(client, live_db, pages)
+    assert not {page: (few[page], many[page]) for page in few if many[page] > 1.1 * few[page] + 50}

@@ -30,12 +30,14 @@ def everything() -> list[Task | TaskRun | Executor]:
         "biz_code": f"{SCRIPT}"[:50],
         "queue": QUOTES[:50],
         "last_error": f"{SCRIPT}\n{QUOTES}",
+        "trigger": f"Cron({QUOTES}{SCRIPT}",
     }
     deferred: dict[str, Any] = {
         "deferred_when": NOW,
         "deferred_biz_ext": DATA,
         "deferred_queue": QUOTES[:50],
         "deferred_priority": 1,
+        "deferred_trigger_text": NAME,
     }
     progress: dict[str, Any] = {"progress_fraction": 0.5, "progress_note": NAME, "progress_at": NOW}
     return [
@@ -116,6 +118,14 @@ class TestRedaction:
         submit(boss, page_of(task), priority="9")
         task.refresh_from_db()
         assert (task.priority, task.biz_ext) == (9, HIDDEN)
+
+    def test_another_trigger_leaves_it(self, boss: Client) -> None:
+        task = rows.task(biz_ext=HIDDEN)
+        preview = submit(boss, page_of(task), "_preview", trigger_text="Interval(hours=1)")
+        assert SECRET not in preview.content.decode()
+        submit(boss, page_of(task), trigger_text="Interval(hours=1)")
+        task.refresh_from_db()
+        assert (task.trigger_text, task.biz_ext) == ("Interval(hours=1)", HIDDEN)
 
     def test_it_can_be_replaced(self, boss: Client) -> None:
         task = rows.task(biz_ext=HIDDEN)

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.connection import ConnectionDoesNotExist
 
 from django_delayed_tasks.admin import TaskAdmin, changelist
+from django_delayed_tasks.admin.waiting import read_agenda
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import read_agenda
 from tests.admin.pages import footer_of, numbers_of, rows_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_task, task
 
@@ -27,7 +27,7 @@ class TestColumns:
         assert row == {
             "biz_num": "A-1", "biz_code": CODE, "state": "pending", "due": "in 2 h 5 min",
             "when_": "2031-05-17 13:35:00", "claim_at_": "2031-05-17 13:35:00",  # Berlin
-            "attempts": "0", "executor_": "-", "failure": "-", "queue": "shop", "priority": "7",
+            "trigger_": "-", "attempts": "0", "executor_": "-", "failure": "-", "queue": "shop", "priority": "7",
         }  # fmt: skip
 
     def test_running(self, boss: Client) -> None:
@@ -205,9 +205,9 @@ class TestStatements:
         assert len(self.statements(boss, status__exact="1")) == levels + 3  # keys, rows, executors' names
 
     def agenda(self) -> list[str]:
-        """What the choice of queues takes: one statement, on SQLite some for each level."""
+        """What the choice of queues takes: two statements, on SQLite some for each level."""
         with CaptureQueriesContext(connection) as context:
-            read_agenda("default")
+            read_agenda()
         return [query["sql"] for query in context.captured_queries]
 
     def test_texts_and_data_are_not_read(self, boss: Client) -> None:

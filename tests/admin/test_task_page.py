@@ -155,7 +155,8 @@ class TestChange:
     def test_columns_of_the_machinery_are_read_only(self, boss: Client) -> None:
         row = task(status=TaskStatus.FAILED)
         assert set(inputs_of(boss.get(page_of(row)))) == {
-            "csrfmiddlewaretoken", "seen", "when_0", "when_1", "biz_ext", "queue", "priority",
+            "csrfmiddlewaretoken", "seen", "when_0", "when_1", "biz_ext", "queue", "priority", "trigger_text",
+            "expires_at_0", "expires_at_1",
         }  # fmt: skip
         submit(
             boss, page_of(row), priority="1", status="0", claim_at="2031-01-01", version="9", biz_num="2", attempts="9"

@@ -6,11 +6,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from django_delayed_tasks import pause_queue
 from django_delayed_tasks.admin.seen import CHANGED
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.pages import inputs_of, messages_of, submit
 from tests.admin.rows import CODE, HOUR, NOW, OTHER, TRACEBACK, page_of, task
+
+ALL = ("_run_now", "_postpone", "_pause", "_resume", "_retry_failed")
 
 pytestmark = pytest.mark.usefixtures("frozen")
 
@@ -30,14 +33,35 @@ class TestButtons:
     @pytest.mark.parametrize(
         ("status", "offered"),
         [
-            (TaskStatus.PENDING, {"_run_now", "_postpone"}),
-            (TaskStatus.RUNNING, set()),
+            (TaskStatus.PENDING, {"_run_now", "_postpone", "_pause"}),
+            (TaskStatus.RUNNING, {"_pause"}),
             (TaskStatus.FAILED, {"_retry_failed"}),
+            (TaskStatus.PAUSED, {"_resume"}),
         ],
     )
     def test_offered(self, boss: Client, status: TaskStatus, offered: set[str]) -> None:
         html = boss.get(page_of(task(status=status))).content.decode()
-        assert {name for name in ("_run_now", "_postpone", "_retry_failed") if f'name="{name}"' in html} == offered
+        assert {name for name in ALL if f'name="{name}"' in html} == offered
+
+    def test_of_a_task_that_will_be_paused(self, boss: Client) -> None:
+        row = task(status=TaskStatus.RUNNING, pause_requested=True)
+        html = boss.get(page_of(row)).content.decode()
+        assert {name for name in ALL if f'name="{name}"' in html} == {"_resume"}
+        boss.post(page_of(row), {"seen": f"{row.pk}:4", "_resume": "1"})
+        assert Task.objects.get().pause_requested is None
+
+    def test_pause_and_resume(self, boss: Client) -> None:
+        row = task(when=NOW + HOUR)
+        submit(boss, page_of(row), "_pause")
+        assert Task.objects.get().status == TaskStatus.PAUSED
+        submit(boss, page_of(row), "_resume")
+        assert Task.objects.values_list("status", "when").get() == (TaskStatus.PENDING, NOW + HOUR)
+
+    def test_that_the_queue_is_paused_is_said(self, boss: Client) -> None:
+        row = task(queue="<b>")
+        assert "is paused" not in boss.get(page_of(row)).content.decode()
+        pause_queue("<b>")
+        assert "Its queue, “&lt;b&gt;”, is paused" in boss.get(page_of(row)).content.decode()
 
     @pytest.mark.parametrize(("button", "claim_at"), [("_run_now", NOW), ("_postpone", NOW + 2 * HOUR)])
     def test_pressed(self, boss: Client, button: str, claim_at: Any) -> None:

@@ -7,6 +7,8 @@ import pytest
 
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, task_handler
+from django_delayed_tasks.handlers.decorator import ATTRIBUTES
+from django_delayed_tasks.triggers import Interval
 
 
 def test_a_function_becomes_a_handler_and_stays_a_function() -> None:
@@ -45,6 +47,18 @@ def test_attributes_are_those_of_a_handler() -> None:
     assert handler.backoff(4) == timedelta(hours=4)
     handler.on_failed("the task", "the error")
     assert failed == [("the task", "the error")]
+
+
+def test_every_attribute_of_a_handler_can_be_given() -> None:
+    known = {name for name in vars(TaskHandler)["__annotations__"] if name != "biz_code"}
+    assert known | {"backoff", "on_failed", "concurrency_key"} == set(ATTRIBUTES)
+
+
+def test_a_function_that_recurs() -> None:
+    @task_handler("greet", trigger=Interval(hours=1), max_lateness=60, database="default")
+    def greet(task: Any) -> None: ...
+
+    assert (greet.handler.trigger, greet.handler.longest_lateness) == (Interval(hours=1), timedelta(minutes=1))
 
 
 def test_an_unknown_attribute_is_refused_with_the_likely_one() -> None:

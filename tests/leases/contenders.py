@@ -11,6 +11,7 @@ import random
 import sys
 import threading
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ class Notes:
 class Contender(threading.Thread):
     """Holds a resource again and again until there is a file "stop"."""
 
+    hold = HOLD
+
     def __init__(self, folder: Path, notes: Notes) -> None:
         super().__init__(daemon=True)
         self._folder = folder
@@ -43,16 +46,20 @@ class Contender(threading.Thread):
     def run(self) -> None:
         from django.db import connections
 
-        from django_delayed_tasks.leases import Pool
-
         try:
             while not self._has_ended():
-                with Pool(POOL).lease(ttl=TTL, wait=120) as resource:
+                with self.lease() as resource:
                     self._hold(resource)
         except Exception as error:
             self._notes.write("error", type(error).__name__, str(error).replace("\n", " "))
         finally:
             connections.close_all()
+
+    def lease(self) -> AbstractContextManager[Any]:
+        """What is to be held next."""
+        from django_delayed_tasks.leases import Pool
+
+        return Pool(POOL).lease(ttl=TTL, wait=120)
 
     def _hold(self, resource: Any) -> None:
         name, token = resource.name, resource.token
@@ -62,7 +69,7 @@ class Contender(threading.Thread):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 self._notes.write("overlap", name, token)
-            end = time.monotonic() + random.uniform(*HOLD)
+            end = time.monotonic() + random.uniform(*self.hold)
             while time.monotonic() < end and resource.is_held and not self._has_ended():
                 time.sleep(0.1)
             if not resource.is_held:

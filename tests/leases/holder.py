@@ -1,6 +1,10 @@
-"""A process that holds a mutex and does as it is told: ``python -m tests.leases.holder NAME TTL``."""
+"""A process that holds a mutex and does as it is told: ``python -m tests.leases.holder NAME TTL [HOURS]``.
+
+With HOURS, its host's clock is so much ahead, or behind.
+"""
 
 import sys
+from datetime import UTC, datetime, timedelta
 
 import django
 
@@ -24,6 +28,17 @@ def main(name: str, ttl: float) -> None:
                 print(f"{line.strip()}: refused, {lease.is_held}", flush=True)
 
 
+def set_clock(hours: float) -> None:
+    """What this process takes for the time of day."""
+    from django.utils import timezone
+
+    from django_delayed_tasks import clock
+
+    clock.host_now = timezone.now = lambda: datetime.now(UTC) + timedelta(hours=hours)
+
+
 if __name__ == "__main__":
     django.setup()
+    if len(sys.argv) > 3:
+        set_clock(float(sys.argv[3]))
     main(sys.argv[1], float(sys.argv[2]))

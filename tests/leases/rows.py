@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.leases import Lease
+from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Grant, Wanted
@@ -50,3 +52,10 @@ def later(seconds: float) -> Iterator[None]:
     """Every clock shows so many seconds after NOW."""
     with clock.frozen_at(NOW + timedelta(seconds=seconds)):
         yield
+
+
+def make_due(lease: Lease) -> None:
+    """It is renewed now."""
+    with renewer._changed:
+        renewer._due[lease] = 0
+        renewer._changed.notify_all()

@@ -11,9 +11,11 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import Wanted
 from tests.admin.pages import messages_of, rows_of
 from tests.leases.rows import TTL, add, later, row, taken, wanted
 from tests.store.verbs import ALIAS
@@ -64,6 +66,32 @@ def test_mutexes_are_there_too(boss: Client) -> None:
     assert names(boss.get(LIST, {"pool": "proxies"})) == ["a"]
     assert names(boss.get(LIST, {"pool": "none"})) == []
     assert names(boss.get(LIST, {"q": "igh"})) == ["nightly"]
+
+
+def test_what_limits_are_made_of_is_hidden(boss: Client) -> None:
+    for pool in ("ddt.slots.pay", "ddt.starts.pay", "ddt.slotsmachine", "a", "z"):
+        resources.add(ALIAS, Wanted(pool, "1"))
+    assert [cells["pool_"] for cells in rows_of(boss.get(LIST))] == ["a", "ddt.slotsmachine", "z"]
+    assert names(boss.get(LIST, {"pool": "ddt.slots.pay"})) == []
+    html = boss.get(LIST).content.decode()
+    assert "ddt.slots." not in html
+    assert "ddt.starts." not in html
+    hidden = Resource.objects.get(pool="ddt.slots.pay")
+    address = reverse("admin:django_delayed_tasks_resource_change", args=[hidden.pk])
+    assert boss.get(address).status_code == 302
+    form = {"action": "disable", "_selected_action": [hidden.pk], "seen": f"{hidden.pk}:{hidden.version}"}
+    boss.post(LIST, form)
+    assert Resource.objects.get(pk=hidden.pk).enabled
+
+
+def test_hidden_pools_do_not_use_up_those_that_are_offered(boss: Client) -> None:
+    Resource.objects.bulk_create(
+        Resource(pool=f"ddt.slots.{i:03}", name="1", version=1, busy_before=clock.EPOCH) for i in range(150)
+    )
+    resources.add(ALIAS, Wanted("proxies", "1"))
+    with CaptureQueriesContext(connection) as context:
+        assert "?pool=proxies" in boss.get(LIST).content.decode()
+    assert len(context.captured_queries) < 15
 
 
 def test_statements(boss: Client) -> None:

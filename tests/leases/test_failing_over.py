@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from django_delayed_tasks.leases import MutexLease, mutex
+from django_delayed_tasks.leases import MutexLease, ResourceUnavailable, mutex
 from django_delayed_tasks.models import Resource
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import database_now
+from tests.processes.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
@@ -17,8 +18,8 @@ TTL = 2.0
 LIMIT = timedelta(seconds=TTL + 1)
 
 
-def holder(start: Start, name: str = "index", ttl: float = TTL) -> Child:
-    child = start("-m", "tests.leases.holder", name, str(ttl))
+def holder(start: Start, name: str = "index", ttl: float = TTL, hours: float = 0) -> Child:
+    child = start("-m", "tests.leases.holder", name, str(ttl), *([str(hours)] if hours else []))
     child.wait_for("held")
     return child
 
@@ -59,3 +60,17 @@ def test_after_sigstop_the_paused_one_is_refused(start: Start) -> None:
     assert child.exit_code() == 0
     lease.check()
     lease.release()
+
+
+@pytest.mark.parametrize("hours", [-30, 30])
+def test_a_wrong_clock_of_the_host_changes_nothing(start: Start, live_db: str, hours: float) -> None:
+    """Of the holder's host; SQLite has no clock but the host's, which all its users share."""
+    child = holder(start, hours=0 if live_db == "sqlite" else hours)
+    row = Resource.objects.get(name="index")
+    assert row.acquired_at
+    assert row.busy_before - database_now() <= timedelta(seconds=TTL)
+    wait_until(lambda: Resource.objects.get(name="index").busy_before > row.busy_before)
+    with pytest.raises(ResourceUnavailable):
+        mutex("index").__enter__()
+    child.send(signal.SIGKILL)
+    take_over(database_now(), token_of(child)).release()

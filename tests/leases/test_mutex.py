@@ -9,10 +9,10 @@ import pytest
 from django.db import connection, transaction
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.exceptions import InvalidTask, TaskException
+from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.leases import LeaseLost, MutexLease, ResourceUnavailable, mutex
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.models import Resource
+from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store import resources
 from tests.leases.rows import later
 from tests.store.meters import statements
@@ -77,8 +77,21 @@ def test_waiting() -> None:
 
 
 def test_waiting_ends() -> None:
-    with mutex("index"), pytest.raises(ResourceUnavailable, match=r"within 0\.2 s"), mutex("index", wait=0.2):
-        pass
+    with mutex("index"), pytest.raises(ResourceUnavailable, match=r"within 0\.2 s"):
+        in_thread(lambda: mutex("index", wait=0.2).__enter__())
+
+
+@pytest.mark.parametrize("wait", [None, 60])
+def test_a_thread_does_not_wait_for_itself(wait: float | None) -> None:
+    told: list[int] = []
+    with mutex("index") as lease:
+        with pytest.raises(ResourceUnavailable, match="mutex 'index' is held by this very thread"):
+            mutex("index", wait=wait, on_standby=lambda host, pid, heartbeat: told.append(pid)).__enter__()
+        lease.check()
+        force(lease)
+        with mutex("index", wait=wait) as other:  # it is nobody's now
+            assert other.token > lease.token
+    assert told == [os.getpid()]
 
 
 def test_it_runs_out() -> None:
@@ -138,39 +151,33 @@ def test_the_renewer_goes_on_after_errors(caplog: pytest.LogCaptureFixture, monk
     assert "out of order" in caplog.text
 
 
-def test_state_is_handed_on() -> None:
-    with mutex("index", state={"at": 0}) as lease:
-        assert lease.state == {"at": 0}
-        lease.state["at"] = 5
-    with mutex("index", state={"at": 0}) as lease:
-        assert lease.state == {"at": 5}
-        lease.state = {"at": 6, "ä": [None]}
-        lease.save_state()
-        assert row().state == {"at": 6, "ä": [None]}
-    with pytest.raises(ZeroDivisionError), mutex("index") as lease:
-        lease.state["at"] = 7
-        _ = 1 / 0
+def test_that_it_was_lost_is_said_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     with mutex("index") as lease:
-        assert lease.state["at"] == 7
-
-
-def test_who_lost_it_leaves_no_state(caplog: pytest.LogCaptureFixture) -> None:
-    with mutex("index") as lease:
-        lease.state["at"] = 1
         force(lease)
-        with mutex("index") as other:
-            other.state["at"] = 2
-            with pytest.raises(LeaseLost, match="state was not saved"):
-                lease.save_state()
-    assert row().state == {"at": 2}
+    assert "mutex 'index' was lost" in caplog.text
 
 
-@pytest.mark.parametrize("state", [{"x": object()}, {"x": float("nan")}, [1], {"x": "\0"}])
-def test_a_state_that_cannot_be_kept(state: Any) -> None:
-    with pytest.raises(InvalidTask, match="state"), mutex("index") as lease:
-        lease.state = state
-    with mutex("index") as lease:
-        assert lease.state == {}
+def test_what_fails_after_the_taking_gives_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    with mutex("index"):
+        pass
+    with monkeypatch.context() as patched:
+        patched.setattr(resources, "details", lambda *given: 1 / 0)
+        with pytest.raises(ZeroDivisionError), mutex("index"):
+            pass
+    with mutex("index"):
+        pass
+
+
+def test_a_callback_that_fails_keeps_nothing() -> None:
+    def fail(*holder: Any) -> None:
+        raise ZeroDivisionError
+
+    with mutex("index"), pytest.raises(ZeroDivisionError):
+        in_thread(lambda: mutex("index", wait=60, on_standby=fail).__enter__())
+    assert not Waiter.objects.exists()
+    assert not renewer._due
+    with mutex("index"):
+        pass
 
 
 def test_standby_is_told_who_holds_it() -> None:
@@ -240,6 +247,26 @@ def test_one_object_at_a_time() -> None:
     guard = mutex("index")
     with guard, pytest.raises(RuntimeError, match="holds the mutex 'index' already"), guard:
         pass
+    with guard:
+        pass
+
+
+def test_one_object_is_not_for_two_threads() -> None:
+    """Neither while it waits: whichever thread left first would give back what the other holds."""
+    is_waiting, may_end = Event(), Event()
+    guard = mutex("index", wait=60, on_standby=lambda *holder: is_waiting.set())
+
+    def hold() -> None:
+        with guard:
+            assert may_end.wait(60)
+
+    with mutex("index"):
+        thread = start_thread(hold)
+        assert is_waiting.wait(60)
+        with pytest.raises(RuntimeError, match="or waits for it"):
+            guard.__enter__()
+    may_end.set()
+    thread.result()
     with guard:
         pass
 

@@ -6,8 +6,10 @@ import pytest
 
 from django_delayed_tasks.leases import LeasedResource, LeaseLost, Pool, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases.renewer import renewer
-from tests.leases.rows import POOL, free_names, later, row
+from django_delayed_tasks.store import resources
+from tests.leases.rows import POOL, free_names, later, row, taken
 from tests.store.meters import statements
+from tests.store.verbs import ALIAS
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
@@ -102,6 +104,51 @@ def test_replace(pool: Pool) -> None:
         with pytest.raises(LeaseLost, match="no resource of pool 'proxies' is held here"):
             resource.check()
     assert free_names() == []
+
+
+def test_nothing_is_acquired_after_the_end(pool: Pool) -> None:
+    """Nobody would give it back."""
+    with pool.lease() as resource:
+        pass
+    with pytest.raises(LeaseLost):
+        resource.replace()
+    assert not renewer.leases()
+    assert sorted(free_names()) == ["a", "b", "c"]
+
+
+def test_replace_while_lost(pool: Pool) -> None:
+    """What another one holds by now is not put aside."""
+    with pool.lease(ttl=60, wait=0) as resource:
+        assert resources.release_by_force(ALIAS, row("a").pk, resource.token)
+        for name in ("b", "c"):
+            taken(name, "you")
+        other = taken("a", "you")
+        with pytest.raises(ResourceUnavailable):
+            resource.replace()
+        assert resources.is_held(ALIAS, other)
+        resources.release(ALIAS, other)
+        resource.replace()
+        assert resource.name == "a"
+        resource.check()
+
+
+def test_replaced_by_a_thread_after_the_end(pool: Pool) -> None:
+    """The block ends while the other resource is being acquired."""
+    is_asked, has_ended = Event(), Event()
+
+    def wait(resource: LeasedResource) -> bool:
+        if resource.name != "a":
+            is_asked.set()
+            assert has_ended.wait(60)
+        return True
+
+    with pool.lease(valid=wait) as resource:
+        thread = start_thread(resource.replace)
+        assert is_asked.wait(60)
+    has_ended.set()
+    thread.result()
+    assert not renewer.leases()
+    assert sorted(free_names()) == ["b", "c"]
 
 
 def test_one_is_waited_for(pool: Pool) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.management.commands.runmutex import Command
@@ -18,6 +19,12 @@ from tests.processes.waiting import wait_until
 from tests.store.verbs import ALIAS
 
 pytestmark = pytest.mark.usefixtures("live_db")
+
+KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+OTHERS = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
+}
 
 SLEEP = "import time; time.sleep(600)"
 FAMILY = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', '{SLEEP}'])"
@@ -106,12 +113,37 @@ def test_ended_by_a_signal(start: Start) -> None:
     assert child.exit_code() == 128 + signal.SIGTERM
 
 
-def test_the_command_dies_with_it(start: Start) -> None:
-    child = guarded(start, STUBBORN)
+@pytest.mark.parametrize("program", [FAMILY, STUBBORN])
+def test_the_command_dies_with_it(start: Start, program: str) -> None:
+    """And all that it started."""
+    child = guarded(start, program)
     held = token()
     assert processes_with(held)
     child.send(signal.SIGKILL)
     wait_until(lambda: not processes_with(held))
+
+
+def test_the_command_ends_in_time_when_runmutex_stands_still(start: Start) -> None:
+    child = guarded(start, FAMILY, "2")
+    held = token()
+    child.send(signal.SIGSTOP)
+    with mutex("nightly", wait=60):
+        assert not processes_with(held)
+    child.send(signal.SIGCONT)
+    assert child.exit_code() == 76
+
+
+def test_it_broke_from_its_database_while_the_command_ran(start: Start) -> None:
+    """The command's own exit code counts, and the mutex is given back."""
+    child = guarded(start, "import sys; print('begun', flush=True); sys.stdin.readline(); sys.exit(5)")
+    if connection.vendor in KILL:
+        with connection.cursor() as cursor:
+            cursor.execute(OTHERS[connection.vendor])
+            for (number,) in cursor.fetchall():
+                cursor.execute(KILL[connection.vendor].format(number))
+    child.say("")
+    assert child.exit_code() == 5
+    assert not Resource.objects.get(name="nightly").holder
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement, declaring, settle
 from django_delayed_tasks.triggers import Cron, Interval, Once
 from tests.executor.parts import claim, executing, handler_of, registered
+from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import MINUTE, NOON
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -85,6 +86,59 @@ def test_while_it_runs_the_change_waits_for_the_end() -> None:
         settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
     row = TaskRow.objects.get()
     assert (waits_for(), row.trigger, row.by_handler) == (19, Interval(minutes=7), True)
+
+
+def test_changed_and_changed_back_while_it_runs() -> None:
+    nightly()
+    start_at(0)
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(registered())
+    for trigger in (Interval(minutes=7), EVERY_TEN):
+        nightly(trigger)
+        start_at(12)
+    with frozen_at(NOON + 13 * MINUTE):
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+    assert (waits_for(), TaskRow.objects.get().trigger) == (22, EVERY_TEN)
+
+
+def test_gone_and_back_while_it_runs() -> None:
+    nightly()
+    start_at(0)
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(registered())
+    nightly(None)
+    start_at(11)
+    nightly()
+    start_at(12)
+    with frozen_at(NOON + 13 * MINUTE):
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
+    assert (waits_for(), TaskRow.objects.get().by_handler) == (22, True)
+
+
+def test_changed_and_gone_while_it_runs() -> None:
+    nightly()
+    start_at(0)
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(registered())
+    for trigger in (Interval(minutes=7), None):
+        nightly(trigger)
+        start_at(12)
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]) == {task.claim: Then.GONE}
+    assert not TaskRow.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_person_who_adds_it_at_the_same_moment_is_not_its_handler() -> None:
+    """The declaring thread has seen no row, and waits for the person's."""
+    nightly()
+    with transaction.atomic():
+        with frozen_at(NOON):
+            add_task(Task(biz_code="nightly", biz_num="recurring", trigger=Interval(hours=3)))
+        declaring = start_thread(lambda: Recurrences("default").declare())
+        wait_until_blocked(declaring)
+    declaring.result()
+    task = TaskRow.objects.get()
+    assert (task.trigger, task.by_handler) == (Interval(hours=3), None)
 
 
 def test_a_paused_one_stays_paused() -> None:

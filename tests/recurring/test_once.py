@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
@@ -17,10 +17,7 @@ from django_delayed_tasks.states import AddAction, Then
 from django_delayed_tasks.store import purge_successes, settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim
-from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import MINUTE, NOON, Machine
-from tests.store.meters import UNIT, reads
-from tests.threads import start_thread
 
 pytestmark = pytest.mark.django_db
 
@@ -139,39 +136,3 @@ def test_old_successes_are_forgotten_in_batches(machine: Machine) -> None:
         assert purge_successes("default", timedelta(hours=1), 2) == 2
         assert purge_successes("default", timedelta(hours=1), 2) == 1
     assert set(Success.objects.values_list("biz_num", flat=True)) == {"3", "4"}
-
-
-def test_many_identities_cost_one_look_up(machine: Machine) -> None:
-    Success.objects.bulk_create(
-        Success(biz_code="recurring", biz_num=f"old-{n}", succeeded_at=NOON) for n in range(20_000)
-    )
-    with reads() as meter:
-        assert add("old-77").action is AddAction.FILTERED
-    assert meter.total <= 5 * UNIT.get(connection.vendor, 1)
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_run_that_is_settled_between_look_up_and_add(machine: Machine) -> None:
-    """The add waits for the row that the settlement has locked, and finds the identity done."""
-    add()
-    with frozen_at(NOON):
-        [task] = claim(machine.executor)
-    settlement = run(task, machine.handler, machine.clock)
-    assert settlement
-    with transaction.atomic():
-        settle("default", [settlement])
-        adding = start_thread(lambda: add())
-        wait_until_blocked(adding)
-    assert adding.result().action is AddAction.FILTERED
-    assert not TaskRow.objects.exists()
-
-
-@pytest.mark.django_db(transaction=True)
-def test_fifty_add_at_once_and_it_is_done_once(machine: Machine) -> None:
-    threads = [start_thread(lambda: add()) for _ in range(50)]
-    results = [thread.result().action for thread in threads]
-    assert results.count(AddAction.CREATED) == 1
-    assert machine.run_at(0) is Then.GONE
-    threads = [start_thread(lambda: add()) for _ in range(50)]
-    assert {thread.result().action for thread in threads} == {AddAction.FILTERED}
-    assert (len(machine.seen), Success.objects.count()) == (1, 1)

@@ -1,6 +1,5 @@
 """Tasks that recur: one row, whose next time is written by whatever ends a run."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -77,14 +76,6 @@ def test_from_finish_to_start(machine: Machine) -> None:
     machine.add(Interval(minutes=10, every="finish"))
     machine.run_at(10, takes=2 * MINUTE)
     assert machine.next == 22
-
-
-def test_jitter_is_waited_beyond_the_time(machine: Machine) -> None:
-    machine.add(Interval(minutes=10, jitter=300))
-    machine.run_at(10)
-    task = TaskRow.objects.get()
-    assert machine.next == 20
-    assert timedelta() <= task.claim_at - task.when <= 5 * MINUTE
 
 
 def test_failure_does_not_end_it(machine: Machine) -> None:
@@ -300,6 +291,21 @@ class TestRetries:
         assert machine.run_at(10) is Then.RETRY
         assert machine.run_at(15) is Then.RECUR
         assert [when for when, _ in machine.seen] == [10, 10]
+
+    def test_stand_for_what_has_come_to_be_missed_meanwhile(self, machine: Machine) -> None:
+        machine.answers = [ValueError("no")] * 2
+        machine.add()
+        for minute in (47, 49, 53):
+            machine.run_at(minute)
+        assert ([when for when, _ in machine.seen], machine.next) == ([40, 40, 50], 60)
+
+    def test_of_one_that_catches_up_stand_for_the_same_time(self, machine: Machine) -> None:
+        machine.answers = [ValueError("no")]
+        machine.add(Interval(minutes=10, misfire="catch_up"))
+        machine.run_at(27)
+        while machine.run_at(31):
+            pass
+        assert ([when for when, _ in machine.seen], machine.next) == ([10, 10, 20, 30], 40)
 
     def test_but_may_expire(self, machine: Machine) -> None:
         machine.answers = [ValueError("no")]

@@ -261,6 +261,7 @@ class Cluster:
         for node in self.nodes:
             node.kill()
             node.stop()
+        self.wires.leave()
 
 
 @contextlib.contextmanager

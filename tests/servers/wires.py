@@ -53,6 +53,9 @@ class Wires(ABC):
         """Undo :meth:`cut`."""
         raise NotImplementedError
 
+    def leave(self) -> None:  # noqa: B027  # most have nowhere to leave
+        """The calling thread is where it was before; nodes cannot be reached any more."""
+
 
 class Loopback(Wires):
     """One interface for all: what `cut` is here, the cluster has to do by itself."""
@@ -69,13 +72,21 @@ class Namespaces(Wires):
     name = "network namespaces"
 
     def __init__(self, nodes: int) -> None:
-        """Enter a new namespace for good: the calling thread, and every thread and child that it starts from now on.
+        """Enter a new namespace until :meth:`leave`: the calling thread, and what it starts from now on.
 
         Raises:
             ServerError: this is not permitted here.
         """
+        self._outside = _present_namespace()
         _check(_libc.unshare(CLONE_NEWNET), "unshare")
-        self._home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        self._home = _present_namespace()
+        try:
+            self._build(nodes)
+        except BaseException:
+            self.leave()
+            raise
+
+    def _build(self, nodes: int) -> None:
         _ip("link set lo up")
         for bridge, net in _NETS.items():
             _ip(f"link add {bridge} type bridge")
@@ -115,6 +126,9 @@ class Namespaces(Wires):
     def mend(self, node: int, wire: str = PEERS) -> None:
         _ip(f"link set {wire}{node} up")
 
+    def leave(self) -> None:
+        _check(_libc.setns(self._outside, CLONE_NEWNET), "setns")
+
 
 def wires_for(nodes: int) -> Wires:
     """Namespaces where they are permitted, else loopback."""
@@ -124,13 +138,18 @@ def wires_for(nodes: int) -> Wires:
         return Loopback()
 
 
+def _present_namespace() -> int:
+    """A file descriptor that holds the network namespace of this thread."""
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
 def _new_namespace() -> int:
     """A file descriptor that holds a new network namespace."""
     made: list[int] = []
 
     def make() -> None:
         if _libc.unshare(CLONE_NEWNET) == 0:
-            made.append(os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+            made.append(_present_namespace())
 
     # Entering a namespace is a thread's own affair, and this thread ends at once.
     maker = threading.Thread(target=make)

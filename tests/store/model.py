@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.triggers import next_time, parse
 
 OUTCOMES = {
     Then.GONE: RunOutcome.DONE,
+    Then.RECUR: RunOutcome.DONE,
     Then.AGAIN: RunOutcome.RESCHEDULED,
     Then.RETRY: RunOutcome.RETRIED,
     Then.FAILED: RunOutcome.FAILED,
@@ -15,19 +17,28 @@ OUTCOMES = {
 }
 
 
+class Wanted(NamedTuple):
+    """What a call asks for."""
+
+    when: datetime
+    ext: Any
+    trigger: str | None = None
+    once: bool = False
+
+
 @dataclass(frozen=True)
 class Live:
     """A live row."""
 
-    when: datetime
-    ext: Any
+    wanted: Wanted
     claim_at: datetime
     status: TaskStatus = TaskStatus.PENDING
     version: int = 0
     attempts: int = 0
     rescues: int = 0
     stopping: bool = False
-    deferred: tuple[datetime, Any] | None = None
+    pausing: bool = False
+    deferred: Wanted | None = None
 
 
 class Model:
@@ -36,25 +47,81 @@ class Model:
     def __init__(self) -> None:
         self.live: Live | None = None
         self.history: list[RunOutcome] = []
+        self.is_done = False
 
-    def add(self, now: datetime, when: datetime, ext: Any, mode: str) -> str:
+    def add(self, now: datetime, wanted: Wanted, mode: str) -> str:
+        if wanted.once and self.is_done:
+            return "filtered"
+        return self._put(now, wanted, mode)
+
+    def _put(self, now: datetime, wanted: Wanted, mode: str) -> str:
         if self.live is None:
-            self.live = Live(when, ext, max(when, now))
+            self.live = Live(wanted, max(wanted.when, now))
             return "created"
-        if mode != "replace":
-            return "kept" if mode == "keep" else "TaskExists"
+        if mode == "raise":
+            return "TaskExists"
+        if mode == "keep" or not self._is_preferred(wanted.when, mode):
+            return "kept"
         if self.live.status == TaskStatus.RUNNING:
-            self.live = replace(self.live, deferred=(when, ext))
+            self.live = replace(self.live, deferred=wanted, pausing=False)
             return "deferred"
-        self.live = Live(when, ext, max(when, now), version=self.live.version + 1)
+        self.live = Live(wanted, max(wanted.when, now), version=self.live.version + 1)
         return "replaced"
+
+    def _is_preferred(self, when: datetime, mode: str) -> bool:
+        assert self.live
+        than = self.live.deferred if self.live.status == TaskStatus.RUNNING else self.live.wanted
+        if mode == "replace" or self.live.status == TaskStatus.FAILED or than is None:
+            return True
+        return when < than.when if mode == "earliest" else when > than.when
 
     def reschedule(self, now: datetime, when: datetime) -> bool:
         if self.live is not None:
-            beside = self.live.deferred or (self.live.when, self.live.ext)
-            running = self.live.status == TaskStatus.RUNNING
-            self.add(now, when, beside[1] if running else self.live.ext, "replace")
+            self._put(now, (self.live.deferred or self.live.wanted)._replace(when=when), "replace")
         return self.live is not None
+
+    def pause(self) -> bool:
+        live = self.live
+        if live is None or live.status == TaskStatus.FAILED:
+            return False
+        if live.status == TaskStatus.RUNNING:
+            self.live = replace(live, pausing=True)
+        elif live.status == TaskStatus.PENDING:
+            self.live = replace(live, status=TaskStatus.PAUSED, version=live.version + 1)
+        return True
+
+    def resume(self, now: datetime) -> bool:
+        live = self.live
+        if live is None or not (live.pausing or live.status == TaskStatus.PAUSED):
+            return False
+        if live.pausing:
+            self.live = replace(live, pausing=False)
+            return True
+        when = self._next(now) if live.wanted.trigger and live.wanted.when <= now else live.wanted.when
+        self.live = replace(
+            live, status=TaskStatus.PENDING, version=live.version + 1,
+            wanted=live.wanted._replace(when=when), claim_at=max(when, now),
+        )  # fmt: skip
+        return True
+
+    def _next(self, now: datetime) -> datetime:
+        assert self.live
+        assert self.live.wanted.trigger
+        found = next_time(parse(self.live.wanted.trigger), self.live.wanted.when, now)
+        assert found
+        return found
+
+    def run_now(self, now: datetime) -> bool:
+        live = self.live
+        if live is None or live.status != TaskStatus.PENDING:
+            return False
+        wanted = live.wanted if live.wanted.trigger else live.wanted._replace(when=min(live.wanted.when, now))
+        self.live = Live(wanted, now, version=live.version + 1)
+        return True
+
+    def forget(self) -> bool:
+        was_done, self.is_done = self.is_done, False
+        return was_done
 
     def cancel(self) -> str:
         if self.live is None:
@@ -79,23 +146,31 @@ class Model:
         live = self.live
         return live is not None and live.status == TaskStatus.RUNNING and live.version == version
 
-    def end(self, now: datetime, then: Then, when: datetime) -> Then:
-        """The claim that is held ends so; ``when`` is the time of AGAIN and RETRY."""
+    def end(self, now: datetime, then: Then, when: datetime, outcome: RunOutcome | None = None) -> Then:
+        """The claim that is held ends so; ``when`` is the time of AGAIN, RECUR and RETRY."""
         live = self.live
         assert live
-        if live.stopping and not live.deferred and then is not Then.GONE:
-            self._end(RunOutcome.CANCELLED)
+        outcome = OUTCOMES.get(then) if outcome is None else outcome
+        deferred = live.deferred
+        if self.is_remembered(then):
+            self.is_done = True
+            deferred = None if deferred and deferred.once else deferred
+        if live.stopping and not deferred and then is not Then.GONE:
+            self._end(RunOutcome.DONE if outcome is RunOutcome.DONE else RunOutcome.CANCELLED)
             return Then.GONE
-        self.history += [OUTCOMES[then]] if then in OUTCOMES else []
+        self.history += [] if outcome is None else [outcome]
         taken = then in (Then.RESCUED, Then.RELEASED)
         version = live.version + taken
-        if live.deferred:
-            self.live = Live(*live.deferred, max(live.deferred[0], now), version=version)
+        waits = TaskStatus.PAUSED if live.pausing else TaskStatus.PENDING
+        if deferred:
+            self.live = Live(deferred, max(deferred.when, now), version=version, status=waits)
             return Then.AGAIN
-        quiet = replace(live, status=TaskStatus.PENDING, version=version, attempts=live.attempts - taken)
+        quiet = replace(live, status=waits, version=version, attempts=live.attempts - taken, pausing=False)
+        again = Live(live.wanted._replace(when=when), max(when, now), version=version, status=waits)
         self.live = {
             Then.GONE: None,
-            Then.AGAIN: Live(when, live.ext, max(when, now), version=version),
+            Then.AGAIN: again,
+            Then.RECUR: again,
             Then.RETRY: replace(quiet, claim_at=max(when, now)),
             Then.FAILED: replace(quiet, status=TaskStatus.FAILED),
             Then.RESCUED: replace(quiet, claim_at=now, rescues=live.rescues + 1),
@@ -103,16 +178,19 @@ class Model:
         }[then]
         return then
 
+    def is_remembered(self, then: Then) -> bool:
+        """Whether a run that ends so is the success of a task to be done once."""
+        return self.live is not None and self.live.wanted.once and then is Then.GONE
+
     def reap(self, now: datetime, max_rescues: int) -> Then | None:
         """From the second time on the store says when it goes on; here it is at once."""
         if self.live is None or self.live.status != TaskStatus.RUNNING:
             return None
         if self.live.rescues < max_rescues:
             return self.end(now, Then.RESCUED, now)
-        ended = self.end(now, Then.FAILED, now)
-        if self.history[-1] == RunOutcome.FAILED:
-            self.history[-1] = RunOutcome.LOST
-        return ended
+        if self.live.wanted.trigger:
+            return self.end(now, Then.RECUR, self._next(now), RunOutcome.LOST)
+        return self.end(now, Then.FAILED, now, RunOutcome.LOST)
 
     def _end(self, outcome: RunOutcome) -> None:
         self.history.append(outcome)

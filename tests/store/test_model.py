@@ -2,7 +2,8 @@
 
 from contextlib import ExitStack
 from dataclasses import astuple, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import product
 from typing import Any
 
 from django.db import transaction
@@ -12,18 +13,26 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 
 from django_delayed_tasks import api, clock, store
 from django_delayed_tasks.exceptions import TaskExists
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement
+from django_delayed_tasks.store import Settlement, steering
 from django_delayed_tasks.store.reaping import SPREAD
+from django_delayed_tasks.triggers import Interval
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
-from tests.store.model import Live, Model
+from tests.store.model import OUTCOMES, Live, Model, Wanted
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
 NUMS = st.sampled_from("ab")
+NAMES = st.sampled_from(sorted(STRATEGIES))
+REPLACING = ["replace", "replace_once", "replace_by_recurring"]
+BESIDE = [*REPLACING, "cancel", "reschedule", "pause", "resume"]
+VERBS = st.sampled_from([*BESIDE, "run_now", "forget"])
+TRIGGER = str(Interval(hours=2))
 WHENS = st.sampled_from([-2, 0, 1, 3]).map(lambda hours: hours * HOUR)
-THENS = st.sampled_from([Then.GONE, Then.AGAIN, Then.RETRY, Then.FAILED, Then.RELEASED])
+THENS = st.sampled_from([Then.GONE, Then.GONE, Then.AGAIN, Then.RECUR, Then.RETRY, Then.FAILED, Then.RELEASED])
+MODES = st.sampled_from(["replace", "replace", "keep", "raise", "earliest", "latest"])
+KINDS: list[dict[str, Any]] = [{}, {"once": True}, {"trigger": TRIGGER}]
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -42,29 +51,59 @@ class StoreMachine(RuleBasedStateMachine):
         transaction.set_rollback(True)
         self.block.close()
 
-    @rule(num=NUMS, when=WHENS, ext=st.integers(0, 9), mode=st.sampled_from(["replace", "replace", "keep", "raise"]))
-    def add(self, num: str, when: Any, ext: int, mode: str) -> None:
-        expected = self.tasks[num].add(self.now, self.now + when, ext, mode)
+    @rule(num=NUMS, when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
+    def add(self, num: str, when: Any, ext: int, mode: str, kind: dict[str, Any]) -> None:
         with clock.frozen_at(self.now):
-            try:
-                action: str = verbs.add(num, when, if_exists=mode, biz_ext=ext).action
-            except TaskExists:
-                action = "TaskExists"
+            self._add(num, Wanted(self.now + when, ext, **kind), mode)
+
+    def _add(self, num: str, wanted: Wanted, mode: str) -> None:
+        expected = self.tasks[num].add(self.now, wanted, mode)
+        task = verbs.task(num, wanted.when, biz_ext=wanted.ext, trigger=wanted.trigger)
+        try:
+            action: str = api.add_task(task, if_exists=mode, once=wanted.once).action
+        except TaskExists:
+            action = "TaskExists"
         assert action == expected
 
-    @rule(num=NUMS)
-    def cancel(self, num: str) -> None:
+    @rule(num=NUMS, verb=VERBS, when=WHENS)
+    def call(self, num: str, verb: str, when: Any) -> None:
+        """Somebody calls, while the task waits or runs or is not there."""
         with clock.frozen_at(self.now):
-            assert api.cancel_task(CODE, num) == self.tasks[num].cancel()
+            getattr(self, verb)(num, self.now + when)
 
-    @rule(num=NUMS, when=WHENS)
-    def reschedule(self, num: str, when: Any) -> None:
-        with clock.frozen_at(self.now):
-            found = api.reschedule_task(CODE, num, self.now + when)
-        assert found == self.tasks[num].reschedule(self.now, self.now + when)
+    def replace(self, num: str, when: datetime) -> None:
+        self._add(num, Wanted(when, "plain"), "replace")
 
-    @rule(name=st.sampled_from(sorted(STRATEGIES)))
+    def replace_once(self, num: str, when: datetime) -> None:
+        self._add(num, Wanted(when, "once", once=True), "replace")
+
+    def replace_by_recurring(self, num: str, when: datetime) -> None:
+        self._add(num, Wanted(when, "recurring", trigger=TRIGGER), "replace")
+
+    def cancel(self, num: str, _: datetime) -> None:
+        assert api.cancel_task(CODE, num) == self.tasks[num].cancel()
+
+    def reschedule(self, num: str, when: datetime) -> None:
+        assert api.reschedule_task(CODE, num, when) == self.tasks[num].reschedule(self.now, when)
+
+    def pause(self, num: str, _: datetime) -> None:
+        assert api.pause_task(CODE, num) == self.tasks[num].pause()
+
+    def resume(self, num: str, _: datetime) -> None:
+        assert api.resume_task(CODE, num) == self.tasks[num].resume(self.now)
+
+    def run_now(self, num: str, _: datetime) -> None:
+        seen = [(row.id, row.version) for row in [verbs.row(num)] if row]
+        assert bool(steering.run_now(ALIAS, seen)) == self.tasks[num].run_now(self.now)
+
+    def forget(self, num: str, _: datetime) -> None:
+        assert api.forget(CODE, num) == self.tasks[num].forget()
+
+    @rule(name=NAMES)
     def claim(self, name: str) -> None:
+        self._claim(name)
+
+    def _claim(self, name: str) -> None:
         due = {num: model.claim() for num, model in self.tasks.items() if model.is_due(self.now)}
         with clock.frozen_at(self.now):
             runs = verbs.claim(STRATEGIES[name])
@@ -75,22 +114,38 @@ class StoreMachine(RuleBasedStateMachine):
     def seen_by_run(self, num: str) -> tuple[int, Any]:
         live = self.tasks[num].live
         assert live
-        return live.attempts, live.ext
+        return live.attempts, live.wanted.ext
 
-    @rule(data=st.data(), then=THENS, when=WHENS)
-    def settle(self, data: st.DataObject, then: Then, when: Any) -> None:
-        if not self.claims:
+    @rule(back=st.integers(1, 3), then=THENS, when=WHENS)
+    def settle(self, back: int, then: Then, when: Any) -> None:
+        self._settle(back, then, when)
+
+    @rule(name=NAMES, kind=st.sampled_from(KINDS), calls=st.lists(st.sampled_from(BESIDE), max_size=3), then=THENS)
+    def run(self, name: str, kind: dict[str, Any], calls: list[str], then: Then) -> None:
+        """One run of each task from its claim to its end, with these calls in between."""
+        with clock.frozen_at(self.now):
+            for num, model in self.tasks.items():
+                if not model.is_due(self.now):
+                    self._add(num, Wanted(self.now, "due", **kind), "replace")
+        self._claim(name)
+        with clock.frozen_at(self.now):
+            for verb, num in product(calls, self.tasks):
+                getattr(self, verb)(num, self.now + HOUR)
+        for back in range(1, len(self.tasks) + 1):
+            self._settle(back, then, HOUR)
+
+    def _settle(self, back: int, then: Then, when: Any) -> None:
+        if len(self.claims) < back:
             return
-        back = data.draw(st.integers(1, min(3, len(self.claims))))
         num, claim = self.claims[-back]
         expected = {}
         model = self.tasks[num]
+        once = model.is_remembered(then)
         if model.holds(claim[1]) and claim[0] == verbs.present(num).id:
             expected[claim] = model.end(self.now, then, self.now + when)
-        outcome = {Then.GONE: RunOutcome.DONE, Then.AGAIN: RunOutcome.RESCHEDULED, Then.RETRY: RunOutcome.RETRIED}
         settlement = Settlement(
-            claim, outcome.get(then, RunOutcome.FAILED), then, when=when, after=self.after(then, when), error="e",
-            keep=then is not Then.RELEASED,
+            claim, OUTCOMES.get(then, RunOutcome.FAILED), then, when=when, after=self.after(then, when), error="e",
+            keep=then is not Then.RELEASED, once=once,
         )  # fmt: skip
         with clock.frozen_at(self.now):
             assert store.settle(ALIAS, [settlement]) == expected
@@ -115,6 +170,14 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.now <= claim_at <= self.now + spread
         model.live = replace(model.live, claim_at=claim_at)
 
+    @rule(num=NUMS, hours=st.integers(0, 3))
+    def stand_still(self, num: str, hours: int) -> None:
+        with clock.frozen_at(self.now):
+            self.pause(num, self.now)
+        self.now += hours * HOUR
+        with clock.frozen_at(self.now):
+            self.resume(num, self.now)
+
     @rule()
     def wait(self) -> None:
         self.now += HOUR
@@ -124,6 +187,7 @@ class StoreMachine(RuleBasedStateMachine):
         for num, model in self.tasks.items():
             assert seen(verbs.row(num)) == (astuple(model.live) if model.live else None)
             assert verbs.outcomes(num) == model.history
+            assert Success.objects.filter(biz_code=CODE, biz_num=num).exists() == model.is_done
 
     @invariant()
     def versions_never_go_back(self) -> None:
@@ -136,12 +200,14 @@ def seen(row: Task | None) -> tuple[Any, ...] | None:
     """The row as the model has it."""
     if row is None:
         return None
-    deferred = (row.deferred_when, row.deferred_biz_ext) if row.deferred_when else None
-    stopping = row.cancel_requested_at is not None
+    wanted = Wanted(row.when, row.biz_ext, row.trigger_text, bool(row.once))
+    deferred = None
+    if row.deferred_when:
+        deferred = Wanted(row.deferred_when, row.deferred_biz_ext, row.deferred_trigger_text, bool(row.deferred_once))
     return astuple(
         Live(
-            row.when, row.biz_ext, row.claim_at, TaskStatus(row.status), row.version, row.attempts, row.rescues,
-            stopping, deferred,
+            wanted, row.claim_at, TaskStatus(row.status), row.version, row.attempts, row.rescues,
+            row.cancel_requested_at is not None, bool(row.pause_requested), deferred,
         )
     )  # fmt: skip
 
@@ -151,7 +217,7 @@ def test_the_store_does_what_the_model_does(db: None) -> None:
     run_state_machine_as_test(
         StoreMachine,
         settings=settings(
-            max_examples=25,
+            max_examples=30,
             stateful_step_count=25,
             deadline=None,
             database=None,

@@ -42,6 +42,25 @@ def test_a_time_that_comes_twice_fires_once(zone: str, day: str, expression: str
     assert on_that_day(zone, day, expression) == [fires]
 
 
+# Fixed hours: each once, by the clock on the wall; one that does not exist, and one that comes twice, as above.
+HOURS = [
+    ("Europe/Berlin", "2026-03-29", "00:00+01:00 01:00+01:00 03:00+02:00 04:00+02:00"),
+    ("Europe/Berlin", "2026-10-25", "00:00+02:00 01:00+02:00 02:00+02:00 03:00+01:00 04:00+01:00"),
+    ("America/New_York", "2026-03-08", "00:00-05:00 01:00-05:00 03:00-04:00 04:00-04:00"),
+    ("America/New_York", "2026-11-01", "00:00-04:00 01:00-04:00 02:00-05:00 03:00-05:00 04:00-05:00"),
+    ("Australia/Lord_Howe", "2026-10-04", "00:00+10:30 01:00+10:30 02:30+11:00 03:00+11:00 04:00+11:00"),
+    ("Australia/Lord_Howe", "2026-04-05", "00:00+11:00 01:00+11:00 02:00+10:30 03:00+10:30 04:00+10:30"),
+    ("Asia/Shanghai", "2026-03-29", "00:00+08:00 01:00+08:00 02:00+08:00 03:00+08:00 04:00+08:00"),
+    ("Asia/Shanghai", "1990-04-15", "00:00+08:00 01:00+08:00 03:00+09:00 04:00+09:00"),
+    ("Asia/Shanghai", "1990-09-16", "00:00+09:00 01:00+09:00 02:00+08:00 03:00+08:00 04:00+08:00"),
+]
+
+
+@pytest.mark.parametrize(("zone", "day", "fires"), HOURS)
+def test_fixed_hours_fire_once_each(zone: str, day: str, fires: str) -> None:
+    assert " ".join(on_that_day(zone, day, "0 0-4 * * *")) == fires
+
+
 CHANGES = sorted({(zone, day) for zone, day, _, _ in SPRING + AUTUMN})
 
 

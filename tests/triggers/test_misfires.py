@@ -42,6 +42,37 @@ class TestOnTime:
 
 
 @BOTH
+class TestGraceOfCatchingUp:
+    def test_those_that_are_not_too_late_are_run(self, kind: type[Interval]) -> None:
+        trigger = kind(misfire="catch_up", grace=1500)
+        assert started(trigger, 47) == 30
+        assert started(trigger, 55) == 30
+        assert started(trigger, 55.1) == 40
+        assert followed(trigger, 56, when=40, begun=56) == 50
+        assert followed(trigger, 49, when=0, begun=10) == 30
+
+    def test_the_limit_holds_too(self, kind: type[Interval]) -> None:
+        assert started(kind(misfire="catch_up", grace=1500, limit=2), 47) == 30
+        assert started(kind(misfire="catch_up", grace=1500, limit=1), 47) == 40
+        assert started(kind(misfire="catch_up", grace=900, limit=2), 47) == 40
+
+    def test_if_all_are_too_late_none_is(self, kind: type[Interval]) -> None:
+        trigger = kind(misfire="catch_up", grace=120)
+        assert started(trigger, 47) is None
+        assert followed(trigger, 47) == 50
+        assert started(trigger, 52) == 50
+
+
+@BOTH
+class TestJitterIsNoLateness:
+    @pytest.mark.parametrize("misfire", ["coalesce", "skip", "catch_up"])
+    def test_of_the_grace(self, kind: type[Interval], misfire: str) -> None:
+        trigger = kind(misfire=misfire, grace=60, jitter=180)
+        assert [started(trigger, 4), started(trigger, 4.1)] == [0, None]
+        assert [followed(trigger, 14), followed(trigger, 14.1)] == [10, 20]
+
+
+@BOTH
 class TestCoalesce:
     def test_one_run_stands_for_all_that_were_missed(self, kind: type[Interval]) -> None:
         assert started(kind(), 47) == 40

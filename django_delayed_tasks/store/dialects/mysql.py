@@ -15,7 +15,7 @@ _TYPES = {"int": "BIGINT", "text": "LONGTEXT", "json": "LONGTEXT", "moment": "DA
 
 
 _LOCK_WAIT_TIMEOUT = 1205
-_ROLLED_BACK = {1213, 1020, 1206, 1614, 3101}
+_ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 """A deadlock and its kin: InnoDB and Galera roll back the transaction, not the statement alone."""
 
 

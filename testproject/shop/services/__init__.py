@@ -18,6 +18,7 @@ from testproject.shop.services.promotions import (
     move_promotion_end,
     start_promotion,
 )
+from testproject.shop.services.reports import sales
 from testproject.shop.services.stock import import_stock
 
 __all__ = [
@@ -32,5 +33,6 @@ __all__ = [
     "pay_through_gateway",
     "place_order",
     "remind_customer",
+    "sales",
     "start_promotion",
 ]

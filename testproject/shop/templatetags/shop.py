@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 
 from django_delayed_tasks import Task, TaskRun
-from testproject.shop.codes import END_PROMOTION
+from testproject.shop.codes import END_PROMOTION, NIGHTLY_REPORT
 
 register = template.Library()
 
@@ -65,6 +65,8 @@ def as_json(value: Any) -> str:
 
 @register.filter
 def subject(task: Task | TaskRun) -> str:
-    """The page of the promotion or order that a task of the shop is about."""
+    """The page of the promotion or order that a task of the shop is about; "" if it is about neither."""
+    if task.biz_code == NIGHTLY_REPORT:
+        return ""
     page = "shop:promotion" if task.biz_code == END_PROMOTION else "shop:order"
     return reverse(page, args=[task.biz_num])

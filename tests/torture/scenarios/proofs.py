@@ -13,6 +13,8 @@ from tests.torture.world import World
 
 ONE = {"short": Size(tasks=1, executors=2), "full": Size(tasks=1, executors=2)}
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5, "CLAIM": "compare_and_set"}
+LONG_LEASE = {**SHORT_LEASE, "LEASE": 60}
+"""Where nobody is to be declared dead, however busy the machine is."""
 
 
 class Proof(Scenario):
@@ -45,6 +47,7 @@ class Fence(Proof):
 class Deferred(Proof):
     name = "proof-deferred"
     title = "a schedule is accepted while the task runs"
+    settings = LONG_LEASE
 
     def run(self, world: World) -> None:
         executor = world.cluster.start("one").wait_until_ready()
@@ -58,7 +61,7 @@ class Deferred(Proof):
 class Version(Proof):
     name = "proof-version"
     title = "a schedule is accepted between the SELECT of candidates and the claim"
-    settings = {"LEASE": 60, "HEARTBEAT": 0.5, "CLAIM": "compare_and_set"}
+    settings = LONG_LEASE
 
     def run(self, world: World) -> None:
         lone = world.cluster.start("lone").wait_until_ready()

@@ -1,0 +1,197 @@
+"""The queues: what is due and what runs in each, and which are paused, since when; paused and resumed."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils.translation import gettext as _
+
+from django_delayed_tasks import api
+from django_delayed_tasks.admin import columns, waiting
+from django_delayed_tasks.admin.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.changelist import COUNTED
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.executor import wakeup
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.models import PausedQueue, Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import queues
+
+MOST: Final = 200
+"""Queues on the page: paused ones first, then those with the longest waiting task."""
+LATEST: Final = 10
+"""Of what people did that is shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue as the page shows it."""
+
+    name: str
+    codes: tuple[str, ...]
+    due: int
+    running: int
+    earliest: datetime | None
+    now: datetime
+    paused_at: datetime | None
+
+    @property
+    def badge(self) -> str:
+        return columns.badge(_("paused"), "paused") if self.paused_at else columns.badge(_("open"), "done")
+
+    @property
+    def since(self) -> str:
+        return columns.moment_text(self.paused_at)
+
+    @property
+    def paused_for(self) -> str:
+        return columns.duration_text(self.now - self.paused_at) if self.paused_at else ""
+
+    @property
+    def due_text(self) -> str:
+        return _("more than %d") % COUNTED if self.due > COUNTED else str(self.due)
+
+    @property
+    def next(self) -> str:
+        return columns.distance_text(self.earliest, self.now) if self.earliest else columns.EMPTY
+
+    @property
+    def query(self) -> str:
+        """Of the addresses that lead to its tasks."""
+        return urlencode({"queue": self.name})
+
+
+def read_queues() -> list[QueueRow]:
+    """Queues that are paused, that pending tasks are in, or that handlers here name."""
+    agenda = waiting.read_agenda()
+    earliest: dict[str, datetime] = {}
+    for level in agenda.levels:
+        earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
+    codes = _codes()
+    paused: Any = PausedQueue.objects.using(settings.DATABASE).values_list("queue", "paused_at")
+    paused_at = dict(paused.order_by("queue")[:MOST])
+    names = sorted(
+        {*earliest, *codes, *paused_at},
+        key=lambda name: (name not in paused_at, name not in earliest, earliest.get(name, agenda.now), name),
+    )
+    due, running = waiting.count_due(agenda), _running()
+    rows = (
+        QueueRow(
+            name, tuple(codes.get(name, ())), due.get(name, 0), running.get(name, 0), earliest.get(name), agenda.now,
+            paused_at.get(name),
+        )
+        for name in names[:MOST]
+    )  # fmt: skip
+    return list(rows)
+
+
+def _codes() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for code, handler in sorted(get_task_handlers().items()):
+        found.setdefault(handler.queue, []).append(code)
+    return found
+
+
+def _running() -> dict[str, int]:
+    tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.RUNNING).order_by()
+    return dict(tasks.values_list("queue").annotate(Count("pk")))
+
+
+@admin.register(PausedQueue)
+class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
+    """One page. Whoever may change paused queues may pause and resume."""
+
+    def has_steer_permission(self, request: HttpRequest) -> bool:
+        """To pause and resume."""
+        allowed: bool = request.user.has_perm("django_delayed_tasks.change_pausedqueue")
+        return allowed
+
+    def has_view_permission(self, request: HttpRequest, obj: PausedQueue | None = None) -> bool:
+        return super().has_view_permission(request, obj) or self.has_steer_permission(request)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self._steer(request)
+        rows = read_queues()
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Queues"),
+            "opts": self.opts,
+            "cl": {"opts": self.opts},
+            "media": self.media,
+            "rows": rows,
+            "most": MOST if len(rows) >= MOST else None,
+            "may_steer": self.has_steer_permission(request),
+            "tasks_url": reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist"),
+            "entries": list(self._entries()),
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/django_delayed_tasks/pausedqueue/queues.html", context)
+
+    def _entries(self) -> Iterator[LogEntry]:
+        kind = ContentType.objects.get_for_model(PausedQueue)
+        entries = LogEntry.objects.filter(content_type=kind).select_related("user").order_by("-action_time", "-pk")
+        yield from entries[:LATEST]
+
+    def _steer(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_steer_permission(request):
+            raise PermissionDenied
+        if "pause" in request.POST:
+            self._pause(request, request.POST["pause"] or request.POST.get("name", "").strip())
+        elif "resume" in request.POST:
+            self._resume(request, request.POST["resume"])
+        return HttpResponseRedirect(request.path)
+
+    def _pause(self, request: HttpRequest, name: str) -> None:
+        try:
+            is_new = api.pause_queue(name, using=settings.DATABASE)
+        except InvalidTask as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return
+        if not is_new:
+            self.message_user(request, _("The queue “%s” is paused already.") % name, messages.WARNING)
+            return
+        self._log(request, name, "Paused.")
+        self.message_user(
+            request, _("The queue “%s” is paused: what was claimed before is run.") % name, messages.SUCCESS
+        )
+
+    def _resume(self, request: HttpRequest, name: str) -> None:
+        # Its name is compared here: one that was written by other means need not be one that pause_queue accepts.
+        alias = settings.DATABASE
+        paused = set(PausedQueue.objects.using(alias).values_list("queue", flat=True))
+        if name not in paused or not queues.resume_queue(alias, name):
+            self.message_user(request, _("The queue “%s” is not paused any more.") % name, messages.WARNING)
+            return
+        transaction.on_commit(wakeup.wake, using=alias)
+        self._log(request, name, "Resumed.")
+        self.message_user(request, _("The queue “%s” goes on.") % name, messages.SUCCESS)
+
+    def _log(self, request: HttpRequest, name: str, done: str) -> None:
+        message: Any = done
+        LogEntry.objects.log_actions(request.user.pk, [PausedQueue(queue=name)], CHANGE, message)  # type: ignore[arg-type]
+
+    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._to_the_list(request)
+
+    def history_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._to_the_list(request)
+
+    def _to_the_list(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return HttpResponseRedirect(reverse(f"{self.admin_site.name}:django_delayed_tasks_pausedqueue_changelist"))

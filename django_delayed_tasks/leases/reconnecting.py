@@ -1,0 +1,51 @@
+"""Connections that broke while nobody used them: a holder may ask nothing of the database for hours."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from django.db import Error, connections
+
+T = TypeVar("T")
+
+
+def reconnecting(alias: str, work: Callable[[], T]) -> T:
+    """``work()``; once more on a new connection if the one there was turns out to be broken.
+
+    For work that may be done twice. Inside a transaction nothing is repeated: what came before would be missing.
+
+    Raises:
+        Error: what the database, or its driver, said of it.
+    """
+    before = connections[alias].connection
+    try:
+        return work()
+    except Error:
+        # At the end of a transaction Django may have made a new connection already.
+        if not drop_broken(alias) and (before is None or connections[alias].connection is before):
+            raise
+        return work()
+
+
+def drop_broken(alias: str) -> bool:
+    """Close this thread's connection if it is broken, and no transaction ends with it; whether there is none now."""
+    connection = connections[alias]
+    if connection.in_atomic_block:
+        return False
+    if connection.connection is None:
+        return True
+    connection.errors_occurred = False
+    if not connection.autocommit or connection.is_usable():
+        return False
+    connection.close()
+    return True
+
+
+def is_outage(alias: str) -> bool:
+    """Whether this thread's connection is, or was, broken, or none can be had."""
+    if drop_broken(alias):
+        return True
+    try:
+        connections[alias].ensure_connection()
+    except Error:
+        return True
+    return False

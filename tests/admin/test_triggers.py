@@ -1,0 +1,427 @@
+"""The trigger of a task: shown with its next times, given when a task is added, changed on its page."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.admin.seen import CHANGED
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import declaring
+from tests.admin.pages import inputs_of, messages_of, rows_of, submit, text_of
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, list_of, page_of, task
+from tests.admin.test_task_page import ADD, add, errors_of
+from tests.recurring.machine import NOON, Machine
+
+EVERY_TEN = "Cron('*/10 * * * *', tz='UTC')"
+NIGHTLY = "Cron('0 3 * * *', tz='America/New_York')"
+SPOILT = "Cron('61 3 * * <b>')"
+DAY = timedelta(days=1)
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+def times_of(response: Any) -> list[list[str]]:
+    """The cells of the table of next times."""
+    found = re.search(r'<table class="ddt-times">(.*?)</table>', response.content.decode(), re.DOTALL)
+    lines = re.findall(r"<tr>(.*?)</tr>", found[1], re.DOTALL) if found else []
+    return [[text_of(cell) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", line)] for line in lines]
+
+
+def outlook_of(response: Any) -> str:
+    """What stands below the trigger, before the table."""
+    found = re.search(r'<div class="ddt-outlook[^>]*>(.*?)(<table|</div>)', response.content.decode(), re.DOTALL)
+    return text_of(found[1].replace("</p>", "\n")) if found else ""
+
+
+def stored() -> tuple[str | None, int]:
+    """The trigger and the version of the only task."""
+    row = Task.objects.get()
+    return row.trigger_text, row.version
+
+
+class TestAdd:
+    def test_first_time_is_after_now(self, boss: Client) -> None:
+        add(boss, biz_num="1", trigger_text='Cron("*/10 * * * *",tz="UTC")')
+        row = Task.objects.get()
+        assert (row.trigger_text, row.when, row.claim_at) == (EVERY_TEN, NOW + 10 * MINUTE, NOW + 10 * MINUTE)
+        assert row.by_handler is None
+
+    def test_with_a_first_time_and_an_expiry(self, boss: Client) -> None:
+        moments = {"when_0": "2031-05-20", "when_1": "12:00", "expires_at_0": "2031-06-01", "expires_at_1": "00:00"}
+        add(boss, biz_num="1", trigger_text="Interval(days=1)", **moments)
+        row = Task.objects.get()
+        assert (row.when, row.expires_at) == (
+            datetime(2031, 5, 20, 10, tzinfo=UTC),
+            datetime(2031, 5, 31, 22, tzinfo=UTC),
+        )
+
+    @pytest.mark.parametrize("button", ["_save", "_preview"])
+    @pytest.mark.parametrize(
+        ("text", "complaint"),
+        [
+            ("Cron('61 * * * *')", "expression='61 * * * *': is no cron expression"),
+            ("Cron('0 3 * * *', tz='Europe/Nowhere')", "tz='Europe/Nowhere': is no time zone"),
+            ("Interval(minutes=0)", "interval='0 seconds'"),
+            ("Interval(minutes=-5)", "interval='-300 seconds'"),
+            ("Interval(hours=1, misfire='never')", "misfire='never': expected one of"),
+            ("Interval(hours=1, start='2031-01-02T00:00Z', end='2031-01-01T00:00Z')", "is before start="),
+            ("every day", "trigger='every day': expected such as Cron("),
+            ("__import__('os')", "expected such as"),
+            ("Interval(minutes=5" + " " * 600 + ")", "at most 500 characters"),
+        ],
+    )
+    def test_what_cannot_be(self, boss: Client, text: str, complaint: str, button: str) -> None:
+        response = add(boss, biz_num="1", trigger_text=text, **{button: "1"})
+        assert complaint in errors_of(response)["trigger_text"][0]
+        assert not Task.objects.exists()
+
+    def test_no_time_left(self, boss: Client) -> None:
+        response = add(boss, biz_num="1", trigger_text="Once('2031-05-17T09:30Z')")
+        assert "has no time after now" in errors_of(response)["trigger_text"][0]
+
+    def test_time_passes_between_looking_and_writing(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        from django_delayed_tasks.admin import forms
+
+        monkeypatch.setattr(forms, "check_has_time", lambda *args: None)
+        response = add(boss, biz_num="1", trigger_text="Once('2031-05-17T09:30Z')")
+        assert "has no time after now" in messages_of(response)[0]
+        assert not Task.objects.exists()
+
+    def test_naive_expiry_is_in_the_projects_zone_and_in_range(self, boss: Client) -> None:
+        response = add(boss, biz_num="1", expires_at_0="9999-12-31", expires_at_1="23:59")
+        assert "out of the range" in errors_of(response)["expires_at"][0]
+
+
+class TestOnce:
+    def test_added_so(self, boss: Client) -> None:
+        add(boss, biz_num="1", once_only="on")
+        assert Task.objects.get().once
+        assert "Once only" in boss.get(page_of(Task.objects.get())).content.decode()
+
+    def test_cannot_recur(self, boss: Client) -> None:
+        response = add(boss, biz_num="1", once_only="on", trigger_text=EVERY_TEN)
+        assert "recurs" in errors_of(response)["once_only"][0]
+
+    def test_nor_later(self, boss: Client) -> None:
+        row = task(once=True)
+        response = submit(boss, page_of(row), trigger_text=EVERY_TEN)
+        assert "done once" in errors_of(response)["trigger_text"][0]
+        assert Task.objects.get().trigger_text is None
+
+    def test_done_already(self, boss: Client) -> None:
+        from django_delayed_tasks.models import Success
+
+        Success.objects.create(biz_code=CODE, biz_num="1", succeeded_at=NOW)
+        response = add(boss, biz_num="1", once_only="on")
+        assert "has been done" in messages_of(response)[0]
+        assert not Task.objects.exists()
+
+
+class TestPreview:
+    def test_shows_ten_times_and_saves_nothing(self, boss: Client) -> None:
+        response = add(boss, biz_num="1", trigger_text=NIGHTLY, queue="q", _preview="1")
+        assert response.status_code == 200
+        head, first, *_, last = times_of(response)
+        assert head == ["", "America/New_York", "Europe/Berlin", "UTC"]
+        assert first == [
+            "1", "Sun 2031-05-18 03:00:00 -04:00", "Sun 2031-05-18 09:00:00 +02:00", "Sun 2031-05-18 07:00:00 +00:00",
+        ]  # fmt: skip
+        assert last[0] == "10"
+        assert outlook_of(response) == "At 03:00 every day (America/New_York)"
+        assert inputs_of(response) | {"queue": "q", "trigger_text": NIGHTLY} == inputs_of(response)
+        assert not Task.objects.exists()
+
+    def test_begins_with_the_time_that_is_given(self, boss: Client) -> None:
+        moment = {"when_0": "2031-05-17", "when_1": "13:00"}
+        response = add(boss, trigger_text="Interval(hours=1)", **moment, _preview="1")
+        assert [line[1][4:20] for line in times_of(response)[1:4]] == [f"2031-05-17 {hour}:00" for hour in (13, 14, 15)]
+
+    def test_complains_of_nothing_else(self, boss: Client) -> None:
+        response = boss.post(ADD, {"trigger_text": EVERY_TEN, "biz_ext": "{", "priority": "x", "_preview": "1"})
+        assert not errors_of(response)
+        assert len(times_of(response)) == 11
+
+    def test_without_a_trigger(self, boss: Client) -> None:
+        response = add(boss, biz_num="1", _preview="1")
+        assert not errors_of(response)
+        assert not times_of(response)
+        assert not Task.objects.exists()
+
+    def test_on_a_tasks_page(self, boss: Client) -> None:
+        row = task(trigger="Interval(hours=1)")
+        response = submit(boss, page_of(row), "_preview", trigger_text=EVERY_TEN)
+        assert times_of(response)[0] == ["", "UTC", "Europe/Berlin"]
+        assert times_of(response)[1][1] == "Sat 2031-05-17 09:40:00 +00:00"
+        assert stored() == ("Interval(hours=1)", 4)
+
+    def test_is_offered_to_those_who_may_save(self, boss: Client, client_of: Any) -> None:
+        row = task(trigger=EVERY_TEN)
+        assert 'name="_preview"' in boss.get(page_of(row)).content.decode()
+        assert 'name="_preview"' in boss.get(ADD).content.decode()
+        assert 'name="_preview"' not in client_of("view").get(page_of(row)).content.decode()
+
+
+class TestOutlook:
+    def first_times(self, client: Client, **fields: Any) -> list[str]:
+        """Numbers and times in UTC, in minutes from now."""
+        lines = times_of(client.get(page_of(task(**fields))))[1:4]
+        moments = [datetime.strptime(line[-1][4:23], "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC) for line in lines]
+        return [f"{line[0]} {(moment - NOW) / MINUTE:g}" for line, moment in zip(lines, moments, strict=True)]
+
+    def test_of_a_task_that_waits(self, boss: Client) -> None:
+        found = self.first_times(boss, when=NOW + 3 * MINUTE, trigger="Cron('*/10 * * * *')")
+        assert found == ["1 3", "2 10", "3 20"]
+
+    def test_of_an_interval_is_counted_from_its_time(self, boss: Client) -> None:
+        assert self.first_times(boss, when=NOW + 3 * MINUTE, trigger="Interval(minutes=10)") == ["1 3", "2 13", "3 23"]
+
+    def test_of_a_task_that_is_due(self, boss: Client) -> None:
+        found = self.first_times(boss, when=NOW - 15 * MINUTE, trigger="Interval(minutes=10)")
+        assert found == ["due -15", "2 5", "3 15"]
+
+    def test_of_a_paused_task(self, boss: Client) -> None:
+        fields = {"when": NOW - 15 * MINUTE, "trigger": "Interval(minutes=10)", "status": TaskStatus.PAUSED}
+        assert self.first_times(boss, **fields) == ["1 5", "2 15", "3 25"]
+        assert "It is paused" in outlook_of(boss.get(page_of(Task.objects.get())))
+
+    def test_of_a_running_task(self, boss: Client) -> None:
+        row = task(when=NOW, trigger=EVERY_TEN, status=TaskStatus.RUNNING)
+        response = boss.get(page_of(row))
+        assert times_of(response)[1][1] == "Sat 2031-05-17 09:40:00 +00:00"
+        assert "textarea" not in response.content.decode()
+
+    def test_of_a_failed_task(self, boss: Client) -> None:
+        row = task(when=NOW - DAY, trigger=EVERY_TEN, status=TaskStatus.FAILED)
+        assert "It failed" in outlook_of(boss.get(page_of(row)))
+
+    def test_of_a_trigger_that_is_over(self, boss: Client) -> None:
+        row = task(trigger="Once('2031-01-01T00:00+00:00')", status=TaskStatus.FAILED)
+        assert "It has no time any more" in boss.get(page_of(row)).content.decode()
+
+    def test_counted_from_the_end_of_a_run(self, boss: Client) -> None:
+        row = task(trigger="Interval(minutes=10, every='finish')")
+        assert "As if runs took no time" in outlook_of(boss.get(page_of(row)))
+
+    def test_of_times_that_are_close(self, boss: Client) -> None:
+        response = boss.get(page_of(task(when=NOW + HOUR, trigger="Interval(seconds=0.25)")))
+        assert times_of(response)[2][2] == "Sat 2031-05-17 10:30:00.250 +00:00"
+
+    def test_with_jitter(self, boss: Client) -> None:
+        row = task(trigger="Interval(hours=1, jitter=90)")
+        assert "Each up to 1 min 30 s later, by chance." in outlook_of(boss.get(page_of(row)))
+
+    def test_for_those_who_only_look(self, client_of: Any) -> None:
+        row = task(trigger=EVERY_TEN)
+        response = client_of("view").get(page_of(row))
+        assert len(times_of(response)) == 11
+        assert outlook_of(response) == "Every 10th minute of every hour (UTC)"
+
+    def test_in_the_list(self, boss: Client) -> None:
+        task("1", trigger=EVERY_TEN)
+        task("2", NOW + 2 * HOUR, trigger=f"Interval(hours=1, misfire='catch_up', limit={'9' * 60})")
+        shown = [row["trigger_"] for row in rows_of(boss.get(list_of("task")))]
+        assert shown == [EVERY_TEN, f"Interval(hours=1, misfire='catch_up', limit={'9' * 60}"[:59] + "…"]
+
+    def test_of_the_next_schedule(self, boss: Client) -> None:
+        fields: dict[str, Any] = {
+            "deferred_trigger_text": NIGHTLY,
+            "deferred_expires_at": NOW + DAY,
+            "deferred_queue": "q",
+        }
+        row = task(status=TaskStatus.RUNNING, deferred_when=NOW, deferred_priority=1, **fields)
+        html = boss.get(page_of(row)).content.decode()
+        assert "America/New_York" in html
+        assert "2031-05-18 11:30:00" in html
+
+
+class TestChange:
+    def change(self, client: Client, row: Task, **values: str) -> Task:
+        response = submit(client, page_of(row), **values)
+        assert response.status_code == 302, errors_of(response)
+        return Task.objects.get(pk=row.pk)
+
+    def test_never_fires_for_a_moment_before_it_existed(self, boss: Client) -> None:
+        row = task(when=NOW + DAY, trigger=NIGHTLY, biz_ext={"last": 7}, attempts=2)
+        changed = self.change(boss, row, trigger_text="Cron('*/10 * * * *', tz=\"UTC\")")
+        assert (changed.trigger_text, changed.when, changed.claim_at) == (
+            EVERY_TEN,
+            NOW + 10 * MINUTE,
+            NOW + 10 * MINUTE,
+        )
+        assert (changed.version, changed.attempts, changed.biz_ext) == (5, 0, {"last": 7})
+
+    def test_with_a_first_time(self, boss: Client) -> None:
+        changed = self.change(boss, task(), trigger_text="Interval(hours=1)", when_1="14:00:00", queue="q")
+        assert (changed.when, changed.queue) == (NOW + 2.5 * HOUR, "q")
+
+    def test_the_same_otherwise_written_is_the_same(self, boss: Client) -> None:
+        row = task(when=NOW + 7 * MINUTE, trigger="Interval(hours=1, minutes=30)")
+        changed = self.change(boss, row, trigger_text="Interval(minutes=90)")
+        assert (changed.version, changed.when) == (4, NOW + 7 * MINUTE)
+
+    def test_taken_away(self, boss: Client) -> None:
+        changed = self.change(boss, task(trigger=EVERY_TEN), trigger_text="")
+        assert (changed.trigger_text, changed.when, changed.version) == (None, NOW + HOUR, 5)
+
+    def test_of_a_paused_task_which_stays_paused(self, boss: Client) -> None:
+        row = task(trigger=NIGHTLY, status=TaskStatus.PAUSED)
+        changed = self.change(boss, row, trigger_text=EVERY_TEN)
+        assert (changed.status, changed.when) == (TaskStatus.PAUSED, NOW + 10 * MINUTE)
+        assert changed.version > row.version
+
+    def test_of_a_failed_task_which_waits_again(self, boss: Client) -> None:
+        row = task(when=NOW - DAY, trigger=NIGHTLY, status=TaskStatus.FAILED, last_error="oh")
+        preview = submit(boss, page_of(row), "_preview", trigger_text=EVERY_TEN)
+        assert "it waits for the first of these" in outlook_of(preview)
+        changed = self.change(boss, row, trigger_text=EVERY_TEN)
+        assert (changed.status, changed.when, changed.last_error) == (TaskStatus.PENDING, NOW + 10 * MINUTE, "")
+
+    def test_expiry_leaves_the_time(self, boss: Client) -> None:
+        row = task(once=True)
+        changed = self.change(boss, row, expires_at_0="2031-06-01", expires_at_1="00:00")
+        assert (changed.when, changed.once, changed.version) == (NOW + HOUR, True, 5)
+        assert changed.expires_at == datetime(2031, 5, 31, 22, tzinfo=UTC)
+        assert self.change(boss, changed, expires_at_0="", expires_at_1="").expires_at is None
+
+    @pytest.mark.parametrize("text", ["Cron('61 * * * *')", "Once('2031-01-01T00:00Z')"])
+    def test_what_cannot_be(self, boss: Client, text: str) -> None:
+        response = submit(boss, page_of(task(trigger=NIGHTLY)), trigger_text=text)
+        assert list(errors_of(response)) == ["trigger_text"]
+        assert inputs_of(response)["trigger_text"] == text
+        assert stored() == (NIGHTLY, 4)
+
+    def test_needs_the_permission(self, client_of: Any) -> None:
+        row = task(trigger=NIGHTLY)
+        client = client_of("view", "add", "delete")
+        response = client.post(page_of(row), {"seen": f"{row.pk}:4", "trigger_text": EVERY_TEN, "_save": "1"})
+        assert response.status_code == 403
+        assert Task.objects.get().trigger_text == NIGHTLY
+
+
+def test_what_a_changed_trigger_fires(boss: Client) -> None:
+    """Missed times of the old one are forgotten, and none of the new one is older than the change."""
+    machine = Machine()
+    machine.add("Interval(minutes=10)")
+    with clock.frozen_at(NOON + 25 * MINUTE):
+        submit(boss, page_of(Task.objects.get()), trigger_text=EVERY_TEN)
+    assert [machine.run_at(minute) is None for minute in (25, 29, 30, 31)] == [True, True, False, True]
+    assert ([when for when, _ in machine.seen], machine.next) == ([30], 40)
+
+
+class TestConflict:
+    def test_changed_meanwhile(self, boss: Client) -> None:
+        row = task(trigger=NIGHTLY)
+        form = inputs_of(boss.get(page_of(row)))
+        Task.objects.update(version=5)
+        response = boss.post(page_of(row), {**form, "trigger_text": EVERY_TEN, "_save": "1"})
+        assert errors_of(response) == {"__all__": [str(CHANGED)]}
+        assert inputs_of(response)["trigger_text"] == EVERY_TEN
+        assert Task.objects.get().trigger_text == NIGHTLY
+
+    @pytest.mark.parametrize("change", [{"version": 5}, {"status": TaskStatus.RUNNING}])
+    def test_between_looking_and_writing(
+        self, boss: Client, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
+    ) -> None:
+        from django_delayed_tasks.admin import task_writes
+
+        row, replace = task(trigger=NIGHTLY), task_writes.replace
+
+        def overtaken(*args: Any) -> Any:
+            Task.objects.update(**change)
+            return replace(*args)
+
+        monkeypatch.setattr(task_writes, "replace", overtaken)
+        response = submit(boss, page_of(row), trigger_text=EVERY_TEN)
+        assert messages_of(response) == [str(CHANGED)]
+        assert Task.objects.get().trigger_text == NIGHTLY
+
+
+class TestByHandler:
+    def declared(self, text: str = NIGHTLY, queue: str = "shop") -> Task:
+        declaring.declare("default", [declaring.Declared(CODE, text, queue, 7)])
+        return Task.objects.get(biz_code=CODE, biz_num=declaring.NUM)
+
+    def test_is_said(self, boss: Client) -> None:
+        html = boss.get(page_of(self.declared())).content.decode()
+        assert "the task is yours" in html
+        assert "the task is yours" not in boss.get(page_of(task())).content.decode()
+        assert "made anew" in boss.get(page_of(self.declared(), "delete")).content.decode()
+
+    def test_with_another_trigger_it_is_the_persons(self, boss: Client) -> None:
+        submit(boss, page_of(self.declared()), trigger_text=EVERY_TEN)
+        row = self.declared("Interval(hours=5)")
+        assert (row.trigger_text, row.by_handler, row.when) == (EVERY_TEN, None, NOW + 10 * MINUTE)
+
+    def test_with_other_data_it_stays_the_handlers(self, boss: Client) -> None:
+        submit(boss, page_of(self.declared()), biz_ext="7", queue="q")
+        assert Task.objects.values_list("biz_ext", "queue", "by_handler").get() == (7, "q", True)
+        row = self.declared()  # the next executor starts
+        assert (row.biz_ext, row.queue) == (7, "shop")
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+class TestUnreadable:
+    @pytest.fixture
+    def row(self, status: TaskStatus, db: None) -> Task:
+        return task(trigger=SPOILT, status=status)
+
+    def test_is_listed_and_shown(self, boss: Client, row: Task) -> None:
+        assert rows_of(boss.get(list_of("task")))[0]["trigger_"] == SPOILT
+        response = boss.get(page_of(row))
+        assert "This text is that of no trigger" in outlook_of(response)
+        assert "expression='61 3 * * <b>': is no cron expression" in outlook_of(response)
+        assert "<b>" not in response.content.decode()
+
+    def test_no_button_breaks(self, boss: Client, row: Task) -> None:
+        for button in ("_run_now", "_postpone", "_pause", "_resume", "_retry_failed"):
+            current = Task.objects.get()
+            response = boss.post(page_of(row), {"seen": f"{row.pk}:{current.version}", button: "1"})
+            assert response.status_code == 302
+        boss.post(page_of(row, "delete"), {"post": "yes", "seen": f"{row.pk}:{Task.objects.get().version}"})
+        assert Task.objects.filter(cancel_requested_at=None).count() == 0
+
+
+@pytest.mark.parametrize("status", [TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.PAUSED])
+def test_unreadable_can_be_mended(boss: Client, status: TaskStatus) -> None:
+    row = task(trigger=SPOILT, status=status)
+    submit(boss, page_of(row), queue="mail")
+    assert (Task.objects.get().queue, stored()[0]) == ("mail", SPOILT)
+    submit(boss, page_of(row), expires_at_0="2031-06-01", expires_at_1="00:00")
+    assert Task.objects.get().trigger_text == SPOILT
+    submit(boss, page_of(row), trigger_text=EVERY_TEN)
+    row = Task.objects.get()
+    assert (row.trigger_text, row.when, row.queue) == (EVERY_TEN, NOW + 10 * MINUTE, "mail")
+
+
+HOSTILE = [
+    "Interval(seconds=1e400)", "Interval(days=" + "9" * 400 + ")", "Interval(days=36525)", "Interval(seconds=0.001)",
+    "Once('9999-12-31T23:59:59+00:00')", "Once('0001-01-01T00:00+14:00')", "Once('9999-12-31T23:59:59-14:00')",
+    "Cron('0 0 1 1 *', start='9998-01-01T00:00+00:00')", "Cron('0 0 29 2 1#5')", "Cron('* * * * * *', jitter=1e9)",
+    "Cron('0 3 * * *', tz='../../etc/passwd')", "Cron('0 3 * * *', tz='\\x00')", "Cron('\\ud800 3 * * *')",
+    "Cron(" * 90, "[" * 400, "Cron('0 3 * * *', **{})", "Cron(*'a')", "Interval(minutes=True)", "Once(None)",
+    "<script>alert(1)</script>", "Cron('<script>alert(1)</script>')", "\0", "Interval(minutes=5)\n\n", "lambda: 1",
+    "Interval(minutes=5, minutes=6)", "Cron('0 3 * * *', start='<img src=x>')", "{{ 7|add:7 }}",
+]  # fmt: skip
+
+
+def test_hostile_texts(boss: Client) -> None:
+    for number, text in enumerate(HOSTILE):
+        for button in ("_preview", "_save"):
+            response = add(boss, biz_num=str(number), trigger_text=text, **{button: "1"})
+            assert response.status_code in (200, 302), text
+            html = response.content.decode()
+            assert "<script>alert(1)" not in html
+            assert "<img src=x" not in html
+    assert Task.objects.count() > 5
+    for address in (list_of("task"), *map(page_of, Task.objects.all())):
+        assert boss.get(address).status_code == 200, address
+
+
+def test_an_address_may_fill_it_in(boss: Client) -> None:
+    response = boss.get(ADD, {"trigger_text": EVERY_TEN})
+    assert inputs_of(response)["trigger_text"] == EVERY_TEN

@@ -1,0 +1,119 @@
+"""Whose connections there are, and what happens when one breaks."""
+
+import gc
+import sqlite3
+from threading import Event
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_delayed_tasks.leases import Pool, mutex
+from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.models import Resource
+from tests.leases.rows import POOL, add, free_names
+from tests.threads import in_thread, start_thread
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.usefixtures("live_db")
+
+COUNT = {
+    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user",
+    "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()",
+}
+OURS = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
+KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+
+
+def answer(sql: str) -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchone()[0] if cursor.description else None
+
+
+def open_connections() -> int:
+    """To the test database; of this process alone where the database is a file.
+
+    (SQLite keeps the file descriptor of a closed one while others of the process have the file open.)
+    """
+    if connection.vendor in COUNT:
+        return int(answer(COUNT[connection.vendor]))
+    gc.collect()
+    return sum(isinstance(found, sqlite3.Connection) for found in gc.get_objects())
+
+
+def test_none_is_left_behind() -> None:
+    add(*"abc")
+    before = open_connections()
+    seen: list[int] = []
+
+    def work() -> None:
+        with Pool(POOL).lease(wait=60), mutex("index", wait=60):
+            seen.append(1)
+
+    threads = [start_thread(work) for _ in range(12)]
+    for thread in threads:
+        thread.result()
+    assert len(seen) == 12
+    wait_until(lambda: open_connections() == before)
+    with mutex("index"):
+        wait_until(lambda: renewer._threads)
+    wait_until(lambda: open_connections() == before)
+
+
+def break_connection() -> None:
+    """That of this thread, as a server does with one that was idle for long; a file has none to break."""
+    if connection.vendor in OURS:
+        number = answer(OURS[connection.vendor])
+        in_thread(lambda: answer(KILL[connection.vendor].format(number)))
+
+
+def test_it_broke_while_the_lease_was_held() -> None:
+    """The holder did something else for hours: what it held is given back all the same, with its state."""
+    with mutex("index") as lease:
+        break_connection()
+        lease.check()
+        lease.state = {"at": 1}
+        break_connection()
+    assert not Resource.objects.get(name="index").holder
+    add("a")
+    with Pool(POOL).lease():
+        break_connection()
+    assert free_names() == ["a"]
+    break_connection()
+    with mutex("index", wait=60) as lease:
+        assert lease.state == {"at": 1}
+
+
+def test_it_broke_while_one_waited() -> None:
+    is_waiting = Event()
+    numbers: list[int] = []
+
+    def told(*holder: Any) -> None:
+        if connection.vendor in OURS:
+            numbers.append(answer(OURS[connection.vendor]))
+        is_waiting.set()
+
+    def wait() -> int:
+        with mutex("index", wait=None, on_standby=told) as lease:
+            return lease.token
+
+    with mutex("index") as lease:
+        thread = start_thread(wait)
+        assert is_waiting.wait(60)
+        for number in numbers[:1]:
+            answer(KILL[connection.vendor].format(number))
+    assert thread.result() == lease.token + 1
+
+
+def test_nothing_is_repeated_inside_a_transaction() -> None:
+    """What came before in it would be missing."""
+    if connection.vendor in OURS:
+        with mutex("index") as lease:
+            lease.state = {"at": 1}
+            with pytest.raises(Exception, match=r"(?i)gone away|lost|terminat|closed"), transaction.atomic():
+                break_connection()
+                lease.save_state()
+            connection.close()
+    with mutex("index") as lease:
+        assert lease.state.get("at") == (1 if connection.vendor in OURS else None)

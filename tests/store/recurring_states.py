@@ -1,0 +1,155 @@
+"""More states of DESIGN §3 as rows: tasks that recur, that stand still, that are done once."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django_delayed_tasks import api
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.triggers import Interval
+from tests.store import states, verbs
+from tests.store.states import AGAIN, BUSY, LOST, NEW, OLD, STOP, Run, add_new, cancel, move, running_then, waiting
+from tests.store.verbs import CODE, HOUR, NOW
+
+TRIGGER = Interval(hours=4)
+NEXT = OLD + 4 * HOUR
+"""The first time of the trigger after NOW, in the row that OLD is one of."""
+
+
+def pause() -> bool:
+    return api.pause_task(CODE, "1")
+
+
+def resume() -> bool:
+    return api.resume_task(CODE, "1")
+
+
+def add_once(mode: str = "replace", **fields: Any) -> AddResult:
+    task = verbs.task(**{"when": NEW, "biz_ext": "new", **fields})
+    return api.add_task(task, once=True, if_exists=mode)
+
+
+def then(state: Callable[[], Run], *events: Callable[[], object]) -> Callable[[], Run]:
+    """In that state, and then these calls came."""
+
+    def reach() -> Run:
+        run = state()
+        for event in events:
+            event()
+        return run
+
+    return reach
+
+
+def recurring() -> Run:
+    """Waiting for a time of its trigger that has come, with an attempt counted."""
+    verbs.add(when=OLD, biz_ext="old", trigger=TRIGGER)
+    verbs.settle(verbs.retry(verbs.claim_one(), 0 * HOUR))
+    return None
+
+
+def recurring_running() -> Run:
+    recurring()
+    return verbs.claim_one()
+
+
+def once_running() -> Run:
+    add_once(when=OLD, biz_ext="old")
+    verbs.settle(verbs.retry(verbs.claim_one(), 0 * HOUR))
+    return verbs.claim_one()
+
+
+def remembered() -> Run:
+    run = once_running()
+    assert run
+    verbs.settle(verbs.done(run, once=True))
+    return None
+
+
+BEFORE: dict[str, Callable[[], Run]] = states.BEFORE | {
+    "paused": then(states.pending, pause),
+    "pausing": running_then(pause),
+    "halting": running_then(pause, cancel),
+    "deferred, pausing": running_then(add_new, pause),
+    "recurring": recurring,
+    "recurring, paused": then(recurring, pause),
+    "recurring, running": recurring_running,
+    "recurring, pausing": then(recurring_running, pause),
+    "recurring, stopping": then(recurring_running, cancel),
+    "recurring, deferred": then(recurring_running, add_new),
+    "recurring, moving": then(recurring_running, move),
+    "once, running": once_running,
+    "once, pausing": then(once_running, pause),
+    "once, stopping": then(once_running, cancel),
+    "once, deferred": then(once_running, add_once),
+    "once, beside": then(once_running, add_new),
+    "remembered": remembered,
+}
+
+STANDS = {"status": TaskStatus.PAUSED}
+SOONER, LATER = OLD - HOUR, OLD + 7 * HOUR
+ONCE = {"once": True}
+
+
+def plain(state: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The columns that the first table does not look at are empty in its states."""
+    empty = {"pause_requested": None, "trigger": None, "once": None, "deferred_trigger_text": None}
+    return None if state is None else empty | {"deferred_once": None} | state
+
+
+def recurs(state: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return state | {"trigger": TRIGGER} | fields
+
+
+def of(name: str) -> dict[str, Any]:
+    found = states.AFTER[name]
+    assert found is not None
+    return found
+
+
+BESIDE = {"deferred_when": NEW, "deferred_biz_ext": "new"}
+PAUSING = {"pause_requested": True}
+
+_MORE: dict[str, dict[str, Any] | None] = {
+    "paused": of("pending") | STANDS,
+    "resumed": of("pending") | {"claim_at": NOW},
+    "pausing": BUSY | PAUSING,
+    "halting": BUSY | PAUSING | STOP,
+    "deferred, pausing": of("deferred") | PAUSING,
+    **{f"{name}, paused": of(name) | STANDS for name in ("new", "again", "retrying", "rescued", "released")},
+    "sooner": waiting(when=SOONER, claim_at=NOW, biz_ext="new"),
+    "later": waiting(when=LATER, biz_ext="new"),
+    "sooner beside": BUSY | BESIDE | {"deferred_when": SOONER},
+    "later beside": BUSY | BESIDE | {"deferred_when": LATER},
+    "sooner rearmed": BUSY | BESIDE | STOP | {"deferred_when": SOONER},
+    "later rearmed": BUSY | BESIDE | STOP | {"deferred_when": LATER},
+    "at once": waiting(claim_at=NOW),
+    "recurring, paused": recurs(waiting(claim_at=NOW, attempts=1, last_error="not yet") | STANDS),
+    "recurring, next": recurs(waiting(when=NEXT, attempts=1, last_error="not yet")),
+    "recurring, moved": recurs(waiting(when=NEW)),
+    "recurring, at once": recurs(waiting(claim_at=NOW)),
+    "recurring, running": recurs(BUSY),
+    "recurring, pausing": recurs(BUSY | PAUSING),
+    "recurring, stopping": recurs(BUSY | STOP),
+    "recurring, deferred": recurs(BUSY | BESIDE),
+    "recurring, moving": recurs(of("moving"), deferred_trigger_text=str(TRIGGER)),
+    "recurring, again": recurs(waiting(when=AGAIN)),
+    "recurring, again paused": recurs(waiting(when=AGAIN) | STANDS),
+    "recurring, failed": recurs(waiting(when=AGAIN, last_error="given up")),
+    "recurring, late": recurs(waiting(when=AGAIN, last_error="too late")),
+    "recurring, retrying": recurs(of("retrying")),
+    "recurring, rescued": recurs(of("rescued")),
+    "recurring, released": recurs(of("released")),
+    "recurring, lost": recurs(waiting(when=NEXT, last_error=LOST)),
+    "recurring, lost paused": recurs(waiting(when=NEXT, last_error=LOST) | STANDS),
+    "new, once": of("new") | ONCE,
+    "again, once": of("again") | ONCE,
+    "failed, once": of("failed") | ONCE,
+    "once, running": BUSY | ONCE,
+    "once, stopping": BUSY | ONCE | STOP,
+    "once, deferred": BUSY | ONCE | BESIDE | {"deferred_once": True},
+    "remembered": None,
+    "new, remembered": of("new"),
+}
+AFTER = {name: plain(state) for name, state in (states.AFTER | _MORE).items()}
+REMEMBERED = ("remembered", "new, remembered")
