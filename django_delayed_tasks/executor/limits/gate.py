@@ -79,6 +79,11 @@ class Gate:
             self.sleeper.set()
 
     @property
+    def has_never_been_used(self) -> bool:
+        """Whether no task with limits has come here."""
+        return not self._arrived and not self._rooms
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing waits here."""
         return not self._arrived and not any(self._rooms.values())
@@ -89,6 +94,18 @@ class Gate:
             arrived = {task.biz_code for task in self._arrived}
             rooms = {code for code, room in self._rooms.items() if len(room) and not room.permits.is_keyed}
         return frozenset(rooms | {code for code in arrived if not self._room_of(code).permits.is_keyed})
+
+    def crowded(self) -> frozenset[str]:
+        """Codes with keys of which no more tasks may wait here."""
+        return frozenset(code for code, room in list(self._rooms.items()) if room.full_keys())
+
+    def has_to_wait(self, task: ClaimedTask) -> bool:
+        """Whether its key is one of these."""
+        room = self._room_of(task.biz_code)
+        try:
+            return room.permits.key_of(task) in room.full_keys()
+        except Exception:  # which fails the task's own run, when it is claimed
+            return False
 
     def speed(self, code: str) -> float:
         """How many tasks of this code get their permits in a second here."""

@@ -11,6 +11,8 @@ from django_delayed_tasks.store import ClaimedTask
 
 PER_KEY: Final = 10
 """Tasks of one key that may wait; others can run the rest, or it is released."""
+CROWDED: Final = 2.0
+"""Seconds for which a key counts as full after one of its tasks was turned away."""
 REMEMBERED: Final = 20
 """Grants from which the speed is known."""
 
@@ -31,6 +33,7 @@ class Room:
         self.permits = permits
         self._waiting: dict[ClaimedTask, Waiting] = {}
         self._granted: deque[float] = deque(maxlen=REMEMBERED)
+        self._turned_away: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -48,7 +51,16 @@ class Room:
 
     def has_place(self, key: str) -> bool:
         """Whether one more of this key may wait."""
-        return not self.permits.is_keyed or sum(one.key == key for one in self) < PER_KEY
+        has_place = not self.permits.is_keyed or sum(one.key == key for one in self) < PER_KEY
+        if not has_place:
+            self._turned_away[key] = clock.monotonic()
+        return has_place
+
+    def full_keys(self) -> frozenset[str]:
+        """Of which some were turned away of late."""
+        oldest = clock.monotonic() - CROWDED
+        self._turned_away = {key: moment for key, moment in list(self._turned_away.items()) if moment > oldest}
+        return frozenset(self._turned_away)
 
     def note_granted(self, count: int) -> None:
         """So many may run now."""
