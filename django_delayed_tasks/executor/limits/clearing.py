@@ -5,7 +5,7 @@ from collections.abc import Collection
 from typing import Final, Protocol
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.limits.gate import LONGEST
+from django_delayed_tasks.executor.limits.room import LONGEST
 from django_delayed_tasks.store import ClaimedTask, ClaimRequest, LevelKey
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.putting_off import HEAD, Seconds, details, look_at_head, put_off

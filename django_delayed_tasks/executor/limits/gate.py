@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.deciding import Raised, decide
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits.permits import Permits
-from django_delayed_tasks.executor.limits.room import Room, Waiting
+from django_delayed_tasks.executor.limits.room import LONGEST, Room, Waiting
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.screening import released
 from django_delayed_tasks.handlers import TaskHandler, find
@@ -21,12 +21,10 @@ from django_delayed_tasks.store import ClaimedTask, Settlement
 PATIENCE: Final = 2.0
 """Seconds that a claimed task waits for its permits; then it is released, so that it can be claimed elsewhere, and
 be cancelled, or given another time, like any task that waits."""
-LOOK_EVERY: Final = 0.05
+LOOK_EVERY: Final = 0.1
+"""Seconds; what ends in this process is noticed at once."""
 IDLE: Final = 60.0
-PER_SECOND: Final = 20
-"""Released tasks come back at this pace: what waits for long costs little."""
-LONGEST: Final = 60.0
-"""Seconds for which a task is put off at most: it may get its permit sooner than was thought."""
+SOON: Final = 0.25
 
 
 class Gate:
@@ -92,7 +90,11 @@ class Gate:
         """Codes of which no more tasks are to be claimed, since enough of them wait here."""
         with self._lock:
             arrived = {task.biz_code for task in self._arrived}
-            rooms = {code for code, room in self._rooms.items() if len(room) and not room.permits.is_keyed}
+            rooms = {
+                code
+                for code, room in self._rooms.items()
+                if room.is_closed or (len(room) and not room.permits.is_keyed)
+            }
         return frozenset(rooms | {code for code in arrived if not self._room_of(code).permits.is_keyed})
 
     def crowded(self) -> frozenset[str]:
@@ -141,7 +143,6 @@ class Gate:
         """Show those that arrived to their rooms."""
         with self._lock:
             arrived, self._arrived = self._arrived, []
-        surplus = []
         for task in arrived:
             room = self._room_of(task.biz_code)
             try:
@@ -152,8 +153,7 @@ class Gate:
             if self._options.drain or room.has_place(key):
                 room.enter(task, key)
             else:
-                surplus.append(task)
-        self._put_back(surplus)
+                self._put_back(room, [task])
 
     def _serve(self, room: Room) -> None:
         most = self._capacity()
@@ -162,7 +162,8 @@ class Gate:
         granted = room.permits.take({waiting.task: waiting.key for waiting in room}, most)
         self._let_through(room, granted.tasks)
         if granted.next_in and granted.next_in > PATIENCE and not self._options.drain:
-            self._put_back(self._emptied(room, list(room)), granted.next_in)
+            room.close(min(granted.next_in, LONGEST))
+            self._put_back(room, self._emptied(room, list(room)), granted.next_in)
 
     def _let_through(self, room: Room, tasks: list[ClaimedTask]) -> None:
         with self._lock:  # take_back() may have been quicker
@@ -177,7 +178,7 @@ class Gate:
     def _release_impatient(self, room: Room) -> None:
         if not self._options.drain:  # which ends when nothing is due: what was put off would be left
             deadline = clock.monotonic() - PATIENCE
-            self._put_back(self._emptied(room, [waiting for waiting in room if waiting.since < deadline]))
+            self._put_back(room, self._emptied(room, [waiting for waiting in room if waiting.since < deadline]))
 
     def _emptied(self, room: Room, some: list[Waiting]) -> list[ClaimedTask]:
         with self._lock:
@@ -187,11 +188,10 @@ class Gate:
                 room.leave(task)
         return out
 
-    def _put_back(self, tasks: list[ClaimedTask], seconds: float = 0.25) -> None:
+    def _put_back(self, room: Room, tasks: list[ClaimedTask], seconds: float = SOON) -> None:
         """Release these, to be claimed again one after the other from so many seconds on."""
-        seconds = min(seconds, LONGEST)
-        longest = min(seconds + max(0.5, len(tasks) / PER_SECOND), LONGEST + 5.0)
-        self._release([released(task, timedelta(seconds=random.uniform(seconds, longest))) for task in tasks])
+        first, last = room.pause(seconds, len(tasks))
+        self._release([released(task, timedelta(seconds=random.uniform(first, last))) for task in tasks])
 
     def _fail(self, task: ClaimedTask, handler: TaskHandler, error: Exception) -> None:
         raised = Raised(error, "".join(traceback.format_exception(error)))

@@ -48,9 +48,14 @@ class Permits:
         self._complained = self._shaped = float("-inf")
 
     @property
+    def longterm_speed(self) -> float:
+        """How many may start in a second at most, in the long run."""
+        return self._rate.starts / self._rate.period.total_seconds() if self._rate else float("inf")
+
+    @property
     def is_keyed(self) -> bool:
         """Whether some tasks may run while others of the code may not."""
-        return type(self._handler).concurrency_key is not TaskHandler.concurrency_key
+        return self._handler.is_keyed
 
     def key_of(self, task: ClaimedTask) -> str:
         """What the concurrency of this task is counted by; "" for the whole code.

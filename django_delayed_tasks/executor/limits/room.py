@@ -15,6 +15,11 @@ CROWDED: Final = 2.0
 """Seconds for which a key counts as full after one of its tasks was turned away."""
 REMEMBERED: Final = 20
 """Grants from which the speed is known."""
+OF_LATE: Final = 5.0
+PER_SECOND: Final = 20
+"""What has to wait long comes back about so often, all together: claims that lead to nothing cost little."""
+LONGEST: Final = 60.0
+"""Seconds for which a task is put off at most: it may get its permit sooner than was thought."""
 
 
 class Waiting(NamedTuple):
@@ -34,6 +39,8 @@ class Room:
         self._waiting: dict[ClaimedTask, Waiting] = {}
         self._granted: deque[float] = deque(maxlen=REMEMBERED)
         self._turned_away: dict[str, float] = {}
+        self._put_back: deque[float] = deque(maxlen=int(LONGEST * PER_SECOND))
+        self._closed_until = float("-inf")
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -62,6 +69,23 @@ class Room:
         self._turned_away = {key: moment for key, moment in list(self._turned_away.items()) if moment > oldest}
         return frozenset(self._turned_away)
 
+    def close(self, seconds: float) -> None:
+        """There are no permits for so long."""
+        self._closed_until = clock.monotonic() + seconds
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is known that there are no permits."""
+        return clock.monotonic() < self._closed_until
+
+    def pause(self, soonest: float, count: int) -> tuple[float, float]:
+        """From when to when so many that are put back may come again: the more there are, the later."""
+        now = clock.monotonic()
+        self._put_back.extend([now] * count)
+        lately = sum(moment > now - OF_LATE for moment in self._put_back)
+        soonest = min(soonest, LONGEST)
+        return soonest, min(soonest + max(0.5, lately / PER_SECOND), LONGEST + OF_LATE)
+
     def note_granted(self, count: int) -> None:
         """So many may run now."""
         self._granted.extend([clock.monotonic()] * count)
@@ -71,4 +95,5 @@ class Room:
         """Grants per second, of late."""
         if not self._granted:
             return 0.0
-        return len(self._granted) / max(clock.monotonic() - self._granted[0], 0.05)
+        speed = len(self._granted) / max(clock.monotonic() - self._granted[0], 0.05)
+        return min(speed, self.permits.longterm_speed)
