@@ -48,6 +48,7 @@ def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, 
 
 def _expired(task: ClaimedTask, trigger: Trigger | None, now: datetime, why: str) -> Settlement:
     settlement = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, error=f"not started: {why}")
+    settlement = settlement._replace(stood_for=task.when)
     return settlement._replace(**recurrence(trigger, next_time(trigger, task.when, now))) if trigger else settlement
 
 
