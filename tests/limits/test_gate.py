@@ -13,6 +13,7 @@ from django_delayed_tasks.executor.limits.room import LONGEST, OF_LATE, PER_KEY,
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import ClaimedTask
 from tests.executor.parts import add, handler_of
 from tests.limits.parts import GateBench
 from tests.store import verbs
@@ -283,6 +284,47 @@ def test_what_waits_long_comes_back_seldom(later: Later) -> None:
     assert room.pause(0.25, 99) == (0.25, 5.25)
     later(OF_LATE + 0.1)
     assert room.pause(3600.0, 1)[0] == LONGEST
+
+
+def test_the_speed_of_late(later: Later) -> None:
+    handler = handler_of(lambda task: None, max_concurrent=1)
+    room = Room(handler, Permits("default", handler, timedelta(seconds=15)))
+    later(0.0)
+    assert room.speed == 0
+    room.note_granted(10)
+    later(2.0)
+    assert room.speed == pytest.approx(5.0)
+    later(18.0)
+    assert room.speed == pytest.approx(0.5)
+
+
+def test_the_speed_of_a_rate_is_its_own_in_the_long_run(later: Later) -> None:
+    """It begins with a burst."""
+    handler = handler_of(lambda task: None, rate="60/m")
+    room = Room(handler, Permits("default", handler, timedelta(seconds=15)))
+    later(0.0)
+    room.note_granted(60)
+    later(0.1)
+    assert room.speed == pytest.approx(1.0)
+
+
+def test_taken_back_while_permits_are_taken(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given back already, it is not started."""
+    limited(max_concurrent=1)
+    add("1")
+    usual = Permits.take
+    taken: list[ClaimedTask] = []
+
+    def take(self: Permits, tasks: dict[ClaimedTask, str], most: int) -> Any:
+        granted = usual(self, tasks, most)
+        taken.extend(bench.gate.take_back())
+        return granted
+
+    monkeypatch.setattr(Permits, "take", take)
+    bench.turn()
+    assert [task.biz_num for task in taken] == ["1"]
+    assert bench.numbers == []
+    assert bench.inflight.unfinished == 0
 
 
 def test_taken_back_when_the_executor_ends(bench: GateBench) -> None:
