@@ -28,7 +28,7 @@ def pass_by(seconds: float) -> None:
 
 @pytest.fixture(autouse=True)
 def five() -> None:
-    shape_starts(ALIAS, CODE, 5)
+    shape_starts(ALIAS, CODE, 5, MINUTE)
 
 
 def test_no_more_than_the_rate() -> None:
@@ -71,34 +71,51 @@ def test_what_others_took_meanwhile_is_not_counted() -> None:
 
 
 def test_rates_do_not_share() -> None:
-    shape_starts(ALIAS, "other", 1)
+    shape_starts(ALIAS, "other", 1, MINUTE)
     take(5)
     assert take_starts(ALIAS, "other", MINUTE, 5).starts == 1
 
 
 def test_a_higher_rate_has_more() -> None:
     take(5)
-    shape_starts(ALIAS, CODE, 8)
+    shape_starts(ALIAS, CODE, 8, MINUTE)
     assert take(9) == 3
 
 
 def test_a_lower_rate_forgets_no_start_that_was_made() -> None:
     take(3)
-    shape_starts(ALIAS, CODE, 3)
+    shape_starts(ALIAS, CODE, 3, MINUTE)
     assert take(5) == 0
-    shape_starts(ALIAS, CODE, 4)
-    assert take(5) == 1
+
+
+def test_no_start_is_forgotten_when_the_rate_goes_down_and_up() -> None:
+    """As in a rolling deploy, in which old and new executors each set their own."""
+    take(5)
+    for _ in range(3):
+        shape_starts(ALIAS, CODE, 2, MINUTE)
+        shape_starts(ALIAS, CODE, 5, MINUTE)
+        assert take(5) == 0
+    assert Resource.objects.count() == 5
+    pass_by(60.1)
+    assert take(9) == 5
+
+
+def test_a_shorter_period_holds_for_starts_that_were_made() -> None:
+    take(5)
+    shape_starts(ALIAS, CODE, 5, MINUTE / 2)
+    pass_by(30.1)
+    assert take_starts(ALIAS, CODE, MINUTE / 2, 5).starts == 5
 
 
 def test_shaping_is_done_once() -> None:
     with statements() as sent:
-        shape_starts(ALIAS, CODE, 5)
-    assert len(sent) == 1
+        shape_starts(ALIAS, CODE, 5, MINUTE)
+    assert len(sent) == 2
     assert Resource.objects.count() == 5
 
 
 def test_two_statements() -> None:
-    shape_starts(ALIAS, CODE, 1000)
+    shape_starts(ALIAS, CODE, 1000, MINUTE)
     with statements() as sent:
         take(3)
     assert len(sent) == 2
@@ -106,7 +123,7 @@ def test_two_statements() -> None:
 
 def test_what_is_read_does_not_grow_with_the_rate() -> None:
     def looked_at(size: int) -> int:
-        shape_starts(ALIAS, CODE, size)
+        shape_starts(ALIAS, CODE, size, MINUTE)
         take(1)
         with reads() as meter:
             take(3)

@@ -19,6 +19,10 @@ SOONEST: Final = 1.0
 """Seconds: what will be let through as soon as that is left where it is."""
 
 
+EARLIER: Final = 0.8
+"""Tasks come back a little sooner than they will be let through, so that there are always some."""
+
+
 class Judge(Protocol):
     """Who knows of the limits."""
 
@@ -43,6 +47,7 @@ class Clearing:
         self._judge = judge
         self._next: dict[LevelKey, float] = {}
         self._ends: dict[str, float] = {}
+        self._seen: dict[str, tuple[float, float]] = {}
 
     def clear(self, head: ClaimRequest) -> None:
         """Look at the head of a level, if it is time to, for tasks that have to wait."""
@@ -51,12 +56,20 @@ class Clearing:
             return
         for _ in range(ROUNDS):
             full, crowded = self._judge.full(), self._judge.crowded()
-            delays = {code: delay for code in full | crowded if (delay := self._delay(code))}
+            delays = {code: delay for code in self._since_long(full | crowded) if (delay := self._delay(code))}
             if not delays:
                 return
             if not self._clear_once(head, full, crowded, delays):
                 self._next[level] = clock.monotonic() + LOOK_EVERY
                 return
+
+    def _since_long(self, codes: frozenset[str]) -> list[str]:
+        """Those that have had to wait long enough to know at which speed they are let through."""
+        now = clock.monotonic()
+        for code in codes:
+            since, last = self._seen.get(code, (now, now))
+            self._seen[code] = (since if now - last <= SOONEST else now), now
+        return [code for code in codes if now - self._seen[code][0] >= SOONEST]
 
     def _clear_once(
         self, head: ClaimRequest, full: frozenset[str], crowded: frozenset[str], delays: dict[str, Seconds]
@@ -95,4 +108,4 @@ class Clearing:
 
     def _seconds(self, code: str, count: int) -> float:
         speed = self._judge.speed(code)
-        return min(count / speed, LONGEST) if speed else LONGEST
+        return min(EARLIER * count / speed, LONGEST) if speed else LONGEST

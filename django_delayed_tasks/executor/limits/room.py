@@ -11,6 +11,8 @@ from django_delayed_tasks.store import ClaimedTask
 
 PER_KEY: Final = 10
 """Tasks of one key that may wait; others can run the rest, or it is released."""
+PER_ROOM: Final = 100
+"""Tasks of all keys."""
 CROWDED: Final = 2.0
 """Seconds for which a key counts as full after one of its tasks was turned away."""
 REMEMBERED: Final = 20
@@ -58,16 +60,22 @@ class Room:
 
     def has_place(self, key: str) -> bool:
         """Whether one more of this key may wait."""
-        has_place = not self.permits.is_keyed or sum(one.key == key for one in self) < PER_KEY
-        if not has_place:
-            self._turned_away[key] = clock.monotonic()
-        return has_place
+        if not self.permits.is_keyed:
+            return True
+        if sum(one.key == key for one in self) < PER_KEY:
+            return len(self) < PER_ROOM
+        self._turned_away[key] = clock.monotonic()
+        return False
 
     def full_keys(self) -> frozenset[str]:
         """Of which some were turned away of late."""
         oldest = clock.monotonic() - CROWDED
         self._turned_away = {key: moment for key, moment in list(self._turned_away.items()) if moment > oldest}
         return frozenset(self._turned_away)
+
+    def is_full(self, coming: int = 0) -> bool:
+        """Whether no more tasks of this code are to be claimed, beside those that are coming."""
+        return self.is_closed or len(self) + coming >= (PER_ROOM if self.permits.is_keyed else 1)
 
     def close(self, seconds: float) -> None:
         """There are no permits for so long."""
