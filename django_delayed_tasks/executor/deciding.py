@@ -39,6 +39,8 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
         ending = _attempt_failed(task, handler, text)
     if ending["then"] in (Then.GONE, Then.FAILED):
         ending |= following(task, started, finished)
+    if recurs(task):
+        ending["stood_for"] = task.when
     ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
     return Settlement(
         task.claim,

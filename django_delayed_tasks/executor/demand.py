@@ -26,7 +26,7 @@ class Demand:
         """How many to claim now: 0 while more than half of what is wanted is held, or too much waits to be settled."""
         self._follow()
         unfinished = self._inflight.unfinished
-        if unfinished >= self.refill_below or len(self._inflight) >= 2 * self._most:
+        if unfinished >= self.refill_below or self._inflight.unsettled >= 2 * self._most:
             return 0
         return min(self._batch_size, self._target - unfinished)
 
@@ -34,11 +34,6 @@ class Demand:
     def refill_below(self) -> int:
         """It is time to claim when fewer than this are unfinished."""
         return max(self._threads, self._target // 2)
-
-    @property
-    def free(self) -> int:
-        """For how many more there is room in the local queue, less than none if there are too many."""
-        return self._target - self._inflight.unfinished
 
     def _follow(self) -> None:
         finished, seconds = self._inflight.work_done

@@ -57,7 +57,7 @@ class Executor:
             self.inflight,
             self.lease,
             self.clock,
-            lambda: self.poller.demand.free,
+            lambda: options.threads - self.inflight.unfinished,
             self.pool.put,
             self._give_back,
             self.settler.put,
@@ -124,8 +124,9 @@ class Executor:
     def _perform(self, running: Running) -> None:
         """In a worker: run one task and hand over its end."""
         task = running.task
-        # Claimed under a lease that ran out meanwhile, it may be running elsewhere.
-        if task.executor != self.lease.executor or not self.lease.is_trusted:
+        # Claimed under a lease that ran out meanwhile, it may be running elsewhere, or its resource be held there.
+        is_lost = task.resource is not None and not task.resource.is_held
+        if is_lost or task.executor != self.lease.executor or not self.lease.is_trusted:
             self._give_back([released(task)])
             return
         try:

@@ -12,9 +12,11 @@ from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, executors, purge, purge_successes, reap
 from django_delayed_tasks.store.claims import load
+from django_delayed_tasks.store.slots import delete_unused_slots
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class Housekeeping:
             Duty(10.0, self.purge),
             Duty(10.0, self.purge_successes),
             Duty(600.0, self.purge_dead),
+            Duty(60.0, self.purge_slots),
         ]
 
     def add(self, duty: Duty) -> None:
@@ -123,6 +126,11 @@ class Housekeeping:
         """Forget a batch of what was done once, if it was done long enough ago."""
         keep = self._options.once_retention
         return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
+
+    def purge_slots(self) -> bool:
+        """Delete slots of keys that nobody has asked for of late."""
+        keyed = [code for code, handler in get_task_handlers().items() if handler.max_concurrent and handler.is_keyed]
+        return any(delete_unused_slots(self._alias, code, PURGE_BATCH) == PURGE_BATCH for code in keyed)
 
     def purge_dead(self) -> bool:
         """Delete rows of executors that ended long ago."""

@@ -18,6 +18,7 @@ class InFlight:
         self._lock = Lock()
         self._tasks: dict[Claim, ClaimedTask] = {}
         self._unfinished: set[Claim] = set()
+        self._parked: set[Claim] = set()
         self.work_done = (0, 0.0)
         self.claimed = 0
         self.settled = 0
@@ -35,12 +36,18 @@ class InFlight:
     def park(self, claims: Iterable[Claim]) -> None:
         """These are held, but wait for something else than a thread."""
         with self._lock:
-            self._unfinished.difference_update(claims)
+            for claim in claims:
+                if claim in self._tasks:
+                    self._unfinished.discard(claim)
+                    self._parked.add(claim)
 
     def unpark(self, claims: Iterable[Claim]) -> None:
         """These wait for a thread again, if they are still held."""
         with self._lock:
-            self._unfinished.update(claim for claim in claims if claim in self._tasks)
+            for claim in claims:
+                self._parked.discard(claim)
+                if claim in self._tasks:
+                    self._unfinished.add(claim)
 
     def finish(self, claim: Claim, seconds: float = 0.0) -> None:
         """Its run ended after so long; it may still have to be settled."""
@@ -62,6 +69,7 @@ class InFlight:
         with self._lock:
             for claim in claims:
                 self._unfinished.discard(claim)
+                self._parked.discard(claim)
                 if self._tasks.pop(claim, None):
                     self.settled += 1
         self.when_removed()
@@ -83,6 +91,11 @@ class InFlight:
     @property
     def unfinished(self) -> int:
         return len(self._unfinished)
+
+    @property
+    def unsettled(self) -> int:
+        """Those that wait for a thread, run, or have still to be settled."""
+        return len(self._tasks) - len(self._parked)
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -57,7 +57,7 @@ class Poller:
         gate: Gate | None = None,
     ) -> None:
         self._gate = gate
-        self._clearing = Clearing(options.database, gate.speed) if gate else None
+        self._clearing = Clearing(options.database, gate) if gate else None
         self._options = options
         self._alias = options.database
         self._lease = lease
@@ -184,10 +184,11 @@ class Poller:
 
     def _full(self, level: Level) -> frozenset[str]:
         """Codes of which enough tasks wait here for what limits them; the rest is kept out of the way of others."""
-        full = self._gate.full() if self._gate else frozenset()
-        if full and self._clearing and not self._options.drain:
-            self._clearing.clear(self._request(level, 0), full)
-        return full
+        if self._gate is None or self._gate.has_never_been_used:
+            return frozenset()
+        if self._clearing and not self._options.drain:
+            self._clearing.clear(self._request(level, 0))
+        return self._gate.full()
 
     def _until_next(self) -> float:
         interval = self._options.poll_interval

@@ -31,6 +31,15 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
     return _expired(task, trigger, now, why) if why else None
 
 
+def is_over(task: ClaimedTask, handler: TaskHandler, now: datetime) -> bool:
+    """Whether :func:`refuse` would refuse it now; changes nothing."""
+    try:
+        trigger = task.trigger
+    except InvalidTrigger:
+        return True
+    return not (trigger and is_early(task)) and bool(_too_late(task, handler, trigger, max(now, task.when)))
+
+
 def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, now: datetime) -> str:
     """Why the run is not to start any more; nothing if it is."""
     if task.expires_at is not None and now > task.expires_at:
@@ -48,6 +57,7 @@ def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, 
 
 def _expired(task: ClaimedTask, trigger: Trigger | None, now: datetime, why: str) -> Settlement:
     settlement = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, error=f"not started: {why}")
+    settlement = settlement._replace(stood_for=task.when)
     return settlement._replace(**recurrence(trigger, next_time(trigger, task.when, now))) if trigger else settlement
 
 

@@ -96,6 +96,11 @@ class TaskHandler:
         return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
 
     @property
+    def is_keyed(self) -> bool:
+        """Whether it says what its concurrency is counted by."""
+        return type(self).concurrency_key is not TaskHandler.concurrency_key
+
+    @property
     def is_limited(self) -> bool:
         """Whether a run of it may have to wait for another one."""
         return bool(self.pool or self.max_concurrent or self.rate)

@@ -13,7 +13,11 @@ from django_delayed_tasks.store.tables import RUN, TASK
 from django_delayed_tasks.store.transactions import atomically
 
 COLUMNS = "task_id, version, biz_code, biz_num, when_time, attempt, executor, outcome, started, finished, result, error"
-FROM_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.when_time, t.attempts, t.executor"
+
+
+def from_task(when: str = "t.when_time") -> str:
+    """The first of these, of a task ``t``."""
+    return f"t.id, t.version, t.biz_code, t.biz_num, {when}, t.attempts, t.executor"
 
 
 def record_without_run(
@@ -26,7 +30,7 @@ def record_without_run(
 ) -> int:
     """A history row for each task under ``condition``, of what ended it other than a run; how many."""
     cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {FROM_TASK}, {int(outcome)}, NULL, {now}, NULL, %s"
+        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {from_task()}, {int(outcome)}, NULL, {now}, NULL, %s"
         f" FROM {TASK} t WHERE {condition}",
         [error, *parameters],
     )

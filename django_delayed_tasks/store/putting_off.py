@@ -1,13 +1,15 @@
 """Tasks at the head of a level that cannot be run for a while are moved out of the way of those behind them."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.claiming import ClaimRequest, candidates
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.fences import LAST_VERSION, Claim, fence, in_status
 from django_delayed_tasks.store.tables import PENDING, TASK
@@ -15,8 +17,6 @@ from django_delayed_tasks.store.transactions import in_one_statement
 
 HEAD: Final = 500
 """Tasks that are looked at."""
-MANY: Final = 100
-"""So many in the way cost a claim nothing to speak of."""
 SPREAD: Final = 10
 """Moments over which they are spread."""
 
@@ -24,36 +24,40 @@ Seconds = tuple[float, float]
 """From, to."""
 
 
-def put_off(alias: str, head: ClaimRequest, delays: dict[str, Seconds]) -> dict[str, int]:
-    """Of the first due tasks of a level, those of the codes of ``delays`` become claimable later by so many seconds,
-    if there are many of them; how many of each code there were.
+class Waiting(NamedTuple):
+    """A due task in the version that was read."""
 
-    ``when`` stays what it is, and no attempt is counted.
-    """
-    found = _look(alias, replace(head, excluded=frozenset()))
-    counts = dict.fromkeys(delays, 0)
-    by_code: dict[str, list[Claim]] = {code: [] for code in delays}
-    for task_id, version, code in found:
-        if code in delays:
-            counts[code] += 1
-            by_code[code].append((task_id, version))
-    for code, claims in by_code.items():
-        if sum(counts.values()) >= MANY and claims:
-            _postpone(alias, claims, delays[code])
-    return counts
+    claim: Claim
+    biz_code: str
 
 
-def _look(alias: str, head: ClaimRequest) -> list[tuple[int, int, str]]:
-    sql, parameters = candidates(dialect_of(connections[alias]), head, HEAD, ("id", "version", "biz_code"))
+def look_at_head(alias: str, request: ClaimRequest) -> list[Waiting]:
+    """The first due tasks of a level."""
+    dialect = dialect_of(connections[alias])
+    sql, parameters = candidates(dialect, replace(request, excluded=frozenset()), HEAD, ("id", "version", "biz_code"))
+    return [Waiting((row[0], row[1]), row[2]) for row in _rows(alias, sql, parameters)]
 
-    def read(cursor: CursorWrapper) -> list[tuple[int, int, str]]:
+
+def details(alias: str, claims: Collection[Claim]) -> list[ClaimedTask]:
+    """Those of these that are as they were read."""
+    dialect = dialect_of(connections[alias])
+    rows = _rows(alias, f"SELECT {', '.join(COLUMNS)} FROM {TASK} WHERE {fence(claims)}", [])
+    return [claimed(row, dialect, 0) for row in rows]
+
+
+def _rows(alias: str, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+    def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
         cursor.execute(sql, parameters)
-        return [(task_id, version, code) for task_id, version, code in cursor.fetchall()]
+        return list(cursor.fetchall())
 
     return in_one_statement(alias, read)
 
 
-def _postpone(alias: str, claims: list[Claim], delay: Seconds) -> None:
+def put_off(alias: str, claims: Sequence[Claim], delay: Seconds) -> None:
+    """These become claimable later, one after the other within so many seconds from now, unless they were changed.
+
+    ``when`` stays what it is, and no attempt is counted.
+    """
     dialect = dialect_of(connections[alias])
     first, last = delay
     size = -(-len(claims) // SPREAD)

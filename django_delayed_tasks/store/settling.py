@@ -17,7 +17,7 @@ from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.aftermath import aftermath
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
-from django_delayed_tasks.store.history import COLUMNS, FROM_TASK
+from django_delayed_tasks.store.history import COLUMNS, from_task
 from django_delayed_tasks.store.successes import remember
 from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, is_lock_timeout, is_transient
@@ -29,7 +29,8 @@ class Settlement(NamedTuple):
     ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY,
     RESCUED and RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished``
     are by the database's clock. ``keep`` tells whether the history gets a row, ``once`` whether
-    the identity is remembered as one that has been done.
+    the identity is remembered as one that has been done, ``stood_for`` the time that the run of a recurring task was
+    for, which need not be the row's.
     """
 
     claim: Claim
@@ -44,6 +45,7 @@ class Settlement(NamedTuple):
     error: str = ""
     keep: bool = True
     once: bool = False
+    stood_for: datetime | None = None
 
 
 class _Changed(Exception):
@@ -222,7 +224,9 @@ _RECORD = (
     Column("finished", "moment"),
     Column("result", "text"),
     Column("error", "text"),
+    Column("stood_for", "moment"),
 )
+_WHEN = "COALESCE(v.stood_for, t.when_time)"
 
 
 def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> int:
@@ -230,7 +234,8 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
     source, parameters = dialect.rows(_RECORD, [_recorded(settlement, dialect) for settlement in settlements])
     claims = fence((settlement.claim for settlement in settlements), "t.")
     cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {FROM_TASK}, v.outcome, v.started, COALESCE(v.finished, {dialect.now}),"
+        f"INSERT INTO {RUN} ({COLUMNS})"
+        f" SELECT {from_task(_WHEN)}, v.outcome, v.started, COALESCE(v.finished, {dialect.now}),"
         f" {dialect.json('v.result')}, v.error FROM {source} {dialect.driving_join} {TASK} t ON t.id = v.id"
         f" WHERE {claims} AND {in_status(RUNNING, 't.')}",
         parameters,
@@ -248,4 +253,5 @@ def _recorded(settlement: Settlement, dialect: Dialect) -> tuple[Any, ...]:
         finished,
         settlement.result,
         settlement.error,
+        settlement.stood_for and dialect.stored(settlement.stood_for),
     )

@@ -1,16 +1,18 @@
 """The resources that limits consist of: made when they are first needed, as many as the limit says."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.fences import fence
-from django_delayed_tasks.store.tables import RESOURCE
 from django_delayed_tasks.store.transactions import in_one_statement
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
 
 BATCH = 1000
 
@@ -28,33 +30,34 @@ def _insert(alias: str, rows: list[Resource]) -> None:
 
 
 def shape(alias: str, pool: str, size: int) -> None:
-    """The pool has so many resources from now on. When it had more, those go that were free for longest."""
-    names = set(Resource.objects.using(alias).filter(pool=pool).values_list("name", flat=True))
-    if len(names) > size:
-        _delete_some(alias, pool, len(names) - size)
-    elif len(names) < size:
-        # Some numbers may have gone before: the first free ones are taken.
-        candidates = (f"#{number}" for number in range(1, len(names) + size + 1))
-        add_missing(alias, pool, _first(size - len(names), (name for name in candidates if name not in names)))
+    """So many resources of the pool are enabled from now on.
+
+    Of more, those are disabled that were free for longest; of less, these are enabled again, as they are, before others
+    are made. None is forgotten while it is held, even if the size goes down and up.
+    """
+    rows: Any = Resource.objects.using(alias).filter(pool=pool).order_by("busy_before", "id")
+    found = list(rows.values_list("id", "name", "enabled"))
+    enabled = [pk for pk, _, is_enabled in found if is_enabled]
+    disabled = [pk for pk, _, is_enabled in found if not is_enabled]
+    if len(enabled) > size:
+        _enable(alias, enabled[: len(enabled) - size], False)
+    elif len(enabled) < size:
+        _enable(alias, disabled[: size - len(enabled)], True)
+        names = {name for _, name, _ in found}
+        add_missing(alias, pool, _unused(names, size - len(enabled) - len(disabled)))
 
 
-def _first(count: int, names: Iterable[str]) -> list[str]:
-    return [name for _, name in zip(range(count), names, strict=False)]
+def _unused(names: set[str], count: int) -> list[str]:
+    numbers = (f"#{number}" for number in range(1, len(names) + count + 1))
+    return list(islice((name for name in numbers if name not in names), max(0, count)))
 
 
-def _delete_some(alias: str, pool: str, count: int) -> None:
-    def read(cursor: CursorWrapper) -> list[tuple[int, int]]:
-        cursor.execute(
-            f"SELECT id, version FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
-            f" ORDER BY busy_before, id LIMIT {count:d}",
-            [pool],
-        )
-        return [(pk, version) for pk, version in cursor.fetchall()]
+def _enable(alias: str, ids: list[int], enabled: bool) -> None:
+    resources = Resource.objects.using(alias)
+    for start in range(0, len(ids), BATCH):
+        some = ids[start : start + BATCH]
+        in_one_statement(alias, partial(_update, resources.filter(pk__in=some), enabled))
 
-    surplus = in_one_statement(alias, read)
 
-    def delete(cursor: CursorWrapper) -> None:
-        cursor.execute(f"{dialect_of(connections[alias]).delete(RESOURCE)} WHERE {fence(surplus)}")
-
-    if surplus:
-        in_one_statement(alias, delete)
+def _update(resources: "QuerySet[Resource]", enabled: bool, cursor: CursorWrapper) -> int:
+    return resources.update(enabled=enabled)

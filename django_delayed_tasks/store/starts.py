@@ -27,9 +27,18 @@ class Taken(NamedTuple):
     next_in: float | None
 
 
-def shape_starts(alias: str, code: str, starts: int) -> None:
-    """The rate of this code has so many starts from now on."""
+def shape_starts(alias: str, code: str, starts: int, period: timedelta) -> None:
+    """The rate of this code has so many starts from now on, that come back after ``period`` at the latest."""
     shaping.shape(alias, STARTS + code, starts)
+    later = dialect_of(connections[alias]).later(period)
+
+    def write(cursor: CursorWrapper) -> None:
+        cursor.execute(
+            f"UPDATE {RESOURCE} SET busy_before = {later} WHERE pool = %s AND enabled = TRUE AND busy_before > {later}",
+            [STARTS + code],
+        )
+
+    in_one_statement(alias, write)
 
 
 def take_starts(alias: str, code: str, period: timedelta, count: int) -> Taken:

@@ -30,7 +30,15 @@ def folder(tmp_path: Path) -> Iterator[Folder]:
 @pytest.fixture(autouse=True)
 def _known_codes() -> Iterator[None]:
     with registry.preserved():
-        for handler in (handlers.Quick, handlers.Held, handlers.Chain, handlers.Hanging, handlers.Deadly):
+        for handler in (
+            handlers.Quick,
+            handlers.Held,
+            handlers.Single,
+            handlers.Pooled,
+            handlers.Chain,
+            handlers.Hanging,
+            handlers.Deadly,
+        ):
             register_task_handler(handler)
         yield
 

@@ -63,6 +63,20 @@ class Hanging(Noting):
         self.note("ended", task)
 
 
+class Single(Held):
+    """One at a time, in the whole cluster."""
+
+    biz_code = "single"
+    max_concurrent = 1
+
+
+class Pooled(Held):
+    """With a resource of its own."""
+
+    biz_code = "pooled"
+    pool = "gateways"
+
+
 class Deadly(Noting):
     """Ends its process on the spot."""
 

@@ -9,7 +9,8 @@ from tests.settings import DATABASES
 INSTALLED_APPS = ["django_delayed_tasks"]
 ROOT_URLCONF = ""
 MIDDLEWARE = []
-TASK_HANDLERS = ["tests.processes.handlers." + name for name in ("Quick", "Held", "Chain", "Hanging", "Deadly")]
+NAMES = ("Quick", "Held", "Single", "Pooled", "Chain", "Hanging", "Deadly")
+TASK_HANDLERS = ["tests.processes.handlers." + name for name in NAMES]
 TASK_HANDLERS += json.loads(os.environ.get("DDT_MORE_HANDLERS", "[]"))
 DELAYED_TASKS = json.loads(os.environ.get("DDT_DELAYED_TASKS", "{}"))
 

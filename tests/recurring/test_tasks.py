@@ -278,38 +278,3 @@ def test_many_at_once(machine: Machine) -> None:
     with frozen_at(NOON):
         api.add_tasks(Task(biz_code="recurring", biz_num=str(n), trigger=EVERY_TEN) for n in range(3))
     assert {(task.when - NOON) / MINUTE for task in TaskRow.objects.all()} == {10}
-
-
-class TestRetries:
-    """They belong to a run that was in time."""
-
-    @pytest.mark.parametrize("how", [{"misfire": "skip"}, {"grace": 30}])
-    def test_are_not_late(self, machine: Machine, how: dict[str, Any]) -> None:
-        machine.answers = [ValueError("no")]
-        machine.handler.backoff = lambda attempt: 5 * MINUTE  # type: ignore[method-assign]
-        machine.add(Interval(minutes=10, **how))
-        assert machine.run_at(10) is Then.RETRY
-        assert machine.run_at(15) is Then.RECUR
-        assert [when for when, _ in machine.seen] == [10, 10]
-
-    def test_stand_for_what_has_come_to_be_missed_meanwhile(self, machine: Machine) -> None:
-        machine.answers = [ValueError("no")] * 2
-        machine.add()
-        for minute in (47, 49, 53):
-            machine.run_at(minute)
-        assert ([when for when, _ in machine.seen], machine.next) == ([40, 40, 50], 60)
-
-    def test_of_one_that_catches_up_stand_for_the_same_time(self, machine: Machine) -> None:
-        machine.answers = [ValueError("no")]
-        machine.add(Interval(minutes=10, misfire="catch_up"))
-        machine.run_at(27)
-        while machine.run_at(31):
-            pass
-        assert ([when for when, _ in machine.seen], machine.next) == ([10, 10, 20, 30], 40)
-
-    def test_but_may_expire(self, machine: Machine) -> None:
-        machine.answers = [ValueError("no")]
-        machine.add(trigger=None, when=NOON, expires_at=NOON + MINUTE / 2)
-        assert machine.run_at(0) is Then.RETRY
-        assert machine.run_at(1) is Then.GONE
-        assert len(machine.seen) == 1

@@ -2,13 +2,32 @@
 
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
-    "Silent", "Fatal", "Gated", "AtomicGated",
+    "Silent", "Fatal", "Gated", "AtomicGated", "Limited", "Keyed",
 )  # fmt: skip
 
 MAY_FAIL = frozenset({"t-deadly"})
 """Codes whose tasks end FAILED by design, whatever the faults."""
-MIXED = ("t-plain", "t-atomic", "t-slow", "t-retrying", "t-again", "t-atomic-again", "t-atomic-flaky")
+MIXED = (
+    "t-plain",
+    "t-atomic",
+    "t-slow",
+    "t-retrying",
+    "t-again",
+    "t-atomic-again",
+    "t-atomic-flaky",
+    "t-limited",
+    "t-keyed",
+)
 """Codes that the mixed load draws from; every one of them ends well in a world without faults."""
+
+
+MOST = {"t-limited": 2, "t-keyed": 1}
+"""How many runs of a code there may be at a time; of the second one, of each key."""
+
+
+def concurrency_key(code: str, num: str) -> str:
+    """What concurrency is counted by."""
+    return num[-1:] if code == "t-keyed" else ""
 
 
 def is_atomic(code: str) -> bool:

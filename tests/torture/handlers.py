@@ -8,6 +8,7 @@ from typing import Any
 from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
 from tests.torture import hooks
+from tests.torture.codes import MOST, concurrency_key
 from tests.torture.observing import observe
 
 
@@ -134,6 +135,26 @@ class Again(Ledgered):
 class AtomicAgain(Again):
     biz_code = "t-atomic-again"
     atomic = True
+
+
+class Limited(Ledgered):
+    """Two at a time, in the whole cluster."""
+
+    biz_code = "t-limited"
+    max_concurrent = MOST["t-limited"]
+
+    def work(self, task: Any) -> None:
+        time.sleep(task.biz_ext.get("seconds", 0.0) / 10)
+
+
+class Keyed(Limited):
+    """One at a time for each last digit of the number."""
+
+    biz_code = "t-keyed"
+    max_concurrent = MOST["t-keyed"]
+
+    def concurrency_key(self, task: Any) -> str:
+        return concurrency_key(task.biz_code, task.biz_num)
 
 
 class AtomicFlaky(Ledgered):

@@ -3,13 +3,14 @@
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.torture import ledger
-from tests.torture.codes import MAY_FAIL, is_atomic
+from tests.torture.codes import MAY_FAIL, MOST, concurrency_key, is_atomic
 from tests.torture.ledger import Call, Ledger, Row, Run, Seen
 
 Claim = tuple[int, int]
@@ -153,6 +154,28 @@ def one_live_claim(facts: Facts) -> Iterator[str]:
                 yield f"{_named(after)}: held its claim after version {before.version} had been claimed"
 
 
+def limits_kept(facts: Facts) -> Iterator[str]:
+    """Never more runs at a time than ``max_concurrent``: a run is one from its begin to its effect, if it held its
+    claim at both.
+    """
+    seen: defaultdict[Claim, dict[str, Seen]] = defaultdict(dict)
+    for one in facts.ledger.seen:
+        if one.code in MOST and one.held:
+            seen[one.task_id, one.version][one.kind] = one
+    moments: defaultdict[tuple[str, str], list[tuple[datetime, int, Seen]]] = defaultdict(list)
+    for kinds in seen.values():
+        if "begin" in kinds and "effect" in kinds:
+            begin, end = kinds["begin"], kinds["effect"]
+            of = begin.code, concurrency_key(begin.code, begin.num)
+            moments[of] += [(begin.at, 1, begin), (end.at, -1, end)]
+    for (code, key), changes in moments.items():
+        running = 0
+        for _, change, one in sorted(changes, key=lambda found: found[:2]):
+            running += change
+            if running > MOST[code]:
+                yield f"{_named(one)}: run beside {running - 1} others {f'of key {key}' if key else ''}".rstrip()
+
+
 def schedule_honoured(facts: Facts) -> Iterator[str]:
     """Each run is of the schedule that was last accepted before its claim."""
     moved = {(run.task_id, run.version) for run in facts.ledger.runs if run.outcome == RunOutcome.RESCHEDULED}
@@ -213,6 +236,7 @@ ALWAYS: tuple[Invariant, ...] = (
     atomic_effects_once,
     plain_effects_at_least_once,
     one_live_claim,
+    limits_kept,
     schedule_honoured,
 )
 AT_THE_END: tuple[Invariant, ...] = (*ALWAYS, nothing_lost, nothing_stuck)

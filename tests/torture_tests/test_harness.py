@@ -16,6 +16,7 @@ FOUND_BY = {
     "delete-without-looking": ("proof-deferred", "nothing_lost"),
     "effects-apart": ("proof-atomic", "atomic_effects_once"),
     "claim-without-version": ("proof-version", "schedule_honoured"),
+    "slots-for-all": ("proof-slots", "limits_kept"),
 }
 """The scenario in which each must show, and the invariant that must say so."""
 

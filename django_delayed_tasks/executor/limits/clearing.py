@@ -1,13 +1,17 @@
 """Tasks that wait for a limit are kept from lying at the head of their level, where every claim would read them."""
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Final, Protocol
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.limits.gate import LONGEST
-from django_delayed_tasks.store import ClaimRequest, LevelKey
-from django_delayed_tasks.store.putting_off import HEAD, MANY, Seconds, put_off
+from django_delayed_tasks.executor.limits.room import LONGEST
+from django_delayed_tasks.store import ClaimedTask, ClaimRequest, LevelKey
+from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.putting_off import HEAD, Seconds, details, look_at_head, put_off
 
+MANY: Final = 100
+"""So many in the way cost a claim nothing to speak of."""
 LOOK_EVERY: Final = 0.25
 ROUNDS: Final = 4
 """Of one claim; the next claim goes on."""
@@ -15,29 +19,82 @@ SOONEST: Final = 1.0
 """Seconds: what will be let through as soon as that is left where it is."""
 
 
+EARLIER: Final = 0.8
+"""Tasks come back a little sooner than they will be let through, so that there are always some."""
+
+
+class Judge(Protocol):
+    """Who knows of the limits."""
+
+    def full(self) -> frozenset[str]:
+        """Codes of which nothing more can be run now."""
+
+    def crowded(self) -> frozenset[str]:
+        """Codes of which some keys are full."""
+
+    def has_to_wait(self, task: ClaimedTask) -> bool:
+        """Whether the key of a task of such a code is full."""
+
+    def speed(self, code: str) -> float:
+        """How many tasks of a code are let through in a second."""
+
+
 class Clearing:
     """Puts off what is in the way: each task for about as long as it will have to wait, by the speed of late."""
 
-    def __init__(self, alias: str, speed: Callable[[str], float]) -> None:
-        """``speed(code)`` is how many tasks of a code are let through in a second."""
+    def __init__(self, alias: str, judge: Judge) -> None:
         self._alias = alias
-        self._speed = speed
+        self._judge = judge
         self._next: dict[LevelKey, float] = {}
         self._ends: dict[str, float] = {}
+        self._seen: dict[str, tuple[float, float]] = {}
 
-    def clear(self, head: ClaimRequest, codes: Iterable[str]) -> None:
-        """Look at the head of a level, if it is time to, for tasks of codes that have to wait."""
+    def clear(self, head: ClaimRequest) -> None:
+        """Look at the head of a level, if it is time to, for tasks that have to wait."""
         level = head.queue, head.priority
         if clock.monotonic() < self._next.get(level, 0.0):
             return
         for _ in range(ROUNDS):
-            delays = {code: delay for code in codes if (delay := self._delay(code))}
-            counts = put_off(self._alias, head, delays) if delays else {}
-            if sum(counts.values()) < MANY:
+            full, crowded = self._judge.full(), self._judge.crowded()
+            delays = {code: delay for code in self._since_long(full | crowded) if (delay := self._delay(code))}
+            if not delays:
+                return
+            if not self._clear_once(head, full, crowded, delays):
                 self._next[level] = clock.monotonic() + LOOK_EVERY
                 return
-            for code, count in counts.items():
-                self._ends[code] = self._end(code) + self._seconds(code, count)
+
+    def _since_long(self, codes: frozenset[str]) -> list[str]:
+        """Those that have had to wait long enough to know at which speed they are let through."""
+        now = clock.monotonic()
+        for code in codes:
+            since, last = self._seen.get(code, (now, now))
+            self._seen[code] = (since if now - last <= SOONEST else now), now
+        return [code for code in codes if now - self._seen[code][0] >= SOONEST]
+
+    def _clear_once(
+        self, head: ClaimRequest, full: frozenset[str], crowded: frozenset[str], delays: dict[str, Seconds]
+    ) -> bool:
+        """Whether there were many in the way."""
+        in_the_way = self._in_the_way(head, full & delays.keys(), crowded & delays.keys())
+        if sum(map(len, in_the_way.values())) < MANY:
+            return False
+        for code, claims in in_the_way.items():
+            put_off(self._alias, claims, delays[code])
+            self._ends[code] = self._end(code) + self._seconds(code, len(claims))
+        return True
+
+    def _in_the_way(
+        self, head: ClaimRequest, full: Collection[str], crowded: Collection[str]
+    ) -> dict[str, list[Claim]]:
+        found: defaultdict[str, list[Claim]] = defaultdict(list)
+        for claim, code in look_at_head(self._alias, head):
+            if code in full or code in crowded:
+                found[code].append(claim)
+        for code in crowded:
+            if len(found[code]) >= MANY:
+                waiting = {task.claim for task in details(self._alias, found[code]) if self._judge.has_to_wait(task)}
+                found[code] = [claim for claim in found[code] if claim in waiting]
+        return {code: claims for code, claims in found.items() if claims}
 
     def _delay(self, code: str) -> Seconds | None:
         duration = self._seconds(code, HEAD)
@@ -50,5 +107,5 @@ class Clearing:
         return max(self._ends.get(code, 0.0), clock.monotonic())
 
     def _seconds(self, code: str, count: int) -> float:
-        speed = self._speed(code)
-        return min(count / speed, LONGEST) if speed else LONGEST
+        speed = self._judge.speed(code)
+        return min(EARLIER * count / speed, LONGEST) if speed else LONGEST

@@ -10,13 +10,13 @@ from django.db import DatabaseError
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.handlers.rates import parse_rate
+from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.store import ClaimedTask
 from django_delayed_tasks.store.claims import lend
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.slots import Slot, drop_slots, take_slots
-from django_delayed_tasks.store.starts import shape_starts, take_starts
+from django_delayed_tasks.store.starts import Taken, shape_starts, take_starts
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ MOST_SLOTS: Final = 1000
 """That are looked at in one statement, more or less."""
 COMPLAIN_EVERY: Final = 60.0
 SHAPE_EVERY: Final = 30.0
-"""Seconds between two looks whether a rate has the starts it should have, while there are none to be had."""
+"""Seconds between two looks whether a rate has the starts that it should have."""
 
 
 class Granted(NamedTuple):
@@ -48,9 +48,14 @@ class Permits:
         self._complained = self._shaped = float("-inf")
 
     @property
+    def longterm_speed(self) -> float:
+        """How many may start in a second at most, in the long run."""
+        return self._rate.starts / self._rate.period.total_seconds() if self._rate else float("inf")
+
+    @property
     def is_keyed(self) -> bool:
         """Whether some tasks may run while others of the code may not."""
-        return type(self._handler).concurrency_key is not TaskHandler.concurrency_key
+        return self._handler.is_keyed
 
     def key_of(self, task: ClaimedTask) -> str:
         """What the concurrency of this task is counted by; "" for the whole code.
@@ -91,31 +96,37 @@ class Permits:
             chosen = self._take_resources(self._pool, chosen)
         if self._rate is None or not chosen:
             return Granted(chosen)
-        self._shape(self._rate.starts)
-        taken = take_starts(self._alias, self._code, self._rate.period, len(chosen))
-        for task in chosen[taken.starts :]:
-            give_back_resource(task)
+        taken = Taken(0, None)
+        try:
+            self._shape(self._rate)
+            taken = take_starts(self._alias, self._code, self._rate.period, len(chosen))
+        finally:
+            for task in chosen[taken.starts :]:
+                give_back_resource(task)
         return Granted(chosen[: taken.starts], taken.next_in)
 
-    def _shape(self, starts: int) -> None:
+    def _shape(self, rate: Rate) -> None:
         if clock.monotonic() - self._shaped >= SHAPE_EVERY:
-            shape_starts(self._alias, self._code, starts)
+            shape_starts(self._alias, self._code, rate.starts, rate.period)
             self._shaped = clock.monotonic()
 
     def _take_resources(self, pool: Pool, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
-        for number, task in enumerate(tasks):
-            if task.resource is not None:
-                continue
-            resource = LeasedResource(pool, self._ttl, 0.0, None)
-            try:
+        lent: list[ClaimedTask] = []
+        try:
+            for task in tasks:
+                resource = LeasedResource(pool, self._ttl, 0.0, None)
                 resource.acquire()
-            except ResourceUnavailable:
-                return tasks[:number]
-            except UnknownPool as error:
-                self._complain(error)
-                return tasks[:number]
-            lend(task, resource)
-        return tasks
+                lend(task, resource)
+                lent.append(task)
+        except ResourceUnavailable:
+            pass
+        except UnknownPool as error:
+            self._complain(error)
+        except BaseException:
+            for task in lent:
+                give_back_resource(task)
+            raise
+        return lent
 
     def _complain(self, error: Exception) -> None:
         if clock.monotonic() - self._complained >= COMPLAIN_EVERY:

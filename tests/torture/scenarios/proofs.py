@@ -70,6 +70,18 @@ class Version(Proof):
 
 
 @register
+class Slots(Proof):
+    name = "proof-slots"
+    title = "more tasks than may run at a time, and threads for all of them"
+
+    def run(self, world: World) -> None:
+        for name in ("one", "other"):
+            world.cluster.start(name).wait_until_ready()
+        for number in range(8):
+            world.caller.add("t-limited", f"{number}", data={"seconds": 5.0})
+
+
+@register
 class Atomic(Proof):
     name = "proof-atomic"
     title = "an executor is killed after the effects of an atomic run, before its settlement"

@@ -1,0 +1,133 @@
+"""Starts: so many in any period, wherever it begins."""
+
+from datetime import timedelta
+
+import pytest
+
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store import starts
+from django_delayed_tasks.store.starts import STARTS, shape_starts, take_starts
+from tests.store.meters import reads, statements
+from tests.store.verbs import ALIAS
+
+pytestmark = pytest.mark.django_db
+
+MINUTE = timedelta(minutes=1)
+CODE = "test"
+
+
+def take(count: int) -> int:
+    return take_starts(ALIAS, CODE, MINUTE, count).starts
+
+
+def pass_by(seconds: float) -> None:
+    """So much time has passed for all starts."""
+    for row in Resource.objects.filter(pool=STARTS + CODE):
+        Resource.objects.filter(pk=row.pk).update(busy_before=row.busy_before - timedelta(seconds=seconds))
+
+
+@pytest.fixture(autouse=True)
+def five() -> None:
+    shape_starts(ALIAS, CODE, 5, MINUTE)
+
+
+def test_no_more_than_the_rate() -> None:
+    assert [take(3), take(3), take(3)] == [3, 2, 0]
+
+
+def test_each_comes_back_when_its_period_has_passed() -> None:
+    take(2)
+    pass_by(30)
+    take(3)
+    assert take(5) == 0
+    pass_by(30.1)
+    assert take(5) == 2
+    pass_by(29)
+    assert take(5) == 0
+    pass_by(1)
+    assert take(5) == 3
+
+
+def test_tells_when_the_next_one_is_free() -> None:
+    assert take_starts(ALIAS, CODE, MINUTE, 3).next_in is None
+    pass_by(20)
+    taken = take_starts(ALIAS, CODE, MINUTE, 3)
+    assert taken.starts == 2
+    assert taken.next_in is not None
+    assert 39 < taken.next_in <= 40
+
+
+def test_two_that_found_the_same_ones_free() -> None:
+    rows = starts._look(ALIAS, STARTS + CODE, 3)
+    free = [(pk, version) for pk, version, _ in rows]
+    assert starts._take(ALIAS, free, MINUTE) == 3
+    assert starts._take(ALIAS, free, MINUTE) == 0
+
+
+def test_what_others_took_meanwhile_is_not_counted() -> None:
+    free = [(pk, version) for pk, version, _ in starts._look(ALIAS, STARTS + CODE, 5)]
+    take(2)
+    assert starts._take(ALIAS, free, MINUTE) == 3
+
+
+def test_rates_do_not_share() -> None:
+    shape_starts(ALIAS, "other", 1, MINUTE)
+    take(5)
+    assert take_starts(ALIAS, "other", MINUTE, 5).starts == 1
+
+
+def test_a_higher_rate_has_more() -> None:
+    take(5)
+    shape_starts(ALIAS, CODE, 8, MINUTE)
+    assert take(9) == 3
+
+
+def test_a_lower_rate_forgets_no_start_that_was_made() -> None:
+    take(3)
+    shape_starts(ALIAS, CODE, 3, MINUTE)
+    assert take(5) == 0
+
+
+def test_no_start_is_forgotten_when_the_rate_goes_down_and_up() -> None:
+    """As in a rolling deploy, in which old and new executors each set their own."""
+    take(5)
+    for _ in range(3):
+        shape_starts(ALIAS, CODE, 2, MINUTE)
+        shape_starts(ALIAS, CODE, 5, MINUTE)
+        assert take(5) == 0
+    assert Resource.objects.count() == 5
+    pass_by(60.1)
+    assert take(9) == 5
+
+
+def test_a_shorter_period_holds_for_starts_that_were_made() -> None:
+    take(5)
+    shape_starts(ALIAS, CODE, 5, MINUTE / 2)
+    pass_by(30.1)
+    assert take_starts(ALIAS, CODE, MINUTE / 2, 5).starts == 5
+
+
+def test_shaping_is_done_once() -> None:
+    with statements() as sent:
+        shape_starts(ALIAS, CODE, 5, MINUTE)
+    assert len(sent) == 2
+    assert Resource.objects.count() == 5
+
+
+def test_two_statements() -> None:
+    shape_starts(ALIAS, CODE, 1000, MINUTE)
+    with statements() as sent:
+        take(3)
+    assert len(sent) == 2
+
+
+def test_what_is_read_does_not_grow_with_the_rate() -> None:
+    def looked_at(size: int) -> int:
+        shape_starts(ALIAS, CODE, size, MINUTE)
+        take(1)
+        with reads() as meter:
+            take(3)
+        return meter.total
+
+    few = looked_at(10)
+    assert looked_at(1000) <= few + 20
