@@ -59,7 +59,7 @@ class ClaimedTask:
         Raises:
             InvalidTrigger: the row's text is that of no trigger.
         """
-        return parse(self._trigger_text) if self._trigger_text else None
+        return None if self._trigger_text is None else parse(self._trigger_text)
 
     @property
     def biz_ext(self) -> Any:
@@ -131,7 +131,7 @@ class ClaimedTask:
 
 def recurs(task: ClaimedTask) -> bool:
     """Whether it has a trigger, readable or not."""
-    return bool(task._trigger_text)
+    return task._trigger_text is not None
 
 
 def is_early(task: ClaimedTask) -> bool:

@@ -73,7 +73,7 @@ def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
 def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
     """A recurring task goes on; one whose trigger cannot be read does not."""
     try:
-        trigger = parse(orphan.trigger_text) if orphan.trigger_text else None
+        trigger = parse(orphan.trigger_text) if orphan.trigger_text is not None else None
     except InvalidTrigger:
         return {}
     return recurring.recurrence(trigger, next_time(trigger, orphan.when_time, now)) if trigger else {}
