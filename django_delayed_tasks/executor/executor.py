@@ -23,8 +23,9 @@ from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.executor.timeouts import Watchdog
 from django_delayed_tasks.executor.workers import Running, WorkerPool
-from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers import find, get_task_handlers
 from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.putting_off import pull_forward
 
 logger = logging.getLogger(__name__)
 
@@ -96,6 +97,10 @@ class Executor:
         try:
             self.recurrences.declare()
             self.housekeeping.reap()
+            if self.options.drain:  # which is for all whose time has come
+                pull_forward(
+                    self.options.database, [code for code, one in get_task_handlers().items() if one.is_limited]
+                )
         except BaseException:
             self.lease.end()
             raise

@@ -12,7 +12,6 @@ from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
-from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, executors, purge, purge_successes, reap
 from django_delayed_tasks.store.claims import load
@@ -75,7 +74,7 @@ class Housekeeping:
             Duty(10.0, self.purge),
             Duty(10.0, self.purge_successes),
             Duty(600.0, self.purge_dead),
-            Duty(60.0, self.purge_slots),
+            Duty(600.0, self.purge_slots),
         ]
 
     def add(self, duty: Duty) -> None:
@@ -128,9 +127,8 @@ class Housekeeping:
         return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
 
     def purge_slots(self) -> bool:
-        """Delete slots of keys that nobody has asked for of late."""
-        keyed = [code for code, handler in get_task_handlers().items() if handler.max_concurrent and handler.is_keyed]
-        return any(delete_unused_slots(self._alias, code, PURGE_BATCH) == PURGE_BATCH for code in keyed)
+        """Delete slots that nobody has asked for of late."""
+        return delete_unused_slots(self._alias, PURGE_BATCH) == PURGE_BATCH
 
     def purge_dead(self) -> bool:
         """Delete rows of executors that ended long ago."""

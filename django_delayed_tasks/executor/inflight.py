@@ -62,6 +62,7 @@ class InFlight:
         with self._lock:
             if claim in self._tasks:
                 self._unfinished.discard(claim)
+                self._parked.discard(claim)
                 self.claimed -= 1
 
     def remove(self, claims: Iterable[Claim]) -> None:

@@ -108,10 +108,10 @@ def _add_preferred_by_last_id(
 
 
 def _update(dialect: Dialect, schedule: Schedule) -> tuple[str, dict[str, Any]]:
-    when, parameters = dialect.moment(schedule.when)
+    when, parameters = of_when = dialect.moment(schedule.when)
     when = "%(when)s" if parameters else when
     values = {column: f"%({column})s" for column in CARRIED} | {"when_time": when, "update_time": dialect.now}
-    claim_at, claim_parameters = dialect.moment(schedule.claim_at or schedule.when)
+    claim_at, claim_parameters = dialect.moment(schedule.claim_at) if schedule.claim_at else of_when
     values["claim_at"] = dialect.greatest("%(claim_at)s" if claim_parameters else claim_at, dialect.now)
     values["expires_at"], expires = _moment_or_null(dialect, schedule.expires_at, "%(expires_at)s")
     given = {column: getattr(schedule, column) for column in CARRIED}
@@ -130,9 +130,9 @@ def _reported(last_id: int, if_exists: IfExists) -> AddResult:
 
 
 def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
-    when, when_parameters = dialect.moment(schedule.when)
+    when, when_parameters = of_when = dialect.moment(schedule.when)
     now = dialect.now
-    claim_at, claim_parameters = dialect.moment(schedule.claim_at or schedule.when)
+    claim_at, claim_parameters = dialect.moment(schedule.claim_at) if schedule.claim_at else of_when
     claim_at = claim_at if schedule.when is None else dialect.greatest(claim_at, now)
     expires_at, expires = _moment_or_null(dialect, schedule.expires_at, "%s")
     values = f"%s, %s, {dialect.json('%s')}, %s, %s, %s, {expires_at}, %s, {when}, {claim_at}, {now}, {now}, {FRESH}"

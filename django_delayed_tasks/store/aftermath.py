@@ -7,7 +7,7 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.fences import LAST_VERSION
-from django_delayed_tasks.store.tables import CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.settling import Settlement
@@ -24,7 +24,7 @@ _ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts
 
 
 def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> tuple[str, list[Any]]:
-    """The UPDATE of one locked row."""
+    """The assignments to one locked row."""
     changes = _to_deferred(dialect) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
         changes |= {"version": (f"CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", [])}
@@ -37,8 +37,7 @@ def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> 
     }
     assignments = [f"{column} = {sql}" for column, (sql, _) in changes.items()]
     parameters = [value for _, values in changes.values() for value in values]
-    everything = ", ".join([*assignments, FORGET_DEFERRED, FORGET_PROGRESS])
-    return f"{dialect.update(TASK)} SET {everything} WHERE id = {settlement.claim[0]:d}", parameters
+    return ", ".join([*assignments, FORGET_DEFERRED, FORGET_PROGRESS]), parameters
 
 
 def _to_deferred(dialect: Dialect) -> Assignments:

@@ -1,6 +1,7 @@
 """What a claim gives its executor."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -181,6 +182,19 @@ def is_cancel_requested(alias: str, claim: Claim) -> bool:
     """Whether this running task was asked to stop."""
     sql = f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL"
     return in_one_statement(alias, lambda cursor: _is_there(cursor, sql))
+
+
+def changed_meanwhile(alias: str, claims: Sequence[Claim]) -> set[Claim]:
+    """Those whose tasks were to be cancelled, or given another schedule, since they were claimed."""
+    if not claims:
+        return set()
+    changed = "(cancel_requested_at IS NOT NULL OR deferred_when IS NOT NULL)"
+
+    def read(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {changed}")
+        return {(task_id, version) for task_id, version in cursor.fetchall()}
+
+    return in_one_statement(alias, read)
 
 
 def _is_there(cursor: CursorWrapper, sql: str) -> bool:

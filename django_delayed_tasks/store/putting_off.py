@@ -31,6 +31,25 @@ class Waiting(NamedTuple):
     biz_code: str
 
 
+def pull_forward(alias: str, codes: Collection[str]) -> int:
+    """Tasks of these codes whose time has come, and that were put off, are claimable now; how many."""
+    dialect = dialect_of(connections[alias])
+    marks = ", ".join(["%s"] * len(codes))
+    conditions = f"biz_code IN ({marks}) AND status = {PENDING} AND attempts = 0 AND trigger_text IS NULL"
+    pulled = 0
+    while codes:
+        sql = (
+            f"SELECT id, version FROM {TASK} WHERE {conditions} AND when_time <= {dialect.now}"
+            f" AND claim_at > {dialect.later(timedelta(seconds=1))} ORDER BY claim_at LIMIT {HEAD:d}"
+        )
+        found = [(row[0], row[1]) for row in _rows(alias, sql, sorted(codes))]
+        if not found:
+            break
+        put_off(alias, found, (0.0, 0.0))
+        pulled += len(found)
+    return pulled
+
+
 def look_at_head(alias: str, request: ClaimRequest) -> list[Waiting]:
     """The first due tasks of a level."""
     dialect = dialect_of(connections[alias])

@@ -5,6 +5,7 @@ statements for the whole batch. If the counts disagree, or something else follow
 looked at: a schedule that was deferred during the run wins, then a cancel request, then what the run came to.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -184,9 +185,13 @@ def _settle_found(
     became = {held_one.claim: Then.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held}
     if gone := [claim for claim, then in became.items() if then is Then.GONE]:
         cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
+    alike: defaultdict[tuple[str, tuple[Any, ...]], list[int]] = defaultdict(list)
     for settlement in held:
         if became[settlement.claim] is not Then.GONE:
-            cursor.execute(*aftermath(dialect, settlement, is_deferred=found[settlement.claim].is_deferred))
+            sql, parameters = aftermath(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
+            alike[sql, tuple(parameters)].append(settlement.claim[0])
+    for (sql, values), ids in alike.items():
+        cursor.execute(f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
     return became
 
 

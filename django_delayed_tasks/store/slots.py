@@ -47,8 +47,8 @@ def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Clai
     pool = SLOTS + code
     keys = {f"{_named(key)}#{number}": key for key in wanted for number in range(1, limit + 1)}
     found = _look(alias, pool, keys)
-    if len(found) < len(keys):
-        add_missing(alias, pool, keys.keys() - {one.name for one in found})
+    if missing := _missing(keys, found, wanted):
+        add_missing(alias, pool, missing)
         found = _look(alias, pool, keys)
     had = {one.claim: one.slot for one in found if not one.is_free}
     taken = {claim: had[claim] for claims in wanted.values() for claim in claims if claim in had}
@@ -63,6 +63,20 @@ def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Clai
     return taken | _take(alias, chosen) if chosen else taken
 
 
+def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, list[Claim]]) -> list[str]:
+    """Names of slots that are to be made: as many as are needed, if the limit has room for them."""
+    there = {one.name for one in found}
+    short = {key: len(claims) for key, claims in wanted.items()}
+    for one in found:
+        short[keys[one.name]] -= one.is_free or one.claim in wanted[keys[one.name]]
+    missing = []
+    for name, key in keys.items():
+        if name not in there and short[key] > 0:
+            missing.append(name)
+            short[key] -= 1
+    return missing
+
+
 def drop_slots(alias: str, slots: Iterable[Slot]) -> None:
     """Give back slots whose claims go on without them."""
     condition = fence(slots)
@@ -74,16 +88,16 @@ def drop_slots(alias: str, slots: Iterable[Slot]) -> None:
     in_one_statement(alias, write)
 
 
-def delete_unused_slots(alias: str, code: str, batch: int) -> int:
-    """Delete slots of this code that nobody took for long and nobody holds; how many."""
+def delete_unused_slots(alias: str, batch: int) -> int:
+    """Delete slots that nobody took for long and nobody holds; how many."""
     dialect = dialect_of(connections[alias])
     past = dialect.later(-UNUSED)
 
     def read(cursor: CursorWrapper) -> list[Slot]:
         cursor.execute(
-            f"SELECT r.id, r.version FROM {RESOURCE} r {_HOLDER} WHERE r.pool = %s AND r.enabled = TRUE"
-            f" AND r.busy_before < {past} AND t.id IS NULL ORDER BY r.busy_before, r.id LIMIT {batch:d}",
-            [SLOTS + code],
+            f"SELECT r.id, r.version FROM {RESOURCE} r {_HOLDER} WHERE r.pool LIKE %s"
+            f" AND r.busy_before < {past} AND t.id IS NULL LIMIT {batch:d}",
+            [f"{SLOTS}%"],
         )
         return [(pk, version) for pk, version in cursor.fetchall()]
 

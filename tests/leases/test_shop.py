@@ -13,7 +13,7 @@ from testproject.shop.models import Order, Product
 from testproject.shop.services import payments
 from tests.shop.helpers import place_order
 
-pytestmark = pytest.mark.usefixtures("db")
+pytestmark = pytest.mark.usefixtures("live_db")
 
 LINES = [f"Lamp {number};{number}.50" for number in range(1, 251)]
 

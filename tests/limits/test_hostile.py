@@ -217,3 +217,14 @@ def test_keys_turned_away_are_forgotten(bench: GateBench, monkeypatch: pytest.Mo
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now + 10)
     assert bench.gate.crowded() == frozenset()
+
+
+def test_a_drain_runs_what_was_put_off(transactional_db: None) -> None:
+    """By an executor that has ended since."""
+    seen: list[str] = []
+    handler_of(lambda task: seen.append(task.biz_num), max_concurrent=1)
+    add_some(5)
+    verbs.settle(*(verbs.released(run, verbs.HOUR) for run in verbs.claim()))
+    with executing(drain=True) as executor:
+        assert executor.drained.wait(60)
+    assert sorted(seen) == ["0", "1", "2", "3", "4"]

@@ -6,7 +6,7 @@ from django.db import connection
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import ClaimRequest
-from django_delayed_tasks.store.putting_off import HEAD, details, look_at_head, put_off
+from django_delayed_tasks.store.putting_off import HEAD, details, look_at_head, pull_forward, put_off
 from tests.store import verbs
 from tests.store.meters import reads, statements
 from tests.store.verbs import ALIAS, EXECUTOR
@@ -77,6 +77,18 @@ def test_details_of_what_is_as_it_was_read() -> None:
     head = [claim for claim, _ in look_at_head(ALIAS, REQUEST)]
     verbs.add("2", biz_ext="new")
     assert [(task.biz_num, task.biz_ext) for task in details(ALIAS, head)] == [("1", {"customer": "x"})]
+
+
+def test_pulled_forward_again() -> None:
+    add_many(15)
+    add_many(1, "other")
+    api.add_task(Task(biz_code="full", biz_num="later", when=verbs.HOUR))
+    verbs.settle(*(verbs.released(run, verbs.HOUR) for run in verbs.claim()))
+    api.add_task(Task(biz_code="full", biz_num="retried", when=None))
+    verbs.settle(*(verbs.retry(run) for run in verbs.claim()))
+    assert pull_forward(ALIAS, ["full"]) == 15
+    assert sorted(run.biz_num for run in verbs.claim()) == [f"{number:05}" for number in range(15)]
+    assert pull_forward(ALIAS, []) == 0
 
 
 def test_what_is_read_does_not_grow_with_the_backlog() -> None:

@@ -111,7 +111,7 @@ def test_two_that_found_the_same_one_free() -> None:
 def test_of_several_only_some_were_quicker_elsewhere() -> None:
     """What was won is told apart from what was lost in the same statement."""
     first, second, third = runs(3)
-    take(third)  # makes both
+    take(second, third)  # makes both
     found = slots._look(ALIAS, SLOTS + CODE, ["#1", "#2"])
     drop_slots(ALIAS, [one.slot for one in found if not one.is_free])
     one, other = (found.slot for found in slots._look(ALIAS, SLOTS + CODE, ["#1", "#2"]))
@@ -170,7 +170,7 @@ def test_unused_ones_are_deleted() -> None:
     take_slots(ALIAS, CODE, 1, {"idle": [first.claim], "held": [second.claim], "fresh": [third.claim]}, 3)
     verbs.settle(verbs.done(first), verbs.done(third))
     Resource.objects.exclude(name="fresh#1").update(busy_before=clock.EPOCH)
-    assert delete_unused_slots(ALIAS, CODE, 100) == 1
+    assert delete_unused_slots(ALIAS, 100) == 1
     assert set(Resource.objects.values_list("name", flat=True)) == {"held#1", "fresh#1"}
 
 
@@ -187,19 +187,32 @@ def test_one_that_is_taken_meanwhile_is_not_deleted(monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(slots, "decisively", look_then_lose)
-    assert delete_unused_slots(ALIAS, CODE, 100) == 0
+    assert delete_unused_slots(ALIAS, 100) == 0
     assert Resource.objects.filter(task_id=second.id).exists()
+
+
+def test_as_many_rows_as_are_needed() -> None:
+    first, second, third = runs(3)
+    take(first, limit=100)
+    assert Resource.objects.count() == 1
+    take(first, second, third, limit=100)
+    assert Resource.objects.count() == 3
+    verbs.settle(*map(verbs.done, (first, second, third)))
+    verbs.add("next")
+    take(*verbs.claim(), limit=100)
+    assert Resource.objects.count() == 3
 
 
 def test_two_statements() -> None:
     claimed = runs(3)
-    take(claimed[0], limit=5)
+    take(*claimed, limit=5)
+    drop_slots(ALIAS, take_slots(ALIAS, CODE, 5, {"": [run.claim for run in claimed[1:]]}, 2).values())
     with statements() as sent:
         assert take(*claimed[1:], limit=5) == ["1", "2"]
     assert len(sent) == 2
     with statements() as sent:
         assert take(*claimed, limit=5) == ["0", "1", "2"]
-    assert len(sent) == 1
+    assert len(sent) == 1  # they have them
 
 
 def test_what_is_read_does_not_grow_with_the_tasks() -> None:

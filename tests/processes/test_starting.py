@@ -28,7 +28,7 @@ def test_banner(starttask: Start, database: str) -> None:
         f"database default ({DISPLAY_NAMES[database]})",
         "queues a, b but c",
         "threads 3, polling every 0.1 s",
-        "handlers 5: chain, deadly, hanging, held, quick",
+        "handlers 7: chain, deadly, hanging, held, pooled, quick, single",
         f"Ready (executor {row.pk}). Ctrl-C ends it in good order.",
     ]
     assert (row.pid, row.threads, row.queues) == (child.pid, 3, ["a", "b"])

@@ -35,6 +35,9 @@ class Judge(Protocol):
     def has_to_wait(self, task: ClaimedTask) -> bool:
         """Whether the key of a task of such a code is full."""
 
+    def short_for(self, code: str) -> float:
+        """For how many seconds there have been too few permits for tasks of a code."""
+
     def speed(self, code: str) -> float:
         """How many tasks of a code are let through in a second."""
 
@@ -47,7 +50,6 @@ class Clearing:
         self._judge = judge
         self._next: dict[LevelKey, float] = {}
         self._ends: dict[str, float] = {}
-        self._seen: dict[str, tuple[float, float]] = {}
 
     def clear(self, head: ClaimRequest) -> None:
         """Look at the head of a level, if it is time to, for tasks that have to wait."""
@@ -56,20 +58,12 @@ class Clearing:
             return
         for _ in range(ROUNDS):
             full, crowded = self._judge.full(), self._judge.crowded()
-            delays = {code: delay for code in self._since_long(full | crowded) if (delay := self._delay(code))}
+            delays = {code: delay for code in full | crowded if (delay := self._delay(code))}
             if not delays:
                 return
             if not self._clear_once(head, full, crowded, delays):
                 self._next[level] = clock.monotonic() + LOOK_EVERY
                 return
-
-    def _since_long(self, codes: frozenset[str]) -> list[str]:
-        """Those that have had to wait long enough to know at which speed they are let through."""
-        now = clock.monotonic()
-        for code in codes:
-            since, last = self._seen.get(code, (now, now))
-            self._seen[code] = (since if now - last <= SOONEST else now), now
-        return [code for code in codes if now - self._seen[code][0] >= SOONEST]
 
     def _clear_once(
         self, head: ClaimRequest, full: frozenset[str], crowded: frozenset[str], delays: dict[str, Seconds]
@@ -94,11 +88,17 @@ class Clearing:
             if len(found[code]) >= MANY:
                 waiting = {task.claim for task in details(self._alias, found[code]) if self._judge.has_to_wait(task)}
                 found[code] = [claim for claim in found[code] if claim in waiting]
-        return {code: claims for code, claims in found.items() if claims}
+        found_again = {code: claims[self._reserve(code) :] for code, claims in found.items()}
+        return {code: claims for code, claims in found_again.items() if claims}
+
+    def _reserve(self, code: str) -> int:
+        """So many stay, to be let through until those that are put off come again."""
+        return int(2 * SOONEST * self._judge.speed(code))
 
     def _delay(self, code: str) -> Seconds | None:
         duration = self._seconds(code, HEAD)
-        if duration < SOONEST:
+        # It takes a while to know the speed, and threads may be what is short.
+        if duration < SOONEST or self._judge.short_for(code) < SOONEST:
             return None
         first = max(SOONEST, self._end(code) - clock.monotonic())
         return min(first, LONGEST / 2), min(first + duration, LONGEST)

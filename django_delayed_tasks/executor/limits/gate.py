@@ -13,18 +13,19 @@ from django_delayed_tasks.executor.deciding import Raised, decide, keeps
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits.permits import Permits, give_back_resource
-from django_delayed_tasks.executor.limits.room import LONGEST, Room, Waiting
+from django_delayed_tasks.executor.limits.room import LONGEST, SPAN, Room, Waiting
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.screening import released
 from django_delayed_tasks.executor.starting import is_over, refuse
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claims import changed_meanwhile
 
 PATIENCE: Final = 2.0
 """Seconds that a claimed task waits for its permits; then it is released, so that it can be claimed elsewhere, and
 be cancelled, or given another time, like any task that waits."""
-LOOK_EVERY: Final = 0.1
-"""Seconds; what ends in this process is noticed at once."""
+LOOK_EVERY: Final = (0.1, 0.4)
+"""Seconds, from and to, growing while nothing is granted; what ends in this process is noticed at once."""
 IDLE: Final = 60.0
 SOON: Final = 0.25
 
@@ -58,6 +59,7 @@ class Gate:
         self._lock = Lock()
         self._arrived: list[ClaimedTask] = []
         self._rooms: dict[str, Room] = {}
+        self._pause = LOOK_EVERY[0]
         self.sleeper = Event()
 
     def admit(self, tasks: list[ClaimedTask]) -> None:
@@ -75,7 +77,7 @@ class Gate:
 
     def wake(self) -> None:
         """Something ended here: look whether it was a permit."""
-        if self._rooms:
+        if not self.is_empty:
             self.sleeper.set()
 
     @property
@@ -86,14 +88,16 @@ class Gate:
     @property
     def is_empty(self) -> bool:
         """Whether nothing waits here."""
-        return not self._arrived and not any(self._rooms.values())
+        return not self._arrived and not any(list(self._rooms.values()))
 
     def full(self) -> frozenset[str]:
         """Codes of which no more tasks are to be claimed, since enough of them wait here."""
         with self._lock:
             arrived = Counter(task.biz_code for task in self._arrived)
-        codes = arrived.keys() | set(self._rooms)
-        return frozenset(code for code in codes if self._room_of(code).is_full(arrived[code]))
+            rooms = dict(self._rooms)
+        threads = self._options.threads
+        full = {code for code, room in rooms.items() if room.is_full(arrived[code], threads)}
+        return frozenset(full | {code for code, count in arrived.items() if code not in rooms and count >= threads})
 
     def crowded(self) -> frozenset[str]:
         """Codes with keys of which no more tasks may wait here."""
@@ -101,24 +105,33 @@ class Gate:
 
     def has_to_wait(self, task: ClaimedTask) -> bool:
         """Whether its key is one of these."""
-        room = self._room_of(task.biz_code)
+        room = self._rooms.get(task.biz_code)
         try:
-            return room.permits.key_of(task) in room.full_keys()
+            return room is not None and room.permits.key_of(task) in room.full_keys()
         except Exception:  # which fails the task's own run, when it is claimed
             return False
 
+    def short_for(self, code: str) -> float:
+        """For how many seconds there have been too few permits for tasks of this code."""
+        room = self._rooms.get(code)
+        return SPAN if room and (room.is_closed or room.full_keys()) else room.short_for if room else 0.0
+
     def speed(self, code: str) -> float:
         """How many tasks of this code get their permits in a second here."""
-        return self._room_of(code).speed
+        room = self._rooms.get(code)
+        return room.speed if room else 0.0
 
     def tick(self) -> float:
         """Grant what can be granted; seconds until it is worth looking again."""
         self._seat()
+        granted = 0
         for room in list(self._rooms.values()):
             if len(room) and self._lease.may_claim:
-                self._serve(room)
+                granted += self._serve(room)
             self._release_impatient(room)
-        return IDLE if self.is_empty else LOOK_EVERY
+        self._pause = LOOK_EVERY[0] if granted else min(self._pause * 1.5, LOOK_EVERY[1])
+        opening = [room.closed_for for room in list(self._rooms.values()) if len(room) and room.is_closed]
+        return IDLE if self.is_empty else min(self._pause, *opening) if opening else self._pause
 
     def take_back(self) -> list[ClaimedTask]:
         """Empty the gate of tasks: these will not be started."""
@@ -130,10 +143,10 @@ class Gate:
                     taken.append(waiting.task)
         return taken
 
-    def _room_of(self, code: str) -> Room:
+    def _room_of(self, handler: TaskHandler) -> Room:
+        code = handler.get_biz_code()
         with self._lock:
             if code not in self._rooms:
-                handler = find(code) or TaskHandler()
                 self._rooms[code] = Room(handler, Permits(self._options.database, handler, self._ttl))
             return self._rooms[code]
 
@@ -141,21 +154,29 @@ class Gate:
         """Show those that arrived to their rooms; each stays here until it is in one."""
         while self._arrived:
             task = self._arrived[0]
-            room = self._room_of(task.biz_code)
+            handler = find(task.biz_code)
+            if handler is None or not handler.is_limited:  # it is another one now
+                if self._has_left(task):
+                    self._start([task])
+                continue
+            room = self._room_of(handler)
             try:
                 key = room.permits.key_of(task)
             except BaseException as error:  # SystemExit in a handler must not end the executor's thread
                 if self._has_left(task):
                     self._fail(task, room.handler, error)
                 continue
-            with self._lock:
-                if task not in self._arrived:  # take_back() was quicker
-                    continue
-                self._arrived.remove(task)
-                if has_place := self._options.drain or room.has_place(key):
-                    room.enter(task, key)
-            if not has_place:
-                self._put_back(room, [task])
+            self._show_in(task, room, key)
+
+    def _show_in(self, task: ClaimedTask, room: Room, key: str) -> None:
+        with self._lock:
+            if task not in self._arrived:  # take_back() was quicker
+                return
+            self._arrived.remove(task)
+            if has_place := self._options.drain or room.has_place(key):
+                room.enter(task, key)
+        if not has_place:
+            self._put_back(room, [task])
 
     def _has_left(self, task: ClaimedTask) -> bool:
         with self._lock:
@@ -164,16 +185,19 @@ class Gate:
                 self._arrived.remove(task)
             return is_here
 
-    def _serve(self, room: Room) -> None:
+    def _serve(self, room: Room) -> int:
         self._refuse_late(room)
         most = self._capacity()
-        if most <= 0 or not len(room):
-            return
-        granted = room.permits.take({waiting.task: waiting.key for waiting in room}, most)
+        if most <= 0 or not len(room) or room.is_closed:
+            return 0
+        granted = room.permits.take(room.candidates(), most)
+        room.note_granted(granted.tasks, most)
         self._let_through(room, granted.tasks)
-        if granted.next_in and granted.next_in > PATIENCE and not self._options.drain:
+        if granted.next_in:
             room.close(min(granted.next_in, LONGEST))
-            self._put_back(room, self._emptied(room, list(room)), granted.next_in)
+            if granted.next_in > PATIENCE and not self._options.drain:
+                self._put_back(room, self._emptied(room, list(room)), granted.next_in)
+        return len(granted.tasks)
 
     def _refuse_late(self, room: Room) -> None:
         """What is too late to be run uses up no permit."""
@@ -186,18 +210,26 @@ class Gate:
                 self._end(task, refused._replace(keep=keeps(room.handler, refused.outcome)))
 
     def _let_through(self, room: Room, tasks: list[ClaimedTask]) -> None:
+        waited = {waiting.task for waiting in room if clock.monotonic() - waiting.since >= LOOK_EVERY[0]}
         through = self._emptied(room, [waiting for waiting in room if waiting.task in tasks])
         for task in tasks:
             if task not in through:  # take_back() was quicker
                 give_back_resource(task)
-        room.note_granted(len(through))
-        self._inflight.unpark(task.claim for task in through)
-        self._deliver(through)
+        changed = changed_meanwhile(self._options.database, [task.claim for task in through if task in waited])
+        self._start([task for task in through if task.claim not in changed])
+        # Nothing of them has begun: what was asked for in the meantime takes its place.
+        self._release([released(task) for task in through if task.claim in changed])
+
+    def _start(self, tasks: list[ClaimedTask]) -> None:
+        self._inflight.unpark(task.claim for task in tasks)
+        self._deliver(tasks)
 
     def _release_impatient(self, room: Room) -> None:
         if self._options.drain:  # which ends when nothing is due: what was put off would be left
             return
         deadline = clock.monotonic() - PATIENCE
+        if not room.short_for and room.last_granted > deadline:
+            deadline = float("-inf")  # they wait for threads, and get them
         # One that was rescued before does not wait in a process that may die, too: it would count as its own fault.
         impatient = [waiting for waiting in room if waiting.since < deadline or waiting.task.rescues]
         self._put_back(room, self._emptied(room, impatient))
@@ -213,7 +245,9 @@ class Gate:
     def _put_back(self, room: Room, tasks: list[ClaimedTask], seconds: float = SOON) -> None:
         """Release these, to be claimed again one after the other from so many seconds on."""
         first, last = room.pause(seconds, len(tasks))
-        self._release([released(task, timedelta(seconds=random.uniform(first, last))) for task in tasks])
+        # In steps, so that many are settled by one statement.
+        pauses = [timedelta(seconds=round(random.uniform(first, last), 1)) for _ in tasks]
+        self._release([released(task, pause) for task, pause in zip(tasks, pauses, strict=True)])
 
     def _fail(self, task: ClaimedTask, handler: TaskHandler, error: BaseException) -> None:
         now = self._clock.now()

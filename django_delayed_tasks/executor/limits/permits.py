@@ -48,9 +48,9 @@ class Permits:
         self._complained = self._shaped = float("-inf")
 
     @property
-    def longterm_speed(self) -> float:
-        """How many may start in a second at most, in the long run."""
-        return self._rate.starts / self._rate.period.total_seconds() if self._rate else float("inf")
+    def rate_speed(self) -> float:
+        """How many the rate lets start in a second, in the long run; 0 without a rate."""
+        return self._rate.starts / self._rate.period.total_seconds() if self._rate else 0.0
 
     @property
     def is_keyed(self) -> bool:
