@@ -211,7 +211,9 @@ def test_identities(verb: Callable[[str, str], Any], code: str, num: str, field:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("text", "said"), [*TRIGGERS.items(), ("every night", "trigger='every night'"), ("", "trigger=''")])
+@pytest.mark.parametrize(
+    ("text", "said"), [*TRIGGERS.items(), ("every night", "trigger='every night'"), ("", "trigger=''")]
+)
 def test_a_spoilt_row_fails_visibly_and_alone(text: str, said: str) -> None:
     seen: list[str] = []
     handler = handler_of(lambda task: seen.append(task.biz_num), code="known")
