@@ -9,12 +9,11 @@ from django.core.management import call_command
 from django_delayed_tasks.leases import mutex
 from testproject.shop import services
 from testproject.shop.errors import ShopError
-from testproject.shop.management.commands.import_stock import Command
 from testproject.shop.models import Order, Product
 from testproject.shop.services import payments
 from tests.shop.helpers import place_order
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = pytest.mark.django_db(transaction=True)
 
 LINES = [f"Lamp {number};{number}.50" for number in range(1, 251)]
 
@@ -28,7 +27,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_stock_import(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
-        call_command(Command(), str(file))
+        call_command("import_stock", str(file))
     assert capsys.readouterr().out.splitlines() == ["250 lines imported."] * 2
     assert Product.objects.filter(name="Lamp 7", price="7.50").count() == 1
     assert Product.objects.count() == 250
@@ -36,7 +35,7 @@ def test_stock_import(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_import_at_a_time(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with mutex("shop.stock-import"):
-        call_command(Command(), str(file))
+        call_command("import_stock", str(file))
     assert capsys.readouterr().out.startswith("Another import is running: ")
     assert not Product.objects.exists()
 
