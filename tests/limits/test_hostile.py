@@ -8,12 +8,13 @@ import pytest
 from django.db import OperationalError
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.limits import permits
+from django_delayed_tasks.executor.limits import gate, permits
 from django_delayed_tasks.executor.limits.room import PER_KEY, PER_ROOM
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.claims import changed_meanwhile
 from tests.executor.parts import add, executing, handler_of
 from tests.limits.parts import GateBench
 from tests.limits.test_gate import add_some, limited
@@ -106,6 +107,31 @@ def test_an_outage_among_resources(bench: GateBench, monkeypatch: pytest.MonkeyP
     assert not Resource.objects.exclude(holder="").exists()
     bench.gate.tick()
     assert bench.numbers == ["0", "1"]
+
+
+def test_an_outage_when_it_is_about_to_let_them_through(
+    bench: GateBench, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        Pool("proxies").add(name)
+    later(0.0)
+    limited(pool="proxies", max_concurrent=1)
+    add_some(2)
+    bench.turn()
+    bench.end_run("0", verbs.done(bench.run_of("0")))
+    later(0.3)
+
+    def fail(*arguments: Any) -> Any:
+        raise OperationalError("gone away")
+
+    monkeypatch.setattr(gate, "changed_meanwhile", fail)
+    with pytest.raises(OperationalError):
+        bench.gate.tick()
+    assert not Resource.objects.exclude(holder="").exists()
+    monkeypatch.setattr(gate, "changed_meanwhile", changed_meanwhile)
+    bench.gate.tick()
+    assert bench.numbers == ["1"]
+    assert Resource.objects.exclude(holder="").count() == 1
 
 
 def test_taken_back_while_a_resource_is_acquired(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from django_delayed_tasks.executor.starting import is_over, refuse
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store import ClaimedTask, Settlement
 from django_delayed_tasks.store.claims import changed_meanwhile
+from django_delayed_tasks.store.fences import Claim
 
 PATIENCE: Final = 2.0
 """Seconds that a claimed task waits for its permits; then it is released, so that it can be claimed elsewhere, and
@@ -152,8 +153,8 @@ class Gate:
 
     def _seat(self) -> None:
         """Show those that arrived to their rooms; each stays here until it is in one."""
-        while self._arrived:
-            task = self._arrived[0]
+        while first := self._arrived[:1]:
+            task = first[0]
             handler = find(task.biz_code)
             if handler is None or not handler.is_limited:  # it is another one now
                 if self._has_left(task):
@@ -210,15 +211,25 @@ class Gate:
                 self._end(task, refused._replace(keep=keeps(room.handler, refused.outcome)))
 
     def _let_through(self, room: Room, tasks: list[ClaimedTask]) -> None:
-        waited = {waiting.task for waiting in room if clock.monotonic() - waiting.since >= LOOK_EVERY[0]}
-        through = self._emptied(room, [waiting for waiting in room if waiting.task in tasks])
-        for task in tasks:
-            if task not in through:  # take_back() was quicker
-                give_back_resource(task)
-        changed = changed_meanwhile(self._options.database, [task.claim for task in through if task in waited])
+        try:
+            changed = self._changed(room, tasks)
+            through = self._emptied(room, [waiting for waiting in room if waiting.task in tasks])
+        except BaseException:
+            through = []
+            raise
+        finally:
+            for task in tasks:
+                if task not in through:  # take_back() was quicker, or the database is away
+                    give_back_resource(task)
         self._start([task for task in through if task.claim not in changed])
         # Nothing of them has begun: what was asked for in the meantime takes its place.
         self._release([released(task) for task in through if task.claim in changed])
+
+    def _changed(self, room: Room, tasks: list[ClaimedTask]) -> set[Claim]:
+        """Of these, what was to be cancelled or given another time while it waited."""
+        recent = clock.monotonic() - LOOK_EVERY[0]
+        waited = [one.task.claim for one in room if one.task in tasks and one.since <= recent]
+        return changed_meanwhile(self._options.database, waited)
 
     def _start(self, tasks: list[ClaimedTask]) -> None:
         self._inflight.unpark(task.claim for task in tasks)
