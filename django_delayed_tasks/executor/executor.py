@@ -24,7 +24,7 @@ from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.executor.timeouts import Watchdog
 from django_delayed_tasks.executor.workers import Running, WorkerPool
 from django_delayed_tasks.handlers import find, get_task_handlers
-from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store import ClaimedTask, Settlement, release
 from django_delayed_tasks.store.putting_off import pull_forward
 
 logger = logging.getLogger(__name__)
@@ -67,6 +67,7 @@ class Executor:
         self.poller = Poller(
             options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back, self.gate
         )
+        self.poller.release_now = self._give_back_now
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
@@ -188,6 +189,13 @@ class Executor:
                 give_back_resource(task)
             self.inflight.give_back(settlement.claim)
             self.settler.put(settlement)
+
+    def _give_back_now(self, settlements: list[Settlement]) -> None:
+        """As :meth:`_give_back`, done when this returns; DatabaseError when it could not be."""
+        release(self.options.database, settlements)
+        for settlement in settlements:
+            self.inflight.give_back(settlement.claim)
+        self.inflight.remove(settlement.claim for settlement in settlements)
 
     def _forget_claims(self) -> None:
         """Declared dead: what has not started belongs to others now."""

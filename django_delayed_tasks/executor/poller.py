@@ -11,7 +11,7 @@ from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits import Clearing, Gate
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.suspects import Suspects
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import (
@@ -67,6 +67,8 @@ class Poller:
         self._clock = database_clock
         self._deliver = deliver
         self._release = release
+        self.release_now = release
+        """As ``release``, but done when it returns."""
         self.demand = Demand(inflight, options.threads, options.batch_size)
         self._claim = strategy_for(options.database, options.claim)
         self._agenda: Agenda | None = None
@@ -166,7 +168,8 @@ class Poller:
             known, refused = self._screening.screen(tasks)
             # A drain ends when nothing is due: what is put off for a moment would be left.
             chosen, apart = (known, []) if self._options.drain else self._set_apart(known)
-            self._release(refused + apart)
+            self._release(refused)
+            self._let_go(apart, chosen)
             self._deliver(chosen)
         return tasks
 
@@ -174,6 +177,15 @@ class Poller:
         if not any(task.rescues for task in tasks):
             return tasks, []
         return self._suspects.set_apart(tasks, self._inflight.claims())
+
+    def _let_go(self, apart: list[Settlement], chosen: list[ClaimedTask]) -> None:
+        """Before any of the chosen begins: it may be the one that kills, and take them along."""
+        try:
+            if apart:
+                self.release_now(apart)
+        except BaseException:
+            self._release(apart + [released(task) for task in chosen])
+            raise
 
     def _request(self, level: Level, limit: int, full: frozenset[str] = frozenset()) -> ClaimRequest:
         return ClaimRequest(

@@ -4,11 +4,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.screening import released
 from django_delayed_tasks.executor.suspects import PATIENCE, PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
-from tests.executor.parts import Bench, add, handler_of
+from django_delayed_tasks.states import TaskStatus
+from tests.executor.parts import Bench, add, claim, executing, handler_of
 
 pytestmark = pytest.mark.django_db
 
@@ -79,3 +82,38 @@ def test_a_drain_leaves_none_behind(make_bench: Any) -> None:
     add_rescued("a", "b", "c")
     bench.poller.poll()
     assert bench.numbers == ["a", "b", "c"]
+
+
+def test_the_others_are_let_go_before_one_begins(bench: Bench) -> None:
+    """If it kills its process at once, they are not there any more."""
+    add_rescued("a", "b", "c")
+    order: list[str] = []
+    bench.poller.release_now = lambda settlements: order.append(f"let go {len(settlements)}")
+    bench.poller._deliver = lambda tasks: order.extend(task.biz_num for task in tasks)
+    bench.poller.poll()
+    assert order == ["let go 2", "a"]
+
+
+def test_none_begins_while_the_others_cannot_be_let_go(bench: Bench) -> None:
+    add_rescued("a", "b", "c")
+
+    def fail(settlements: Any) -> None:
+        raise OperationalError("gone away")
+
+    bench.poller.release_now = fail
+    with pytest.raises(OperationalError):
+        bench.poller.poll()
+    assert bench.numbers == []
+    assert len(bench.released) == 3
+    assert len(bench.inflight) == 0
+
+
+def test_let_go_when_it_returns(transactional_db: None) -> None:
+    with executing(poll_interval=60.0) as executor:
+        executor._polling.stop()
+        add_rescued("a", "b")
+        tasks = claim(executor.lease.executor or 0)
+        executor.inflight.add(tasks)
+        executor._give_back_now([released(task) for task in tasks])
+        assert not Task.objects.exclude(status=TaskStatus.PENDING).exists()
+        assert len(executor.inflight) == 0
