@@ -20,8 +20,21 @@ def own_handlers(settings: Any) -> Iterator[None]:
 
 
 @pytest.fixture
-def make_bench(transactional_db: None) -> Iterator[Callable[..., GateBench]]:
-    """Benches with options of their own."""
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``later(seconds)``: so much time passes on this host's monotonic clock, and stands still then."""
+    passed = [clock.monotonic()]
+
+    def pass_by(seconds: float) -> None:
+        passed[0] += seconds
+        monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
+
+    return pass_by
+
+
+@pytest.fixture
+def make_bench(transactional_db: None, later: Callable[[float], None]) -> Iterator[Callable[..., GateBench]]:
+    """Benches with options of their own. However slow the machine is, no time passes unless the test says so."""
+    later(0.0)
     made: list[GateBench] = []
 
     def make(name: str = "bench", **options: Any) -> GateBench:
@@ -37,15 +50,3 @@ def make_bench(transactional_db: None) -> Iterator[Callable[..., GateBench]]:
 def bench(make_bench: Callable[..., GateBench]) -> GateBench:
     """One executor's poller and gate."""
     return make_bench()
-
-
-@pytest.fixture
-def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """``later(seconds)``: so much time passes on this host's monotonic clock, and stands still then."""
-    passed = [clock.monotonic()]
-
-    def pass_by(seconds: float) -> None:
-        passed[0] += seconds
-        monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
-
-    return pass_by
