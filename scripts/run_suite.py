@@ -22,7 +22,7 @@ GRACE = 20.0  # seconds that pytest has to clean up when this process is interru
 LOOK_EVERY = 0.1  # seconds
 
 # What is told by the work of the whole machine, or of the whole server: nothing else goes on beside it.
-ALONE = ("tests/leases/test_contention.py", "tests/store/test_pinned.py")
+ALONE = ("tests/leases/test_contention.py", "tests/store/test_pinned.py", "tests/executor/test_settler.py")
 # What goes on side by side; much of it waits more than it computes.
 FAULTS = ("tests/torture_tests", "tests/galera", "tests/test_docs_followed.py")
 PROCESSES = ("tests/processes", "tests/leases")

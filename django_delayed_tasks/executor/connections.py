@@ -58,6 +58,14 @@ def discard_unusable(alias: str) -> bool:
     return True
 
 
+def has_broken(alias: str) -> bool:
+    """After an error: whether it was this thread's connection that broke; the next use opens a new one.
+
+    Django has closed it already where the rollback failed, too.
+    """
+    return connections[alias].connection is None or discard_unusable(alias)
+
+
 def does_answer(alias: str) -> bool:
     """Whether the database itself answers on a connection of this thread now: a proxy before it may take any."""
     try:

@@ -121,7 +121,7 @@ class Settler:
             try:
                 became, waiting = settle_soon(self._alias, batch)
             except Exception as error:
-                is_break = connections.discard_unusable(self._alias) and connections.does_answer(self._alias)
+                is_break = connections.has_broken(self._alias) and connections.does_answer(self._alias)
                 breaks = breaks + 1 if is_break else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
                     self._wait(error)
