@@ -37,12 +37,12 @@ from django_delayed_tasks.store.validation import (
     When,
     valid_identity,
     valid_json,
+    valid_once,
     valid_priority,
     valid_queue,
     valid_trigger,
     valid_when,
 )
-from django_delayed_tasks.triggers import Trigger
 
 __all__ = [
     "TaskException",
@@ -142,16 +142,8 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         valid_priority(defaults.priority if task.priority is None else task.priority),
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),
-        _valid_once(once, trigger),
+        valid_once(once, trigger),
     )
-
-
-def _valid_once(once: Any, trigger: Trigger | None) -> bool | None:
-    if not isinstance(once, bool):
-        raise InvalidTask("once", once, "must be True or False")
-    if once and trigger:
-        raise InvalidTask("once", once, "cannot be said of a task that recurs")
-    return once or None
 
 
 def _mode(if_exists: IfExists | str) -> IfExists:

@@ -53,16 +53,7 @@ class Executor:
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
-        self.gate = Gate(
-            options,
-            self.inflight,
-            self.lease,
-            self.clock,
-            lambda: options.threads - self.inflight.unfinished,
-            self.pool.put,
-            self._give_back,
-            self.settler.put,
-        )
+        self.gate = self._make_gate()
         self.inflight.when_removed = self.gate.wake
         self.poller = Poller(
             options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back, self.gate
@@ -86,6 +77,18 @@ class Executor:
             farewell=self._farewell,
         )
 
+    def _make_gate(self) -> Gate:
+        return Gate(
+            self.options,
+            self.inflight,
+            self.lease,
+            self.clock,
+            lambda: self.options.threads - self.inflight.unfinished,
+            self.pool.put,
+            self._give_back,
+            self.settler.put,
+        )
+
     def start(self) -> None:
         """Register and begin; returns at once.
 
@@ -98,10 +101,7 @@ class Executor:
         try:
             self.recurrences.declare()
             self.housekeeping.reap()
-            if self.options.drain:  # which is for all whose time has come
-                pull_forward(
-                    self.options.database, [code for code, one in get_task_handlers().items() if one.is_limited]
-                )
+            self._pull_forward()
         except BaseException:
             self.lease.end()
             raise
@@ -117,6 +117,12 @@ class Executor:
             self._reporting,
         ):
             loop.start()
+
+    def _pull_forward(self) -> None:
+        """A drain is for all whose time has come, also for those that were put off."""
+        if self.options.drain:
+            limited = [code for code, handler in get_task_handlers().items() if handler.is_limited]
+            pull_forward(self.options.database, limited)
 
     def _poll(self) -> float:
         # Looked at before the poll: a run that is settled meanwhile may have added a task.

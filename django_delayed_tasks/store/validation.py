@@ -165,6 +165,19 @@ def valid_trigger(value: Any) -> Trigger | None:
     return trigger
 
 
+def valid_once(value: Any, trigger: Trigger | None) -> bool | None:
+    """Whether a task with this trigger, or none, is to be done once; None for False.
+
+    Raises:
+        InvalidTask: no bool, or said of a task that recurs.
+    """
+    if not isinstance(value, bool):
+        raise InvalidTask("once", value, "must be True or False")
+    if value and trigger:
+        raise InvalidTask("once", value, "cannot be said of a task that recurs")
+    return value or None
+
+
 def valid_queue(value: Any) -> str:
     """A queue's name: a non-empty text of at most 50 characters."""
     return valid_text("queue", value, QUEUE_LENGTH)

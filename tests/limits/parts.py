@@ -12,6 +12,7 @@ from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from tests.executor.parts import add, handler_of
 
 
 class GateBench:
@@ -84,3 +85,12 @@ class GateBench:
 def attempts() -> set[int]:
     """What is counted of the tasks that wait."""
     return set(Task.objects.filter(status=0).values_list("attempts", flat=True))
+
+
+def limited(code: str = "code", **limits: Any) -> None:
+    handler_of(lambda task: None, code, **limits)
+
+
+def add_some(count: int, code: str = "code", prefix: str = "", **fields: Any) -> None:
+    for number in range(count):
+        add(f"{prefix}{number}", code, **fields)

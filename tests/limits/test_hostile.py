@@ -16,8 +16,7 @@ from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.claims import changed_meanwhile
 from tests.executor.parts import add, executing, handler_of
-from tests.limits.parts import GateBench
-from tests.limits.test_gate import add_some, limited
+from tests.limits.parts import GateBench, add_some, limited
 from tests.store import verbs
 from tests.waiting import wait_until
 

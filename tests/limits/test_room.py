@@ -1,0 +1,73 @@
+"""How fast tasks get their permits, and how long they are put off."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.executor.limits.permits import Permits
+from django_delayed_tasks.executor.limits.room import LONGEST, OF_LATE, SPAN, Room
+from django_delayed_tasks.store import ClaimedTask
+from tests.executor.parts import claim, handler_of, registered
+from tests.limits.parts import add_some
+
+Later = Callable[[float], None]
+
+
+def test_what_waits_long_comes_back_seldom(later: Later) -> None:
+    """The more there are, the later, so that all together cost about the same."""
+    handler = handler_of(lambda task: None, max_concurrent=1)
+    room = Room(handler, Permits("default", handler, timedelta(seconds=15)))
+    later(0.0)
+    assert room.pause(0.25, 1) == (0.25, 0.75)
+    assert room.pause(0.25, 99) == (0.25, 5.25)
+    later(OF_LATE + 0.1)
+    assert room.pause(3600.0, 1)[0] == LONGEST
+
+
+def room_of(count: int, **limits: Any) -> tuple[Room, list[ClaimedTask]]:
+    """A room where so many wait."""
+    handler = handler_of(lambda task: None, **limits)
+    room = Room(handler, Permits("default", handler, timedelta(seconds=15)))
+    add_some(count)
+    tasks = claim(registered(), limit=count)
+    for task in tasks:
+        room.enter(task, "")
+    return room, tasks
+
+
+@pytest.mark.django_db
+def test_the_speed_of_late(later: Later) -> None:
+    room, tasks = room_of(30, max_concurrent=10)
+    later(0.0)
+    assert room.speed == 0
+    room.note_granted(tasks[:10], 20)
+    later(1.0)
+    assert room.short_for == pytest.approx(1.0)
+    assert room.speed == pytest.approx(10.0)
+    later(9.0)
+    assert room.speed == 0
+    room.note_granted(tasks[10:20], 20)
+    later(0.5)
+    assert room.speed == pytest.approx(10 / SPAN)
+
+
+@pytest.mark.django_db
+def test_threads_are_not_permits(later: Later) -> None:
+    """As many as were asked for were granted."""
+    room, tasks = room_of(30, max_concurrent=10)
+    later(0.0)
+    room.note_granted(tasks[:10], 10)
+    later(5.0)
+    assert room.short_for == 0
+
+
+@pytest.mark.django_db
+def test_the_speed_of_a_rate_is_its_own_in_the_long_run(later: Later) -> None:
+    """It begins with a burst."""
+    room, tasks = room_of(30, rate="60/m")
+    later(0.0)
+    room.note_granted(tasks[:20], 30)
+    later(0.1)
+    assert room.speed == pytest.approx(1.0)
