@@ -13,6 +13,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.suspects import Suspects
+from django_delayed_tasks.executor.sweeps import Sweeps
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import (
     Agenda,
@@ -27,15 +28,10 @@ from django_delayed_tasks.store import (
 
 logger = logging.getLogger(__name__)
 
-QUICK = 0.003
-"""Seconds. A sweep is a reading of the whole agenda; as long as it takes hardly longer than the quickest did, every
-reading is one. It does where many finished tasks cannot be cleared away."""
-SHARE = 0.01
-"""The part of the time that slow sweeps may take; and looks for claims whose answer was lost."""
-RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
-"""Seconds between two sweeps, however slow they are: when nothing was due, and while others wait to be claimed."""
 RECONCILE_EVERY, RAREST_RECONCILING = 10.0, 60.0
 """Seconds between two looks for claims whose answer was lost; these are slow where sweeps are."""
+RECONCILING_SHARE = 0.01
+"""The part of the time that they may take."""
 
 
 class Poller:
@@ -73,13 +69,10 @@ class Poller:
         self._claim = strategy_for(options.database, options.claim)
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")
-        self._swept = float("-inf")
-        self._sweeps_took = (0.0, 0.0)
+        self.sweeps = Sweeps()
         self._suspects = Suspects()
-        self._quickest_sweep = float("inf")
         self._reconciled = float("-inf")
         self._reconciling_took = 0.0
-        self._is_idle = False
         self._was_sweep = False
         self._due: list[Level] = []
         self._memory = Memory()
@@ -112,35 +105,27 @@ class Poller:
 
     def _note_nothing(self, claimed: int) -> None:
         """Nothing may mean: nothing above the floors. Only a sweep tells that nothing is left to drain."""
-        self._is_idle = not claimed
+        self.sweeps.is_idle = not claimed
         self.found_nothing = not claimed and self._was_sweep
         if self._options.drain and not claimed and not self._was_sweep:
             self._memory.forget()
 
     def _read_agenda(self) -> None:
         self._reconcile()
-        known = None if self._is_time_to_sweep() else self._memory.recall()
+        known = None if not self.sweeps.seconds_until_next() else self._memory.recall()
         self._was_sweep = known is None
         began = clock.monotonic()
         agenda = read_agenda(self._alias, known)
         self._clock.set(agenda.now)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
         if self._was_sweep:
-            took = self._agenda_read - began
-            self._swept, self._sweeps_took = began, (self._sweeps_took[1], took)
-            self._quickest_sweep = min(self._quickest_sweep, took)
+            self.sweeps.note(began, self._agenda_read - began)
         self._memory.learn(agenda)
         self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
 
-    def _is_time_to_sweep(self) -> bool:
-        # The quicker of two: one that had to wait for something else says nothing.
-        excess = min(self._sweeps_took) - self._quickest_sweep
-        rarest = RAREST_IDLE if self._is_idle else RAREST_BUSY
-        return excess < QUICK or clock.monotonic() - self._swept >= min(excess / SHARE, rarest)
-
     def _reconcile(self) -> None:
         began = clock.monotonic()
-        period = max(RECONCILE_EVERY, min(RAREST_RECONCILING, self._reconciling_took / SHARE))
+        period = max(RECONCILE_EVERY, min(RAREST_RECONCILING, self._reconciling_took / RECONCILING_SHARE))
         if self._agenda is None or began - self._reconciled >= period:
             self._release_forgotten()
             self._reconciled, self._reconciling_took = began, clock.monotonic() - began
@@ -206,6 +191,9 @@ class Poller:
         interval = self._options.poll_interval
         if not self._agenda:
             return interval
+        if not self._was_sweep:
+            # What woke this executor may be of a kind that only a sweep sees.
+            interval = min(interval, self.sweeps.seconds_until_next())
         served = [level.earliest for level in self._agenda.levels if self._options.serves(level.queue)]
         future = [moment for moment in served if moment > self._agenda.now]
         if not future:

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock, store
+from django_delayed_tasks.executor.sweeps import Sweeps
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import ClaimRequest, read_agenda, release, strategy_for
@@ -188,9 +189,16 @@ def add_below_the_floor(num: str) -> None:
     Task.objects.filter(biz_num=num).update(claim_at=database_now() - timedelta(minutes=1))
 
 
+def sweeps_took(bench: Bench, *seconds: float) -> None:
+    """All of them so far; the last has just ended."""
+    bench.poller.sweeps = Sweeps()
+    for took in seconds:
+        bench.poller.sweeps.note(clock.monotonic(), took)
+
+
 def sweeps_are_slow(bench: Bench) -> None:
     """They took a tenth of a second longer than the way there: many finished tasks cannot be cleared away."""
-    bench.poller._sweeps_took, bench.poller._quickest_sweep = (0.1, 0.1), 0.0
+    sweeps_took(bench, 0.0, 0.1, 0.1)
 
 
 class TestCommittedLate:
@@ -216,10 +224,26 @@ class TestCommittedLate:
         bench.poller.poll()
         assert bench.numbers == ["late"]
 
+    def test_which_comes_long_before_the_next_poll(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A commit of this process wakes the executor once: it must not sleep over what only a sweep sees."""
+        bench = make_bench(poll_interval=600.0)
+        handler_of(lambda task: None)
+        now = clock.monotonic()
+        monkeypatch.setattr(clock, "monotonic", lambda: now)
+        bench.poller.poll()
+        sweeps_are_slow(bench)
+        add_below_the_floor("late")
+        pause = bench.poller.poll()
+        monkeypatch.setattr(clock, "monotonic", lambda: now + pause)
+        monkeypatch.setattr(type(bench.lease), "may_claim", True)
+        bench.poller.poll()
+        assert pause <= 2.0
+        assert bench.numbers == ["late"]
+
     def test_a_database_that_is_far_away_is_no_slow_one(self, bench: Bench) -> None:
         handler_of(lambda task: None)
         bench.poller.poll()
-        bench.poller._sweeps_took, bench.poller._quickest_sweep = (0.1, 0.1), 0.099
+        sweeps_took(bench, 0.099, 0.1, 0.1)
         add_below_the_floor("late")
         bench.poller.poll()
         assert bench.numbers == ["late"]
