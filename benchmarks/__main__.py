@@ -1,51 +1,65 @@
-"""Drain due no-op tasks, lean pipeline and product in turns on one server; medians and their ratio."""
+"""``python -m benchmarks [CASE …]``: measure, print the tables, write the figures."""
 
 import argparse
 import os
-import statistics
+import platform
 import subprocess
 import sys
+from pathlib import Path
 
-WAYS = ("lean", "product")
+from benchmarks import cases, report
+from benchmarks.bench import Bench
+
+KNOWN = ("sqlite", "mariadb", "postgres", "mysql")
 
 
-def main() -> int:
-    """Start the servers (unless their URLs are in the environment) and measure on each."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--databases", default="mariadb,postgres", help="of mariadb, postgres, mysql")
-    parser.add_argument("--tasks", type=int, default=40_000)
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """What to measure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast it is, as ratios in one run.")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(cases.NAMES)} (all)")
+    parser.add_argument("--databases", default="sqlite,mariadb,postgres", help=f"a comma list of {', '.join(KNOWN)}")
     parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    databases = options.databases.split(",")
-    if not all(f"DATABASE_URL_{database.upper()}" in os.environ for database in databases):
-        servers = [sys.executable, "-m", "tests.servers", "--databases", options.databases]
-        return subprocess.call([*servers, "--", sys.executable, "-m", "benchmarks", *sys.argv[1:]])
-    print(f"{options.tasks:,} due tasks, one process, history on, median of {options.repeats} (lowest to highest)")
-    for database in databases:
-        compare(database, options.tasks, options.repeats)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the size: rough figures, soon")
+    parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the figures go")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.cases) - set(cases.NAMES)):
+        parser.error(f"unknown case {', '.join(unknown)}: known are {', '.join(cases.NAMES)}")
+    if unknown := sorted(set(options.databases.split(",")) - set(KNOWN)):
+        parser.error(f"unknown database {', '.join(unknown)}: known are {', '.join(KNOWN)}")
+    return options
+
+
+def main(arguments: list[str]) -> int:
+    """Start the servers, unless their URLs are in the environment, and measure on each."""
+    options = parse(arguments)
+    databases = tuple(sorted(options.databases.split(","), key=KNOWN.index))
+    servers = [database for database in databases if database != "sqlite"]
+    if not all(f"DATABASE_URL_{database.upper()}" in os.environ for database in servers):
+        command = [sys.executable, "-m", "tests.servers", "--databases", ",".join(servers)]
+        return subprocess.call([*command, "--", sys.executable, "-m", "benchmarks", *arguments])
+    bench = Bench(databases, options.repeats, options.quick)
+    names = options.cases or cases.NAMES
+    for name in names:
+        bench.case = name
+        cases.case_of(name).measure(bench)
+        bench.figures.write(options.json, about(options))
+    print("\n" + report.figures_table(bench.figures))
+    print("\n" + report.goals_table([goal for name in names for goal in cases.case_of(name).GOALS], bench.figures))
     return 0
 
 
-def compare(database: str, tasks: int, repeats: int) -> None:
-    """Both ways in turns, so that a noisy minute hits both."""
-    rates: dict[str, list[float]] = {way: [] for way in WAYS}
-    for _ in range(repeats):
-        for way in WAYS:
-            rates[way].append(measure(database, way, tasks))
-    lean, product = (statistics.median(rates[way]) for way in WAYS)
-    for way in WAYS:
-        spread = f"{min(rates[way]):,.0f} to {max(rates[way]):,.0f}"
-        print(f"{database:9} {way:8} {statistics.median(rates[way]):>8,.0f} tasks/s  ({spread})")
-    print(f"{database:9} {'ratio':8} {product / lean:>8.2f}", flush=True)
+def about(options: argparse.Namespace) -> dict[str, object]:
+    """Where and how it was measured."""
+    import django
 
-
-def measure(database: str, way: str, tasks: int) -> float:
-    """Tasks per second of one process."""
-    environment = {**os.environ, "BENCH_DATABASE": database, "DJANGO_SETTINGS_MODULE": "benchmarks.settings"}
-    command = [sys.executable, "-m", "benchmarks.drain", way, str(tasks)]
-    answer = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=600, text=True)
-    return float(answer.stdout)
+    return {
+        "python": platform.python_version(),
+        "django": django.__version__,
+        "processors": os.cpu_count(),
+        "quick": options.quick,
+        "repeats": options.repeats,
+    }
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

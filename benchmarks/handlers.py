@@ -12,3 +12,10 @@ class Nothing(TaskHandler):
 
     def handle(self, task: Any) -> None:
         pass
+
+
+class Unrecorded(Nothing):
+    """The same, leaving no history."""
+
+    biz_code = "unrecorded"
+    keep_history = "none"

@@ -1,12 +1,12 @@
 """MariaDB and MySQL: a compare-and-set claim, a settlement by JSON_TABLE, INSERT … SELECT and DELETE."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import MySQLdb
 
-from benchmarks.lean.pipeline import Row, drain
+from benchmarks.floors.lean import Row, drain
 
 TASK = """CREATE TABLE lean_task(id BIGINT AUTO_INCREMENT PRIMARY KEY, biz_code VARCHAR(50) NOT NULL,
  biz_num VARCHAR(100) NOT NULL, when_time DATETIME(6) NOT NULL, claim_at DATETIME(6) NOT NULL, biz_ext LONGTEXT,
@@ -32,13 +32,13 @@ REMOVE = "DELETE FROM lean_task WHERE id IN (%s) AND status = 1 AND executor = '
 FILL_BATCH = 2000
 
 
-def drain_rate(connection: dict[str, Any], tasks: int, batch: int) -> float:
-    """Tasks per second, of ``tasks`` that are due."""
-    fill(_cursor(connection), tasks)
-    claimer, settler = _cursor(connection), _cursor(connection)
+def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Callable[[], int]:
+    """What drains the table; several take each the ids that fall to them, and so never meet."""
+    claimer, settler = _cursor(entry), _cursor(entry)
+    share = f"AND id %% {processes} = {rank}" if processes > 1 else ""
 
     def claim(limit: int) -> Sequence[Row]:
-        claimer.execute(CANDIDATES, (limit,))
+        claimer.execute(CANDIDATES.replace("ORDER BY", f"{share} ORDER BY"), (limit,))
         rows = claimer.fetchall()
         if rows and claimer.execute(CLAIM % _ids(rows)) != len(rows):
             raise RuntimeError("somebody else claims here")
@@ -51,11 +51,12 @@ def drain_rate(connection: dict[str, Any], tasks: int, batch: int) -> float:
         settler.execute("COMMIT")
         return int(removed)
 
-    return drain(claim, settle, batch)
+    return lambda: drain(claim, settle, batch)
 
 
-def fill(cursor: Any, tasks: int) -> None:
+def fill(entry: dict[str, Any], tasks: int) -> None:
     """Fresh tables with so many due tasks."""
+    cursor = _cursor(entry)
     for statement in ("DROP TABLE IF EXISTS lean_task, lean_run", TASK, RUN):
         cursor.execute(statement)
     for start in range(0, tasks, FILL_BATCH):

@@ -1,10 +1,11 @@
 """PostgreSQL: claim and settlement in one statement each."""
 
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
 
-from benchmarks.lean.pipeline import Row, drain
+from benchmarks.floors.lean import Row, drain
 
 SCHEMA = """DROP TABLE IF EXISTS lean_task, lean_run;
 CREATE TABLE lean_task(id BIGSERIAL PRIMARY KEY, biz_code VARCHAR(50) NOT NULL, biz_num VARCHAR(100) NOT NULL,
@@ -32,17 +33,22 @@ SETTLE = """WITH gone AS (DELETE FROM lean_task t
  SELECT biz_code, biz_num, when_time, to_timestamp(s), to_timestamp(f), 0, executor, attempts FROM gone"""
 
 
-def drain_rate(connection: dict[str, Any], tasks: int, batch: int) -> float:
-    """Tasks per second, of ``tasks`` that are due."""
-    admin, claimer, settler = (_connect(connection) for _ in range(3))
-    admin.execute(SCHEMA)
-    admin.execute(FILL, (tasks,))
-    admin.execute("ANALYZE lean_task")
+def fill(entry: dict[str, Any], tasks: int) -> None:
+    """Fresh tables with so many due tasks."""
+    with _connect(entry) as connection:
+        connection.execute(SCHEMA)
+        connection.execute(FILL, (tasks,))
+        connection.execute("ANALYZE lean_task")
+
+
+def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Callable[[], int]:
+    """What drains the table; several skip each other's rows."""
+    claimer, settler = _connect(entry), _connect(entry)
 
     def settle(finished: list[Row]) -> int:
         return settler.execute(SETTLE, [list(column) for column in zip(*finished, strict=True)]).rowcount
 
-    return drain(lambda limit: claimer.execute(CLAIM, (limit,)).fetchall(), settle, batch)
+    return lambda: drain(lambda limit: claimer.execute(CLAIM, (limit,)).fetchall(), settle, batch)
 
 
 def _connect(entry: dict[str, Any]) -> "psycopg.Connection[Any]":

@@ -1,0 +1,11 @@
+"""What is measured, one module for each case: ``measure(bench)`` notes its figures, ``GOALS`` says what is wanted."""
+
+from importlib import import_module
+from types import ModuleType
+
+NAMES = ("drain",)
+
+
+def case_of(name: str) -> ModuleType:
+    """The module of a case."""
+    return import_module(f"benchmarks.cases.{name}")
