@@ -21,6 +21,7 @@ help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
 	@echo '           TORTURE="--minutes 2 --seed 7" or "--scenario NAME" ("--list" names them)'
+	@echo '           BENCH="drain lateness --databases mariadb --repeats 5" ("--help" tells more)'
 
 venv: $(STAMP) ## Make the virtual environment .venv with everything needed
 
@@ -54,9 +55,10 @@ torture-galera: $(STAMP) ## The same on a cluster of three MariaDB Galera nodes
 verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and that it finds bugs put into it
 	$(PY) -m verification
 
-BENCH ?= mariadb,postgres
-bench: $(STAMP) ## Measure the drain of due tasks beside the lean pipelines
-	$(PY) -m benchmarks --databases $(BENCH)
+BENCH ?=
+bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw the plots
+	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(PY) -m benchmarks $(BENCH)
 
 matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
 	$(PY) -m scripts.matrix $(PYTEST)

@@ -9,19 +9,23 @@ import django
 from benchmarks.programs.together import begin_together
 
 
-def drain(**options: Any) -> int:
-    """How many tasks it has run, from its start to its last settlement."""
+def executor_with(options: dict[str, Any]) -> Any:
+    """An executor that is to end when nothing is due."""
     from django_delayed_tasks.executor.executor import Executor
     from django_delayed_tasks.executor.options import from_settings
 
-    executor = Executor(from_settings(drain=True, **options))
+    return Executor(from_settings(drain=True, **options))
+
+
+def drain(executor: Any) -> int:
+    """How many tasks it has run, from its start to its last settlement."""
     executor.start()
     executor.drained.wait()
-    executor.stop()
-    return executor.inflight.settled
+    return int(executor.inflight.settled)
 
 
 if __name__ == "__main__":
     django.setup()
-    options = {name: ast.literal_eval(value) for name, _, value in (word.partition("=") for word in sys.argv[1:])}
-    begin_together(lambda: drain(**options))
+    words = (word.partition("=") for word in sys.argv[1:])
+    executor = executor_with({name: ast.literal_eval(value) for name, _, value in words})
+    begin_together(lambda: drain(executor), executor.stop)

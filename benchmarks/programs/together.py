@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def begin_together(work: Callable[[], Any]) -> None:
-    """Call ``work()`` when told so; print when it began and ended (monotonic seconds), and what it returned."""
+def begin_together(work: Callable[[], Any], after: Callable[[], Any] = lambda: None) -> None:
+    """Call ``work()`` when told so; print when it began and ended (monotonic seconds), and what it returned.
+
+    ``after()`` is called then, and not measured.
+    """
     print("ready", flush=True)
     sys.stdin.readline()
     began, cpu = time.monotonic(), time.process_time()
     result = work()
-    print(json.dumps({
-        "began": began, "ended": time.monotonic(), "cpu": time.process_time() - cpu, "result": result,
-    }))  # fmt: skip
+    ended, cpu = time.monotonic(), time.process_time() - cpu
+    after()
+    print(json.dumps({"began": began, "ended": ended, "cpu": cpu, "result": result}))
 
 
 def seconds_of(answers: Iterable[dict[str, Any]]) -> float:
