@@ -174,7 +174,7 @@ def test_lost_when_removed(pool: Pool, caplog: pytest.LogCaptureFixture) -> None
         assert not resource.is_held
         with pytest.raises(LeaseLost, match="resource 'a' of pool 'proxies' is not held any more"):
             resource.check()
-    assert "was lost" in caplog.text
+    wait_until(lambda: "was lost" in caplog.text)  # said by the renewer's thread, a moment after
     assert not pool.remove("a")
 
 
