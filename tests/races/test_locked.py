@@ -83,7 +83,7 @@ def test_the_settler_may_be_ended_meanwhile() -> None:
     with locked_by_a_caller("a"):
         settler.put(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
         assert not settler.finish(timeout=3)
-    wait_until(lambda: not settler.is_alive)
+        wait_until(lambda: not settler.is_alive)
     assert Task.objects.get().status == TaskStatus.RUNNING
 
 
