@@ -16,6 +16,11 @@ from django_delayed_tasks.store.claims import recurs
 from django_delayed_tasks.store.validation import valid_json, valid_when
 
 LONGEST_ERROR = 20_000
+_KEPT: dict[str, frozenset[RunOutcome]] = {
+    KeepHistory.ALL: frozenset(RunOutcome),
+    KeepHistory.FAILURES: frozenset({RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.EXPIRED}),
+    KeepHistory.NONE: frozenset(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,4 @@ def storable(text: str) -> str:
 
 def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
     """Whether a run that ended so leaves a row in the history."""
-    wanted = KeepHistory(handler.keep_history)
-    if wanted is KeepHistory.FAILURES:
-        return outcome in (RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.EXPIRED)
-    return wanted is KeepHistory.ALL
+    return outcome in _KEPT[handler.keep_history]

@@ -46,6 +46,7 @@ class Failures:
 
     def _loop(self) -> None:
         with connections.of_thread(self._alias):
+            own = connections.OfThread()
             while (failure := self._queue.get()) is not None:
                 tell_failed(*failure)
-                connections.tidy()
+                own.tidy()

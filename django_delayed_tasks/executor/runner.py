@@ -38,15 +38,17 @@ def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settle
     try:
         if refused := refuse(task, handler, started):
             return refused._replace(keep=keeps(handler, refused.outcome))
-        signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
-        return _run_atomically(task, handler, clock) if handler.atomic else _run_plainly(task, handler, clock)
+        if signals.run_started.receivers:
+            signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
+            started = clock.now()
+        way = _run_atomically if handler.atomic else _run_plainly
+        return way(task, handler, clock, started)
     except BaseException as error:  # a receiver's SystemExit, say: the claim must be settled all the same
         logger.exception("%s: the run broke off", task)
         return decide(task, handler, _raised(error), started, clock.now())
 
 
-def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement:
-    started = clock.now()
+def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Settlement:
     try:
         result: Any = handler.handle(task)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
@@ -56,9 +58,9 @@ def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) 
     return settlement
 
 
-def _run_atomically(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
-    started = clock.now()
-
+def _run_atomically(
+    task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime
+) -> Settlement | None:
     def handle(task: ClaimedTask) -> Settlement:
         return decide(task, handler, handler.handle(task), started, clock.now())
 
@@ -102,4 +104,5 @@ def _raised(error: BaseException) -> Raised:
 
 
 def _announce_end(task: ClaimedTask, handler: TaskHandler, settlement: Settlement) -> None:
-    signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
+    if signals.run_finished.receivers:
+        signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)

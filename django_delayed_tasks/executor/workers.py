@@ -37,6 +37,7 @@ class Worker(Thread):
 
     def run(self) -> None:
         with connections.of_thread(self._pool.alias):
+            self._own = connections.OfThread()
             self._last, self._losses = clock.monotonic(), connections.losses
             while (task := self._pool.queue.get()) is not None:
                 self.running = running = Running(task, clock.monotonic())
@@ -54,7 +55,7 @@ class Worker(Thread):
             self._losses = connections.losses
             connections.refresh()
         self._pool.perform(running)
-        connections.tidy()
+        self._own.tidy()
         self._last = clock.monotonic()
 
 

@@ -112,26 +112,27 @@ def _write_or_nothing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[
 
 
 def _first_existing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> tuple[str, str] | None:
-    source, parameters = dialect.rows(SENT[:2], [schedule[:2] for schedule in chosen])
-    same = "t.biz_code = v.biz_code AND t.biz_num = v.biz_num"
-    cursor.execute(f"SELECT t.biz_code, t.biz_num FROM {source} JOIN {TASK} t ON {same}", parameters)
+    sent = dialect.rows(SENT[:2], [schedule[:2] for schedule in chosen])
+    same = f"t.biz_code = {sent.column['biz_code']} AND t.biz_num = {sent.column['biz_num']}"
+    cursor.execute(f"SELECT t.biz_code, t.biz_num FROM {sent.source} JOIN {TASK} t ON {same}", sent.parameters)
     return min(cursor.fetchall(), default=None)
 
 
 def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
     now = _read_now(cursor, dialect)
-    source, parameters = dialect.rows(SENT, [_sent(schedule, now, dialect) for schedule in chosen])
+    sent = dialect.rows(SENT, [_sent(schedule, now) for schedule in chosen])
+    of = sent.column
     moment = dialect.moment_literal(now)
-    later = dialect.greatest("COALESCE(v.claim_at, v.when_time)", moment)
+    later = dialect.greatest(f"COALESCE({of['claim_at']}, {of['when_time']})", moment)
     values = (
-        f"v.biz_code, v.biz_num, {dialect.json('v.biz_ext')}, v.queue, v.priority,"
-        f" v.trigger_text, v.expires_at, v.once, v.when_time, {later},"
+        f"{of['biz_code']}, {of['biz_num']}, {dialect.json(of['biz_ext'])}, {of['queue']}, {of['priority']},"
+        f" {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['when_time']}, {later},"
         f" {moment}, {moment}, {FRESH}"
     )
     # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
-    select = f"SELECT {values} FROM {source} WHERE 1 = 1"
+    select = f"SELECT {values} FROM {sent.source} WHERE 1 = 1"
     insert, tail = dialect.bulk_insert(if_exists, replacement(dialect.new))
-    cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", parameters)
+    cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", sent.parameters)
     return len(chosen) if if_exists is IfExists.REPLACE else cursor.rowcount
 
 
@@ -140,13 +141,11 @@ def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
     return dialect.to_datetime(cursor.fetchone()[0])
 
 
-def _sent(schedule: Schedule, now: datetime, dialect: Dialect) -> tuple[Any, ...]:
-    expires_at = schedule.expires_at and dialect.stored(_absolute(schedule.expires_at, now))
-    when = dialect.stored(_absolute(schedule.when, now))
-    claim_at = schedule.claim_at and dialect.stored(schedule.claim_at)
+def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
     return (
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, expires_at, schedule.once, when, claim_at,
+        schedule.trigger_text, schedule.expires_at and _absolute(schedule.expires_at, now), schedule.once,
+        _absolute(schedule.when, now), schedule.claim_at,
     )  # fmt: skip
 
 

@@ -224,6 +224,7 @@ def _resolved(settlement: Settlement, met: _Met) -> Settlement:
 
 _RECORD = (
     Column("id", "int"),
+    Column("version", "int"),
     Column("outcome", "int"),
     Column("started", "moment"),
     Column("finished", "moment"),
@@ -231,32 +232,26 @@ _RECORD = (
     Column("error", "text"),
     Column("stood_for", "moment"),
 )
-_WHEN = "COALESCE(v.stood_for, t.when_time)"
 
 
 def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> int:
     """A history row for each settlement whose claim is held, put together by the server; how many."""
-    source, parameters = dialect.rows(_RECORD, [_recorded(settlement, dialect) for settlement in settlements])
-    claims = fence((settlement.claim for settlement in settlements), "t.")
+    sent = dialect.rows(_RECORD, [_recorded(settlement) for settlement in settlements])
+    of = sent.column
+    when = f"COALESCE({of['stood_for']}, t.when_time)"
+    held = f"t.id = {of['id']} AND t.version = {of['version']} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
-        f" SELECT {from_task(_WHEN)}, v.outcome, v.started, COALESCE(v.finished, {dialect.now}),"
-        f" {dialect.json('v.result')}, v.error FROM {source} {dialect.driving_join} {TASK} t ON t.id = v.id"
-        f" WHERE {claims} AND {in_status(RUNNING, 't.')}",
-        parameters,
+        f" SELECT {from_task(when)}, {of['outcome']}, {of['started']}, COALESCE({of['finished']}, {dialect.now}),"
+        f" {dialect.json(of['result'])}, {of['error']}"
+        f" FROM {sent.source} {dialect.look_up(TASK, held)}",
+        sent.parameters,
     )
     return int(cursor.rowcount)
 
 
-def _recorded(settlement: Settlement, dialect: Dialect) -> tuple[Any, ...]:
-    started = settlement.started and dialect.stored(settlement.started)
-    finished = settlement.finished and dialect.stored(settlement.finished)
+def _recorded(settlement: Settlement) -> tuple[Any, ...]:
     return (
-        settlement.claim[0],
-        int(settlement.outcome),
-        started,
-        finished,
-        settlement.result,
-        settlement.error,
-        settlement.stood_for and dialect.stored(settlement.stood_for),
-    )
+        *settlement.claim, int(settlement.outcome), settlement.started, settlement.finished, settlement.result,
+        settlement.error, settlement.stood_for,
+    )  # fmt: skip

@@ -33,10 +33,10 @@ def succeeded(cursor: CursorWrapper, dialect: Dialect, identities: Sequence[Iden
     """Those of the identities that have been done."""
     if not identities:
         return set()
-    source, parameters = dialect.rows(_SENT, identities)
-    same = "s.biz_code = v.biz_code AND s.biz_num = v.biz_num"
-    sql = f"SELECT s.biz_code, s.biz_num FROM {source} {dialect.driving_join} {SUCCESS} s ON {same}"
-    cursor.execute(sql, parameters)
+    sent = dialect.rows(_SENT, identities)
+    same = f"s.biz_code = {sent.column['biz_code']} AND s.biz_num = {sent.column['biz_num']}"
+    sql = f"SELECT s.biz_code, s.biz_num FROM {sent.source} {dialect.driving_join} {SUCCESS} s ON {same}"
+    cursor.execute(sql, sent.parameters)
     return {(code, num) for code, num in cursor.fetchall()}
 
 

@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone as django_timezone
 
 from django_delayed_tasks import api, clock
+from django_delayed_tasks.models import Task
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 
@@ -37,6 +38,13 @@ def test_when_comes_back_exactly(db: None, frozen: None, when: datetime) -> None
     expected = (when.astimezone(UTC), max(when.astimezone(UTC), NOW))
     assert {(row.when, row.claim_at) for row in map(verbs.present, ("one", "many", "moved"))} == {expected}
     assert {task.when for task in api.get_tasks_by_code(CODE, when=when)} == {when.astimezone(UTC)}
+
+
+def test_moments_of_one_batch_come_back_exactly(db: None, frozen: None) -> None:
+    """What differs within a batch is sent in another form than what is the same in all of it."""
+    api.add_tasks([verbs.task(str(number), when) for number, when in enumerate(MOMENTS)])
+    found = {int(row.biz_num): row.when for row in Task.objects.all()}
+    assert found == {number: when.astimezone(UTC) for number, when in enumerate(MOMENTS)}
 
 
 @pytest.mark.parametrize("when", MOMENTS, ids=str)

@@ -1,5 +1,6 @@
 """What the history says of a run, and how it is purged."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -46,6 +47,37 @@ def test_a_failure(db: None, frozen: None) -> None:
         "error": error,
     }  # fmt: skip
     assert verbs.present().last_error == error
+
+
+def test_runs_of_one_batch(db: None, frozen: None) -> None:
+    """Results and errors of every kind, beside others that have none."""
+    errors = [
+        "",
+        "NULL",
+        "null",
+        '"',
+        "\\",
+        '\\"',
+        "{a,b}",
+        "it's, or not",
+        " ",
+        "%s {0}",
+        "\n",
+        "\u65e5\u672c \U0001f600",
+    ]
+    for number, _ in enumerate(errors):
+        verbs.add(str(number), NOW - HOUR)
+    runs = {int(run.biz_num): run for run in verbs.claim()}
+    verbs.settle(*(
+        verbs.done(
+            runs[number], started=NOW + number * SECOND / 7, finished=NOW + number * SECOND,
+            result=json.dumps({"text": error}) if number % 2 else None, error=error,
+        ) for number, error in enumerate(errors)
+    ))  # fmt: skip
+    for number, error in enumerate(errors):
+        run = TaskRun.objects.get(biz_num=str(number))
+        assert (run.error, run.result) == (error, {"text": error} if number % 2 else None)
+        assert (run.started, run.finished) == (NOW + number * SECOND / 7, NOW + number * SECOND)
 
 
 def test_a_task_that_was_cancelled_while_it_waited(db: None, frozen: None) -> None:

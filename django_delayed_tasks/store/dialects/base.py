@@ -1,5 +1,6 @@
 """What every database can do, and how most of them say it."""
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -21,6 +22,17 @@ class Column(NamedTuple):
 
     name: str
     type: ColumnType
+
+
+class Sent(NamedTuple):
+    """Rows that the client sends along: a FROM item named ``v``, its parameters, an expression for each column."""
+
+    source: str
+    parameters: list[Any]
+    column: dict[str, str]
+
+
+_WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 
 
 class Dialect:
@@ -88,6 +100,10 @@ class Dialect:
         """A FROM item: the table as ``t``, its rows under ``condition`` (on primary keys) in the order to lock them."""
         return f"{table} t"
 
+    def look_up(self, table: str, condition: str) -> str:
+        """Joins ``table`` as ``t`` to a FROM item that is read first: for each of its rows one look by primary key."""
+        return f"{self.driving_join} {table} t ON {condition}"
+
     def position(self, column: str) -> str:
         """Where the parameter's text begins in the column, exactly compared; 0 if it is not in it."""
         return f"INSTR({column}, %s)"
@@ -96,8 +112,48 @@ class Dialect:
         """``expression`` (JSON text) as a value of a JSON column."""
         return expression
 
-    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> SQL:
-        """A FROM item named ``v``: the given rows as a table, sent in one or few parameters."""
+    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Sent:
+        """The given rows (one at least), to be used as a table: sent in one or few parameters. Moments are datetimes.
+
+        What is the same in all of them, and simple, is written into the statement: most columns of most batches.
+        """
+        values = dict(zip(columns, zip(*rows, strict=True), strict=True))
+        literals = {column: self._literal(of_column) for column, of_column in values.items()}
+        if all(literals.values()):
+            literals[columns[0]] = ""
+        sent = {column: self._to_send(column, values[column]) for column, literal in literals.items() if not literal}
+        source, parameters = self.table(list(sent), list(sent.values()))
+        expressions = {column.name: literal or self.received(column) for column, literal in literals.items()}
+        return Sent(source, parameters, expressions)
+
+    def _literal(self, values: Sequence[Any]) -> str:
+        """What stands for a column in which all is the same; nothing if it is not, or is better sent."""
+        first = values[0]
+        if values.count(first) < len(values):
+            return ""
+        if isinstance(first, datetime):
+            return self.moment_literal(first)
+        if isinstance(first, str):
+            return f"'{first}'" if _WORD.fullmatch(first) else ""
+        return "NULL" if first is None else str(first).upper()
+
+    def _to_send(self, column: Column, values: Sequence[Any]) -> Sequence[Any]:
+        if column.type != "moment":
+            return values
+        return [None if moment is None else self.sent_moment(moment) for moment in values]
+
+    def sent_moment(self, moment: datetime) -> Any:
+        """A moment of a column of type "moment", as it is sent: as a number, since writing a date out costs more than
+        all else of its row.
+        """
+        return clock.as_micros(moment)
+
+    def received(self, column: Column) -> str:
+        """The expression for a column that was sent."""
+        return f"v.{column.name}"
+
+    def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
+        """A FROM item named ``v`` with these columns; ``values`` has those of each column."""
         raise NotImplementedError
 
     def new(self, column: str) -> str:

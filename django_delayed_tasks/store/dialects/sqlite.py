@@ -1,7 +1,7 @@
 """SQLite."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,9 @@ class SQLite(Dialect):
         # As adapt_datetimefield_value does, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
 
+    def sent_moment(self, moment: datetime) -> str:
+        return self.stored(moment)
+
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         # A deferred transaction that reads and then writes fails at once if another wrote in between, whatever the
         # timeout; one whose first statement is a write waits its turn. This one changes nothing.
@@ -35,7 +38,7 @@ class SQLite(Dialect):
     def greatest(self, one: str, other: str) -> str:
         return f"MAX({one}, {other})"
 
-    def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> SQL:
-        values = ", ".join(f"json_extract(value, '$[{i}]') AS {c.name}" for i, c in enumerate(columns))
-        text = json.dumps([list(row) for row in rows], default=str)
-        return f"(SELECT {values} FROM json_each(%s)) v", [text]
+    def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
+        names = ", ".join(f"json_extract(value, '$[{i}]') AS {column.name}" for i, column in enumerate(columns))
+        text = json.dumps(list(zip(*values, strict=True)), default=str)
+        return f"(SELECT {names} FROM json_each(%s)) v", [text]
