@@ -47,7 +47,8 @@ def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
 
 def as_micros(moment: datetime) -> int:
     """Microseconds since 1970, exactly."""
-    return (moment - EPOCH) // timedelta(microseconds=1)
+    since = moment - EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_micros(micros: int) -> datetime:
@@ -59,16 +60,15 @@ class DatabaseClock:
     """What the database's clock shows, told from its last reading and the host's monotonic clock."""
 
     def __init__(self) -> None:
-        self._read: tuple[datetime, float] = host_now(), monotonic()
+        self.set(host_now())
 
     def set(self, moment: datetime) -> None:
         """The database's clock has just shown ``moment``."""
-        self._read = moment, monotonic()
+        self._ahead = moment.timestamp() - monotonic()
 
     def now(self) -> datetime:
         """The moment that the database's clock shows now, to within a round trip (or the frozen moment)."""
-        moment, since = self._read
-        return _frozen or moment + timedelta(seconds=monotonic() - since)
+        return _frozen or datetime.fromtimestamp(self._ahead + monotonic(), UTC)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ class Values:
     HEARTBEAT: float = 5.0
     LEASE: float = 15.0
     CLAIM: str = "auto"
-    BATCH_SIZE: int = 100
+    BATCH_SIZE: int = 300
     MAX_RESCUES: int = 3
     SHUTDOWN_TIMEOUT: float = 30.0
     KEEP_HISTORY: timedelta | None = timedelta(days=7)

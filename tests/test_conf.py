@@ -21,7 +21,7 @@ DEFAULTS = {
     "HEARTBEAT": 5.0,
     "LEASE": 15.0,
     "CLAIM": "auto",
-    "BATCH_SIZE": 100,
+    "BATCH_SIZE": 300,
     "MAX_RESCUES": 3,
     "SHUTDOWN_TIMEOUT": 30.0,
     "KEEP_HISTORY": timedelta(days=7),

@@ -38,7 +38,7 @@ class ExecutorOptions:
     heartbeat: float = 5.0
     lease: float = 15.0
     claim: str = "auto"
-    batch_size: int = 100
+    batch_size: int = 300
     max_rescues: int = 3
     shutdown_timeout: float = 30.0
     keep_history: timedelta | None = field(default=timedelta(days=7))

@@ -5,15 +5,15 @@ from typing import Any
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.claiming import ClaimRequest, candidates, share_of, taking
+from django_delayed_tasks.store.claiming import ClaimRequest, candidates, candidates_of_share, taking
 from django_delayed_tasks.store.claims import ClaimedTask, claimed
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import decisively, in_one_statement
 
-LOOK_AHEAD = 4
-"""Batches that are read for each that is taken, when others claim beside us."""
+MOST_AHEAD = 4
+"""Batches that are looked at for each that is taken, when many others claim beside us."""
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -24,22 +24,25 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 
 def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
-    """Candidates as they will be once claimed. Several executors keep off each other's rows by affinity."""
-    factor = LOOK_AHEAD if request.executors > 1 else 1
-    sql, parameters = candidates(dialect, request, request.limit * factor)
+    """Candidates as they will be once claimed.
 
+    Several executors keep off each other's rows by affinity; if none of the first is this one's, they are anybody's:
+    whoever they were best left to may be busy for long.
+    """
+    rows: list[tuple[Any, ...]] = []
+    if request.executors > 1:
+        head = request.limit * min(request.executors, MOST_AHEAD)
+        rows = _read(alias, *candidates_of_share(dialect, request, head))
+    rows = rows or _read(alias, *candidates(dialect, request, request.limit))
+    return [claimed(row, dialect, request.executor, newer=1) for row in rows]
+
+
+def _read(alias: str, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
     def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
         cursor.execute(sql, parameters)
         return list(cursor.fetchall())
 
-    rows = preferred(in_one_statement(alias, read), request)
-    return [claimed(row, dialect, request.executor, newer=1) for row in rows]
-
-
-def preferred(rows: list[tuple[Any, ...]], request: ClaimRequest) -> list[tuple[Any, ...]]:
-    """Those that fall to this executor's rank; if there is none, the head of the queue is anybody's."""
-    mine = [row for row in rows if share_of(row[0], request.executors) == request.rank]
-    return (mine or rows)[: request.limit]
+    return in_one_statement(alias, read)
 
 
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

@@ -2,12 +2,16 @@
 
 from datetime import timedelta
 
+import pytest
+from django.db import connections
+
 from django_delayed_tasks import api, clock
+from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import Strategy
-from django_delayed_tasks.store.claiming import share_of
+from django_delayed_tasks.store import ClaimRequest, Strategy, compare_and_set
+from django_delayed_tasks.store.claiming import share, share_of
 from tests.store import verbs
-from tests.store.verbs import EXECUTOR, HOUR, NOW
+from tests.store.verbs import ALIAS, EXECUTOR, HOUR, NOW
 
 
 def nums(strategy: Strategy, **request: object) -> list[str]:
@@ -116,3 +120,24 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
     assert {share_of(run.id, 2) for run in second} == {1}
     rest = [run for _ in range(20) for run in verbs.claim(executor=1, limit=5, rank=0, executors=2)]
     assert len(first) + len(second) + len(rest) == 40
+
+
+@pytest.mark.parametrize("executors", [2, 3, 7])
+def test_the_database_computes_the_same_share(db: None, executors: int) -> None:
+    ids = [1, 2, 3, 4, 65_535, 65_536, 65_537, 2**31, 2**40 + 7, 2**63 - 1]
+    with connections[ALIAS].cursor() as cursor:
+        for task_id in ids:
+            of_rank = [share(str(task_id), executors, rank) for rank in range(executors)]
+            cases = ", ".join(f"CASE WHEN {one} THEN 1 ELSE 0 END" for one in of_rank)
+            cursor.execute(f"SELECT %s, {cases}", ["shares"])
+            assert cursor.fetchone()[1:].index(1) == share_of(task_id, executors)
+
+
+def test_what_waits_longest_is_taken_whosever_it_is(db: None, frozen: None) -> None:
+    """The other executor may have all its threads busy for hours: its share must not wait behind all of mine."""
+    api.add_tasks([verbs.task(str(i)) for i in range(40)])
+    theirs = [task.id for task in Task.objects.all() if share_of(task.id, 2) == 1]
+    Task.objects.filter(id__in=theirs).update(claim_at=NOW - HOUR)
+    taken = compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, 4, rank=0, executors=2))
+    assert len(taken) == 4
+    assert {run.id for run in taken} <= set(theirs)

@@ -23,7 +23,10 @@ class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
-        cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}")
+        session = self.connection.connection  # the driver's: a new one begins with the server's default
+        if getattr(session, "waits_at_most", None) != seconds:
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}")
+            session.waits_at_most = seconds
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         code = error.args[0] if error.args else None

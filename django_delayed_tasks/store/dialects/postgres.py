@@ -19,7 +19,9 @@ class PostgreSQL(Dialect):
         return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
 
     def received(self, column: Column) -> str:
-        if column.type == "moment":  # in two parts: an interval is multiplied as a float, which is not exact beyond 2255
+        if (
+            column.type == "moment"
+        ):  # in two parts: an interval is multiplied as a float, which is not exact beyond 2255
             seconds, micros = f"v.{column.name} / 1000000", f"mod(v.{column.name}, 1000000)"
             return f"(TIMESTAMPTZ 'epoch' + {seconds} * INTERVAL '1 second' + {micros} * INTERVAL '1 microsecond')"
         return super().received(column)
