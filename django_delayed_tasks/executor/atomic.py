@@ -5,7 +5,8 @@ everything is rolled back.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
 from typing import Any
@@ -16,9 +17,15 @@ from django.db.transaction import TransactionManagementError
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, galera, settle
+from django_delayed_tasks.store.claims import forget_what_was_read
 from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.transactions import is_lock_timeout, is_transient, pause
 
 logger = logging.getLogger(__name__)
+
+Settled = tuple[list[Settlement], dict[Claim, Then]]
+"""The settlements, and what became of the tasks."""
 
 BROKEN = (
     "the transaction of this run can only be rolled back: a statement failed and the handler went on after it, "
@@ -26,39 +33,60 @@ BROKEN = (
 )
 
 
-def settle_with(task: ClaimedTask, handle: Callable[[ClaimedTask], Settlement]) -> tuple[Settlement, Then]:
-    """Call ``handle(task)`` and settle as it says, all in one transaction; the settlement, and what became of the task.
+TRIES = 3
+"""How often the transaction of an atomic run is tried in one attempt, when deadlocks and the like end it."""
+
+
+def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
+    """As :func:`settle_with`; what was rolled back because others were in its way is tried again at once."""
+    for attempt in range(TRIES - 1):
+        try:
+            return settle_with(tasks, handle)
+        except DatabaseError as error:
+            if is_lock_timeout(error) or not is_transient(error):
+                raise
+            logger.info("%s: rolled back, tried again: %s", tasks[0], error)
+            time.sleep(pause(attempt))
+            for task in tasks:
+                forget_what_was_read(task)
+    return settle_with(tasks, handle)
+
+
+def settle_with(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
+    """Call ``handle()`` and settle as it says, all in one transaction; the settlements, and what became of the tasks.
 
     When the answer of the COMMIT is lost this raises, and whether it was committed is unknown. Whoever settles the
     same claim afterwards finds out: that waits for the row until the server has made up its mind, and the fence of
     (id, version, RUNNING) refuses it if the COMMIT arrived.
 
     Raises:
-        ClaimLost: the claim is gone; nothing was changed.
+        ClaimLost: a claim is gone; nothing was changed.
         BaseException: what ``handle`` raised, or the database; nothing was changed (but see above).
     """
     committed = Event()
-    galera.catch_up(task.alias)  # within a transaction a node does not wait for what was committed on another
+    alias = tasks[0].alias
+    galera.catch_up(alias)  # within a transaction a node does not wait for what was committed on another
     try:
-        with transaction.atomic(using=task.alias, durable=True):
-            transaction.on_commit(committed.set, using=task.alias)
-            with _one_transaction(task.alias):
-                settlement = handle(task)
-                became = _settle(task, settlement)
+        with transaction.atomic(using=alias, durable=True):
+            transaction.on_commit(committed.set, using=alias)
+            with _one_transaction(alias):
+                settlements = handle()
+                became = _settle(tasks, settlements)
     except BaseException:
         if not committed.is_set():
             raise
-        logger.exception("%s: an on_commit hook raised; what the run did is committed", task)
-    return settlement, became
+        logger.exception("%s: an on_commit hook raised; what the run did is committed", tasks[0])
+    return settlements, became
 
 
-def _settle(task: ClaimedTask, settlement: Settlement) -> Then:
-    if connections[task.alias].needs_rollback:
+def _settle(tasks: Sequence[ClaimedTask], settlements: list[Settlement]) -> dict[Claim, Then]:
+    alias = tasks[0].alias
+    if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
-    became = settle(task.alias, [settlement])
-    if task.claim not in became:
-        raise ClaimLost(f"{task}: the claim is gone")
-    return became[task.claim]
+    became = settle(alias, settlements)
+    if gone := [task for task in tasks if task.claim not in became]:
+        raise ClaimLost(f"{gone[0]}: the claim is gone")
+    return became
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from threading import Event
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import wakeup
+from django_delayed_tasks.executor.batching import Batch, BatchEnd, batches_of, run_batch
 from django_delayed_tasks.executor.demand import AHEAD
 from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
@@ -25,6 +26,7 @@ from django_delayed_tasks.executor.timeouts import Watchdog
 from django_delayed_tasks.executor.workers import Running, WorkerPool
 from django_delayed_tasks.handlers import find, get_task_handlers
 from django_delayed_tasks.store import ClaimedTask, Settlement, release
+from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.putting_off import pull_forward
 
 logger = logging.getLogger(__name__)
@@ -84,7 +86,7 @@ class Executor:
             self.lease,
             self.clock,
             lambda: self.options.threads - self.inflight.unfinished,
-            self.pool.put,
+            lambda tasks: self.pool.put(batches_of(tasks)),
             self._give_back,
             self.settler.put,
         )
@@ -134,36 +136,63 @@ class Executor:
         return min(seconds, 0.02) if self.options.drain and not self.drained.is_set() else seconds
 
     def _perform(self, running: Running) -> None:
-        """In a worker: run one task and hand over its end."""
-        task = running.task
-        # Claimed under a lease that ran out meanwhile, it may be running elsewhere, or its resource be held there.
-        is_lost = task.resource is not None and not task.resource.is_held
-        if is_lost or task.executor != self.lease.executor or not self.lease.is_trusted:
-            self._give_back([released(task)])
+        """In a worker: run a task, or a batch of them, and hand over what it came to."""
+        tasks = running.tasks
+        if not self.lease.is_trusted or not all(map(self._is_held, tasks)):
+            self._give_back([released(task) for task in tasks])
             return
         try:
-            settlement = self._run(task)
+            end = self._run(tasks)
         finally:
-            give_back_resource(task)
-        self.inflight.finish(task.claim, clock.monotonic() - running.began)
-        if not running.is_abandoned:
-            if settlement:
-                self.settler.put(settlement)
-            else:
-                self.inflight.remove([task.claim])
+            for task in tasks:
+                give_back_resource(task)
+        self._note_end(running, end)
         if self.inflight.unfinished < self.poller.demand.refill_below and not self.sleeper.is_set():
             self.sleeper.set()
 
-    def _run(self, task: ClaimedTask) -> Settlement | None:
-        handler = find(task.biz_code)
-        if handler:
-            return run(task, handler, self.clock)
-        self.inflight.give_back(task.claim)
-        return released(task)
+    def _is_held(self, task: ClaimedTask) -> bool:
+        """Claimed under a lease that ran out meanwhile, it may be running elsewhere, or its resource be held there."""
+        return task.executor == self.lease.executor and (task.resource is None or task.resource.is_held)
 
-    def _give_up(self, running: Running, settlement: Settlement) -> None:
-        self.inflight.finish(running.task.claim, clock.monotonic() - running.began)
-        self.settler.put(settlement)
+    def _run(self, tasks: Batch) -> BatchEnd:
+        handler = find(tasks[0].biz_code)
+        if handler is None:
+            for task in tasks:
+                self.inflight.give_back(task.claim)
+            return BatchEnd([released(task) for task in tasks], [])
+        if handler.is_batched:
+            return run_batch(tasks, handler, self.clock)
+        settlement = run(tasks[0], handler, self.clock)
+        return BatchEnd([settlement] if settlement else [], [])
+
+    def _note_end(self, running: Running, end: BatchEnd) -> None:
+        if running.is_abandoned:
+            return
+        if end.alone:
+            self._run_alone(end.alone)
+        alone = {task.claim for task in end.alone}
+        ended = [task.claim for task in running.tasks if task.claim not in alone]
+        self._finish(running, ended)
+        for settlement in end.left:
+            self.settler.put(settlement)
+        if len(end.left) < len(ended):
+            self.inflight.remove(set(ended) - {settlement.claim for settlement in end.left})
+
+    def _run_alone(self, tasks: Batch) -> None:
+        if self._stopping:
+            self._give_back([released(task) for task in tasks])
+        else:
+            self.pool.put([task] for task in tasks)
+
+    def _finish(self, running: Running, claims: list[Claim]) -> None:
+        seconds = (clock.monotonic() - running.began) / len(running.tasks)
+        for claim in claims:
+            self.inflight.finish(claim, seconds)
+
+    def _give_up(self, running: Running, settlements: list[Settlement]) -> None:
+        self._finish(running, [task.claim for task in running.tasks])
+        for settlement in settlements:
+            self.settler.put(settlement)
 
     def _watch(self) -> float:
         self.watchdog.tick()

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.batching import largest_batch
 from django_delayed_tasks.executor.demand import Demand
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.known_levels import Memory, floor_of
@@ -65,7 +66,7 @@ class Poller:
         self._release = release
         self.release_now = release
         """As ``release``, but done when it returns."""
-        self.demand = Demand(inflight, options.threads, options.batch_size)
+        self.demand = Demand(inflight, options.threads, max(options.batch_size, largest_batch()))
         self._claim = strategy_for(options.database, options.claim)
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")

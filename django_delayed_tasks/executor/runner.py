@@ -5,31 +5,21 @@ for an atomic one the run itself, as the last statement of the handler's own tra
 """
 
 import logging
-import time
 import traceback
-from collections.abc import Callable
 from datetime import datetime
 from typing import Any
-
-from django.db import DatabaseError
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.executor.atomic import settle_with
+from django_delayed_tasks.executor.atomic import settle_stubbornly
 from django_delayed_tasks.executor.deciding import Raised, decide, is_final_failure, keeps
 from django_delayed_tasks.executor.failures import tell_failed
 from django_delayed_tasks.executor.starting import refuse
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
-from django_delayed_tasks.store.claims import forget_what_was_read
-from django_delayed_tasks.store.transactions import is_lock_timeout, is_transient, pause
 
 logger = logging.getLogger(__name__)
-
-TRIES = 3
-"""How often the transaction of an atomic run is tried in one attempt, when deadlocks and the like end it."""
 
 
 def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
@@ -61,31 +51,17 @@ def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, 
 def _run_atomically(
     task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime
 ) -> Settlement | None:
-    def handle(task: ClaimedTask) -> Settlement:
-        return decide(task, handler, handler.handle(task), started, clock.now())
+    def handle() -> list[Settlement]:
+        return [decide(task, handler, handler.handle(task), started, clock.now())]
 
     try:
-        settlement, became = _settle_stubbornly(task, handle)
+        [settlement], became = settle_stubbornly([task], handle)
     except BaseException as error:
         return _rolled_back(task, handler, error, started, clock)
     _announce_end(task, handler, settlement)
-    if is_final_failure(settlement.outcome, became):
+    if is_final_failure(settlement.outcome, became[task.claim]):
         tell_failed(task, settlement.error)
     return None
-
-
-def _settle_stubbornly(task: ClaimedTask, handle: Callable[[ClaimedTask], Settlement]) -> tuple[Settlement, Then]:
-    """As :func:`settle_with`; what was rolled back because others were in its way is tried again at once."""
-    for attempt in range(TRIES - 1):
-        try:
-            return settle_with(task, handle)
-        except DatabaseError as error:
-            if is_lock_timeout(error) or not is_transient(error):
-                raise
-            logger.info("%s: rolled back, tried again: %s", task, error)
-            time.sleep(pause(attempt))
-            forget_what_was_read(task)
-    return settle_with(task, handle)
 
 
 def _rolled_back(

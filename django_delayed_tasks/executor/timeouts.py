@@ -21,9 +21,11 @@ def limit_of(task: ClaimedTask) -> float | None:
 
 
 class Watchdog:
-    """``give_up(running, settlement)`` ends the claim of a run that took too long."""
+    """``give_up(running, settlements)`` ends the claims of a run that took too long."""
 
-    def __init__(self, pool: WorkerPool, clock: DatabaseClock, give_up: Callable[[Running, Settlement], None]) -> None:
+    def __init__(
+        self, pool: WorkerPool, clock: DatabaseClock, give_up: Callable[[Running, list[Settlement]], None]
+    ) -> None:
         self._pool = pool
         self._clock = clock
         self._give_up = give_up
@@ -36,13 +38,14 @@ class Watchdog:
         self._pool.replace_lost()
 
     def _take(self, worker: Worker, running: Running) -> None:
-        handler = find(running.task.biz_code)
+        first = running.tasks[0]
+        handler = find(first.biz_code)
         if handler is None:
             return
-        limit = limit_of(running.task)
-        logger.error("%s took longer than %s s; its thread %s is given up", running.task, limit, worker.name)
+        limit = limit_of(first)
+        logger.error("%s took longer than %s s; its thread %s is given up", first, limit, worker.name)
         error = TaskTimeout(f"the run took longer than {limit:g} s")
+        raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()
         started = finished - timedelta(seconds=limit or 0)
-        settlement = decide(running.task, handler, Raised(error, f"TaskTimeout: {error}"), started, finished)
-        self._give_up(running, settlement)
+        self._give_up(running, [decide(task, handler, raised, started, finished) for task in running.tasks])

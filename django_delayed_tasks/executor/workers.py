@@ -18,9 +18,9 @@ IDLE = 2.0
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A run that is going on in a worker; ``began`` by the monotonic clock."""
+    """A run that is going on in a worker, of one task or of a batch; ``began`` by the monotonic clock."""
 
-    task: ClaimedTask
+    tasks: list[ClaimedTask]
     began: float
     is_abandoned: bool = False
 
@@ -39,12 +39,12 @@ class Worker(Thread):
         with connections.of_thread(self._pool.alias):
             self._own = connections.OfThread()
             self._last, self._losses = clock.monotonic(), connections.losses
-            while (task := self._pool.queue.get()) is not None:
-                self.running = running = Running(task, clock.monotonic())
+            while (tasks := self._pool.queue.get()) is not None:
+                self.running = running = Running(tasks, clock.monotonic())
                 try:
                     self._perform(running)
                 except BaseException:
-                    logger.exception("running %s", task)
+                    logger.exception("running %s", tasks[0])
                 self.running = None
                 if running.is_abandoned:
                     return
@@ -62,14 +62,14 @@ class Worker(Thread):
 class WorkerPool:
     """A fixed number of working threads; a lost one is replaced.
 
-    ``perform(running)`` runs one task; it is called in a worker's thread.
+    ``perform(running)`` runs one task, or a batch; it is called in a worker's thread.
     """
 
     def __init__(self, alias: str, size: int, perform: Callable[[Running], None]) -> None:
         self.alias = alias
         self.size = size
         self.perform = perform
-        self.queue: SimpleQueue[ClaimedTask | None] = SimpleQueue()
+        self.queue: SimpleQueue[list[ClaimedTask] | None] = SimpleQueue()
         self.lost: list[Worker] = []
         self.last_taken = clock.monotonic()
         self._finishing = False
@@ -89,10 +89,10 @@ class WorkerPool:
         worker.start()
         self._workers.append(worker)
 
-    def put(self, tasks: Iterable[ClaimedTask]) -> None:
-        """Queue claimed tasks."""
-        for task in tasks:
-            self.queue.put(task)
+    def put(self, batches: Iterable[list[ClaimedTask]]) -> None:
+        """Queue claimed tasks, each list to be run at once."""
+        for tasks in batches:
+            self.queue.put(tasks)
 
     def take_back(self) -> list[ClaimedTask]:
         """Empty the queue of tasks: these will not be started."""
@@ -100,13 +100,13 @@ class WorkerPool:
         ends = 0
         while True:
             try:
-                task = self.queue.get_nowait()
+                tasks = self.queue.get_nowait()
             except Empty:
                 break
-            if task is None:
+            if tasks is None:
                 ends += 1
             else:
-                taken.append(task)
+                taken += tasks
         for _ in range(ends):
             self.queue.put(None)
         return taken
@@ -124,7 +124,7 @@ class WorkerPool:
         now, found = clock.monotonic(), []
         for worker in list(self._workers):
             running = worker.running
-            limit = limit_of(running.task) if running else None
+            limit = limit_of(running.tasks[0]) if running else None
             if running and limit is not None and now - running.began > limit:
                 found.append((worker, running))
         return found

@@ -1,5 +1,6 @@
 """What a user writes: a subclass of :class:`TaskHandler`."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -35,6 +36,7 @@ class TaskHandler:
         max_concurrent: how many tasks of this code run at the same time in the whole cluster, 1 to 1000; per
             :meth:`concurrency_key` if there is one.
         rate: how many runs may start in a while in the whole cluster, such as "100/m" or "5/10s".
+        batch_size: how many tasks :meth:`handle_batch` gets at most, 1 to 10,000.
     """
 
     biz_code: str = ""
@@ -50,6 +52,7 @@ class TaskHandler:
     pool: str | None = None
     max_concurrent: int | None = None
     rate: str | None = None
+    batch_size: int = 500
 
     def get_biz_code(self) -> str:
         """The code of the tasks that this handler is for."""
@@ -64,6 +67,17 @@ class TaskHandler:
         exception means another attempt after :meth:`backoff`, until ``max_attempts`` are used up.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no handle()")
+
+    def handle_batch(self, tasks: list[Any]) -> Sequence[HandleResult | Exception] | None:
+        """Do the work of several tasks of this code at once; instead of :meth:`handle`.
+
+        As many as are due, ``batch_size`` at most, one at least. Return None when all are done, or a list with an
+        outcome for each, in their order: what ``handle`` may return, or an exception, as if ``handle`` had raised it.
+
+        When it raises, what it did for an atomic handler is undone, and each of the tasks is run by itself, a list of
+        one: a task that cannot be done does not hold the others. ``timeout`` is for one call.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} has no handle_batch()")
 
     def backoff(self, attempt: int) -> timedelta:
         """How long to wait after failed attempt number ``attempt`` (from 1)."""
@@ -94,6 +108,11 @@ class TaskHandler:
     def longest_lateness(self) -> timedelta | None:
         """``max_lateness`` as a timedelta, None for no limit."""
         return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether it takes several tasks at once."""
+        return type(self).handle_batch is not TaskHandler.handle_batch
 
     @property
     def is_keyed(self) -> bool:

@@ -16,6 +16,7 @@ CODE_LENGTH = 50
 QUEUE_LENGTH = 50
 POOL_LENGTH = 50
 MOST_CONCURRENT = 1000
+LARGEST_BATCH = 10_000
 RESERVED_POOLS = "ddt."
 PRIORITIES = range(-100, 101)
 LONGEST_TIMEOUT = 366 * 24 * 3600.0
@@ -34,10 +35,10 @@ def checked(handler: TaskHandler) -> str:
     _refuse_unless(_same_as_class(handler), handler, "biz_code", code)
     for attribute, accepts in _RULES.items():
         _refuse_unless(accepts, handler, attribute, getattr(handler, attribute))
-    for method in ("handle", "backoff", "on_failed", "concurrency_key"):
+    for method in ("handle", "handle_batch", "backoff", "on_failed", "concurrency_key"):
         _refuse_unless(_plain_method, handler, method, getattr(handler, method))
-    if type(handler).handle is TaskHandler.handle:
-        raise InvalidHandler(f"{name_of(handler)}: handle is missing")
+    if problem := _problem_of_ways(handler):
+        raise InvalidHandler(f"{name_of(handler)}: {problem}")
     return code
 
 
@@ -109,6 +110,11 @@ def _concurrent(value: Any) -> str | None:
     return None if fits else f"expected None or an int from 1 to {MOST_CONCURRENT}"
 
 
+def _batch_size(value: Any) -> str | None:
+    fits = type(value) is int and 1 <= value <= LARGEST_BATCH
+    return None if fits else f"expected an int from 1 to {LARGEST_BATCH:,}"
+
+
 def _rate(value: Any) -> str | None:
     try:
         if value is not None:
@@ -124,6 +130,16 @@ def _boolean(value: Any) -> str | None:
 
 def _alias(value: Any) -> str | None:
     return None if isinstance(value, str) and value else "expected the alias of a database"
+
+
+def _problem_of_ways(handler: TaskHandler) -> str | None:
+    """Why it is not beyond doubt how its tasks are run."""
+    has_handle = type(handler).handle is not TaskHandler.handle
+    if not handler.is_batched:
+        return None if has_handle else "handle is missing"
+    if has_handle:
+        return "it has handle_batch and handle, which would never be called"
+    return "handle_batch does not go with pool, max_concurrent or rate" if handler.is_limited else None
 
 
 def _plain_method(value: Any) -> str | None:
@@ -147,4 +163,5 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "pool": _pool,
     "max_concurrent": _concurrent,
     "rate": _rate,
+    "batch_size": _batch_size,
 }

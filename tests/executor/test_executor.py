@@ -190,7 +190,7 @@ def test_a_claim_of_an_earlier_life_is_not_started() -> None:
     [task] = claim(registered("earlier life"))
     with executing() as executor:
         executor.inflight.add([task])
-        executor.pool.put([task])
+        executor.pool.put([[task]])
         wait_until(lambda: ran)
         assert [task.executor for task in ran] == [executor.lease.executor]
 

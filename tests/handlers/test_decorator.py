@@ -50,7 +50,7 @@ def test_attributes_are_those_of_a_handler() -> None:
 
 
 def test_every_attribute_of_a_handler_can_be_given() -> None:
-    known = {name for name in vars(TaskHandler)["__annotations__"] if name != "biz_code"}
+    known = {name for name in vars(TaskHandler)["__annotations__"] if name not in ("biz_code", "batch_size")}
     assert known | {"backoff", "on_failed", "concurrency_key"} == set(ATTRIBUTES)
 
 

@@ -67,6 +67,12 @@ def variant(**attributes: Any) -> type[TaskHandler]:
         ("keep_history", ["all"]),
         ("atomic", 1),
         ("atomic", None),
+        ("batch_size", 0),
+        ("batch_size", 10_001),
+        ("batch_size", True),
+        ("batch_size", None),
+        ("batch_size", "500"),
+        ("handle_batch", 7),
         ("backoff", timedelta(seconds=5)),
         ("on_failed", None),
         ("handle", "promotion"),
@@ -125,6 +131,19 @@ def in_a_generator(self: TaskHandler, task: Any) -> Iterator[int]:
 def test_a_handle_that_would_only_make_an_object_is_refused(handle: Any, problem: str) -> None:
     with pytest.raises(InvalidHandler, match=f"Variant: handle=.*expected a plain method.*{problem}"):
         register_task_handler(variant(handle=handle))
+
+
+@pytest.mark.parametrize("attributes", [{"pool": "proxies"}, {"max_concurrent": 3}, {"rate": "5/s"}])
+def test_limits_are_for_one_task_at_a_time(attributes: dict[str, Any]) -> None:
+    together = {"biz_code": "batched", "handle_batch": lambda self, tasks: None}
+    register_task_handler(type("Batched", (TaskHandler,), together))
+    with pytest.raises(InvalidHandler, match=r"Limited: handle_batch does not go with"):
+        register_task_handler(type("Limited", (TaskHandler,), together | {"biz_code": "limited"} | attributes))
+
+
+def test_there_is_one_way_to_run_a_task() -> None:
+    with pytest.raises(InvalidHandler, match=r"Variant: it has handle_batch and handle"):
+        register_task_handler(variant(handle_batch=lambda self, tasks: None))
 
 
 def test_handle_is_required() -> None:

@@ -215,7 +215,7 @@ def test_a_run_does_not_start_with_a_resource_that_was_lost(transactional_db: No
     seen: list[bool] = []
     handler_of(lambda task: seen.append(task.resource.is_held), pool="proxies")
     with executing() as executor:
-        usual = executor.pool.put
+        usual = executor.gate._deliver
 
         def put(tasks: Any) -> None:
             tasks = list(tasks)

@@ -1,0 +1,141 @@
+"""Many tasks of one code in one call: how claimed tasks are put together, and how such a run ends."""
+
+import logging
+import traceback
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django_delayed_tasks import signals
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.exceptions import InvalidOutcome
+from django_delayed_tasks.executor.atomic import settle_stubbornly
+from django_delayed_tasks.executor.deciding import Raised, decide, is_final_failure, keeps
+from django_delayed_tasks.executor.failures import tell_failed
+from django_delayed_tasks.executor.starting import refuse
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
+from django_delayed_tasks.redaction import shown
+from django_delayed_tasks.states import Then
+from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claims import forget_what_was_read
+from django_delayed_tasks.store.fences import Claim
+
+logger = logging.getLogger(__name__)
+
+Batch = list[ClaimedTask]
+
+
+class BatchEnd(NamedTuple):
+    """``left``: what is still to be settled; ``alone``: tasks that are to be run one by one, as if nothing had been."""
+
+    left: list[Settlement]
+    alone: Batch
+
+
+def batches_of(tasks: Iterable[ClaimedTask]) -> list[Batch]:
+    """The tasks as they are run: those of a handler with ``handle_batch`` together, each other one by itself.
+
+    So is one that was there when an executor died: it may be what kills, and must not take others with it.
+    """
+    batches: list[Batch] = []
+    open_ones: dict[str, Batch] = {}
+    for task in tasks:
+        handler = find(task.biz_code)
+        if handler is None or not handler.is_batched or task.rescues:
+            batches.append([task])
+            continue
+        batch = open_ones.get(task.biz_code)
+        if batch is None or len(batch) >= handler.batch_size:
+            batch = open_ones[task.biz_code] = []
+            batches.append(batch)
+        batch.append(task)
+    return batches
+
+
+def largest_batch() -> int:
+    """How many tasks a handler takes at once, at most; 0 if none takes several."""
+    return max((handler.batch_size for handler in get_task_handlers().values() if handler.is_batched), default=0)
+
+
+def run_batch(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> BatchEnd:
+    """Call ``handle_batch`` once for those that may still start.
+
+    When it raises, nothing is settled: of several tasks each is to be run alone, so that one that cannot be done does
+    not hold the rest; a single one has failed its attempt.
+    """
+    started = clock.now()
+    refused, to_run = _screened(tasks, handler, started)
+    if not to_run:
+        return BatchEnd(refused, [])
+    way = _run_atomically if handler.atomic else _run_plainly
+    try:
+        left = way(to_run, handler, clock, started)
+    except BaseException as error:  # SystemExit in a handler must not end the executor's thread
+        if len(to_run) > 1:
+            logger.warning("a batch of %d tasks such as %s is run one by one: %r", len(to_run), to_run[0], error)
+            for task in to_run:
+                forget_what_was_read(task)
+            return BatchEnd(refused, to_run)
+        left = [decide(to_run[0], handler, _raised(error), started, clock.now())]
+        _announce(to_run, handler, left)
+    return BatchEnd(refused + left, [])
+
+
+def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[list[Settlement], Batch]:
+    refused, to_run = [], []
+    for task in tasks:
+        if settlement := refuse(task, handler, now):
+            refused.append(settlement._replace(keep=keeps(handler, settlement.outcome)))
+        else:
+            to_run.append(task)
+            if signals.run_started.receivers:
+                signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
+    return refused, to_run
+
+
+def _run_plainly(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
+    settlements = _called(tasks, handler, clock, started)
+    _announce(tasks, handler, settlements)
+    return settlements
+
+
+def _run_atomically(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
+    settlements, became = settle_stubbornly(tasks, lambda: _called(tasks, handler, clock, started))
+    _announce(tasks, handler, settlements)
+    _tell_failed(tasks, settlements, became)
+    return []
+
+
+def _called(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
+    results = _results(handler, handler.handle_batch(tasks), len(tasks))
+    finished = clock.now()
+    return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
+
+
+def _results(handler: TaskHandler, returned: Any, count: int) -> Sequence[Any]:
+    if returned is None:
+        return [None] * count
+    if not isinstance(returned, list | tuple) or len(returned) != count:
+        # Done once, with effects: each task fails its attempt, and is not run again at once.
+        name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
+        error = InvalidOutcome(
+            f"{name} returned {shown(returned)}: expected None or {count} outcomes, one for each task"
+        )
+        return [Raised(error, str(error))] * count
+    return [_raised(result) if isinstance(result, BaseException) else result for result in returned]
+
+
+def _raised(error: BaseException) -> Raised:
+    return Raised(error, "".join(traceback.format_exception(error)))
+
+
+def _announce(tasks: Batch, handler: TaskHandler, settlements: list[Settlement]) -> None:
+    if signals.run_finished.receivers:
+        for task, settlement in zip(tasks, settlements, strict=True):
+            signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
+
+
+def _tell_failed(tasks: Batch, settlements: list[Settlement], became: dict[Claim, Then]) -> None:
+    for task, settlement in zip(tasks, settlements, strict=True):
+        if is_final_failure(settlement.outcome, became[task.claim]):
+            tell_failed(task, settlement.error)
