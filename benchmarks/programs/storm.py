@@ -74,7 +74,9 @@ def _measured(tasks: int, others: int, begin: datetime) -> dict[str, Any]:
     from django_delayed_tasks import TaskRun
 
     offsets, lateness = [], []
-    for number, when, started in TaskRun.objects.values_list("biz_num", "when", "started").iterator():
+    runs = TaskRun.objects.filter(started__isnull=False).values_list("biz_num", "when", "started")
+    for number, when, started in runs.iterator():
+        assert started
         if number.startswith("storm"):
             offsets.append((started - begin).total_seconds())
         else:
