@@ -35,8 +35,12 @@ STYLE: dict[Any, Any] = {
 }
 COLOURS = {PRODUCT: "#1f5a96", LEAN: "#8a8a8a"}
 OTHER = "#c9a26b"
-WIDTH = 8.0
+WIDTH, ROW, TITLE = 8.0, 0.26, 0.4
 """Inches."""
+HIGH = 6
+"""Rows of a panel with a line."""
+LEAST = 0.01
+"""Milliseconds: a logarithmic scale has no 0."""
 LINES = ("#1f5a96", "#c0602b", "#3c8d5a", "#7d5ba6", "#8a8a8a", "#b03a5b")
 
 
@@ -68,7 +72,7 @@ def panels(heights: Sequence[int]) -> tuple[Page, list[Axes]]:
     """One below the other, with one scale; a height is a number of rows in it."""
     page, axes = plt.subplots(
         len(heights), 1, squeeze=False, sharex=True, layout="constrained",
-        figsize=(WIDTH, sum(0.27 * height + 0.42 for height in heights) + 0.3), height_ratios=[n + 1 for n in heights],
+        figsize=(WIDTH, sum(ROW * height + TITLE for height in heights) + TITLE), height_ratios=heights,
     )  # fmt: skip
     return page, [row[0] for row in axes]
 
@@ -85,7 +89,7 @@ def drain_rates(bars: dict[str, list[Bar]]) -> Page | None:
             color=[COLOURS.get(bar.subject, OTHER) for bar in of_one],
         )  # fmt: skip
         panel.bar_label(drawn, [f"{bar.value:,.0f}" for bar in of_one], padding=3)
-        _rows(panel)
+        _rows(panel, len(of_one))
     greatest = max(bar.value for of_one in bars.values() for bar in of_one)
     axes[-1].set_xscale("log")
     axes[-1].set_xlim(right=greatest * 2)
@@ -103,13 +107,14 @@ def lateness(ranges: dict[str, list[Range]]) -> Page | None:
         panel.set_title(variant)
         for row, one in enumerate(of_one):
             colour = COLOURS.get(one.subject, OTHER)
-            panel.plot([one.median, one.latest], [row, row], color=colour, linewidth=2, alpha=0.5)
-            for value, marker in ((one.median, "o"), (one.p99, "d"), (one.latest, "|")):
+            median, p99, latest = (max(value, LEAST) for value in (one.median, one.p99, one.latest))
+            panel.plot([median, latest], [row, row], color=colour, linewidth=2, alpha=0.5)
+            for value, marker in ((median, "o"), (p99, "d"), (latest, "|")):
                 panel.plot(value, row, marker=marker, color=colour, markersize=6 if marker != "|" else 10)
             values = f"{one.median:.3g} / {one.p99:.3g} / {one.latest:.3g}"
-            panel.annotate(values, (one.latest, row), (7, 0), textcoords="offset points", va="center")
+            panel.annotate(values, (latest, row), (7, 0), textcoords="offset points", va="center")
         panel.set_yticks(range(len(of_one)), [one.label for one in of_one])
-        _rows(panel)
+        _rows(panel, len(of_one))
     axes[-1].set_xscale("log")
     low, high = axes[-1].get_xlim()
     axes[-1].set_xlim(low, high * 4)
@@ -140,30 +145,30 @@ def backlog(lines: list[Line]) -> Page | None:
     return page
 
 
-STORM = ("seconds since the first of the storm was due", "tasks started in each 0.1 s")
-MEMORY = ("seconds since the drain began", "resident memory, MB")
+STORM = ("seconds since the first of the storm was due", "started in each 0.1 s")
+MEMORY = ("seconds since the drain began", "resident, MB")
 
 
 def over_time(lines: list[Line], x: str, y: str) -> Page | None:
-    """Values over seconds, on scales from zero."""
+    """A panel for each database; values over seconds, on scales from zero."""
     if not lines:
         return None
-    page, panel = plt.subplots(figsize=(WIDTH, 3.4), layout="constrained")
-    for line, colour in zip(lines, _colours(lines), strict=True):
-        panel.plot(line.xs, line.ys, linewidth=1.4, color=colour, label=line.label)
-    panel.set_xlim(left=0)
-    panel.set_ylim(bottom=0)
-    _thousands(panel.yaxis)
-    panel.set_xlabel(x)
-    panel.set_ylabel(y)
-    page.legend(loc="outside lower center", frameon=False, ncols=2)
+    page, axes = panels([HIGH] * len(lines))
+    for panel, line in zip(axes, lines, strict=True):
+        panel.set_title(line.label)
+        panel.fill_between(line.xs, line.ys, step="post", color=COLOURS[PRODUCT], alpha=0.25, linewidth=0)
+        panel.step(line.xs, line.ys, where="post", linewidth=1, color=COLOURS[PRODUCT])
+        panel.set_ylim(bottom=0)
+        panel.set_ylabel(y)
+        _thousands(panel.yaxis)
+    axes[-1].set_xlim(left=0)
+    axes[-1].set_xlabel(x)
     return page
 
 
-def _rows(panel: Axes) -> None:
+def _rows(panel: Axes, rows: int) -> None:
     """Rows from the top, with vertical lines only."""
-    panel.invert_yaxis()
-    panel.margins(y=0.12)
+    panel.set_ylim(rows - 0.5, -0.5)
     panel.grid(visible=False, axis="y")
     panel.tick_params(axis="y", length=0)
 
