@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import cases, report
@@ -28,6 +29,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         parser.error(f"unknown case {', '.join(unknown)}: known are {', '.join(cases.NAMES)}")
     if unknown := sorted(set(options.databases.split(",")) - set(KNOWN)):
         parser.error(f"unknown database {', '.join(unknown)}: known are {', '.join(KNOWN)}")
+    if options.publish and not find_spec("matplotlib"):
+        parser.error("--publish draws plots with matplotlib: install the extra 'bench'")
     return options
 
 

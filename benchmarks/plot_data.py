@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from benchmarks.figures import PRODUCT, Figure, Figures
+from benchmarks.figures import Figure, Figures
 from benchmarks.series import Series
 
 NAMES = {"mariadb": "MariaDB", "postgres": "PostgreSQL", "mysql": "MySQL", "sqlite": "SQLite", "redis": "Redis"}
 DEFAULT_WAYS = ("plain", "default")
 PROCESSES = re.compile(r", (\d+ (?:process|worker)\w*)$")
-ROWS = re.compile(r"10\^(\d+)|(\d[\d,]*)")
+BACKLOG = re.compile(r"agenda and claim of 100, (?P<size>[\d,]+) on (?P<levels>\d+ levels?)")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,6 @@ class Line:
     """Points from left to right."""
 
     label: str
-    unit: str
     xs: list[float]
     ys: list[float]
 
@@ -91,34 +90,26 @@ def lateness_ranges(figures: Figures) -> dict[str, list[Range]]:
 
 
 def backlog_lines(figures: Figures) -> list[Line]:
-    """A line for each database, subject and shape that has several sizes; milliseconds only."""
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    """A line for each database and spread over levels: milliseconds by how many tasks wait for later."""
+    points: dict[str, list[tuple[float, float]]] = {}
     for figure in figures.of_case("backlog"):
-        found, spread = ROWS.search(figure.variant), figures.spread(figure)
-        if found and spread and figure.unit.startswith("ms"):
-            rest = " ".join(ROWS.sub("", figure.variant, count=1).split()).strip(" ,")
-            label = ", ".join([name_of(figure.database), *_unless_product(figure.subject), rest])
-            points.setdefault((label, figure.unit), []).append((_rows_of(found), spread.median))
-    return [
-        Line(label, unit, *(list(column) for column in zip(*sorted(of_one), strict=True)))
-        for (label, unit), of_one in points.items()
-        if len(of_one) > 1
-    ]
+        found, spread = BACKLOG.fullmatch(figure.variant), figures.spread(figure)
+        if found and spread and figure.unit == "ms":
+            label = f"{name_of(figure.database)}, {found['levels']}"
+            points.setdefault(label, []).append((float(found["size"].replace(",", "")), spread.median))
+    return [Line(label, *_columns(of_one)) for label, of_one in points.items() if len(of_one) > 1]
 
 
-def _unless_product(subject: str) -> list[str]:
-    return [] if subject == PRODUCT else [subject]
-
-
-def _rows_of(found: re.Match[str]) -> float:
-    return 10.0 ** int(found[1]) if found[1] else float(found[2].replace(",", ""))
+def _columns(points: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    ordered = sorted(points)
+    return [x for x, _ in ordered], [y for _, y in ordered]
 
 
 def series_lines(figures: Figures, series: Series, case: str) -> list[Line]:
     """A line for each database; nothing when the case is not among the figures."""
     measured = {figure.database for figure in figures.of_case(case)}
     return [
-        Line(name_of(database), "", _seconds(one["bin"], len(one["values"])), [float(value) for value in one["values"]])
+        Line(name_of(database), _seconds(one["bin"], len(one["values"])), [float(value) for value in one["values"]])
         for database, one in series.get(case, {}).items()
         if database in measured
     ]

@@ -140,8 +140,8 @@ def backlog(lines: list[Line]) -> Page | None:
     _thousands(panel.xaxis)
     _thousands(panel.yaxis)
     panel.set_xlabel("tasks that wait for later (logarithmic)")
-    panel.set_ylabel(f"{lines[0].unit} (logarithmic)")
-    page.legend(loc="outside lower center", frameon=False, ncols=2)
+    panel.set_ylabel("ms to read the agenda and claim 100 (logarithmic)")
+    page.legend(loc="outside lower center", frameon=False, ncols=3)
     return page
 
 
