@@ -129,10 +129,9 @@ def backlog(lines: list[Line]) -> Page | None:
         return None
     page, panel = plt.subplots(figsize=(WIDTH, 4), layout="constrained")
     for line, colour in zip(lines, _colours(lines), strict=True):
-        panel.plot(line.xs, line.ys, marker="o", markersize=4, color=colour, label=line.label)
-        panel.annotate(
-            f"{line.ys[-1]:.3g}", (line.xs[-1], line.ys[-1]), (6, 0), textcoords="offset points", va="center"
-        )
+        # Values at the lines' ends would lie on one another.
+        label = f"{line.label}: {line.ys[0]:.3g} to {line.ys[-1]:.3g} ms"
+        panel.plot(line.xs, line.ys, marker="o", markersize=4, color=colour, label=label)
     panel.set_xscale("log")
     panel.set_yscale("log")
     lowest, highest = min(min(line.ys) for line in lines), max(max(line.ys) for line in lines)
@@ -141,7 +140,7 @@ def backlog(lines: list[Line]) -> Page | None:
     _thousands(panel.yaxis)
     panel.set_xlabel("tasks that wait for later (logarithmic)")
     panel.set_ylabel("ms to read the agenda and claim 100 (logarithmic)")
-    page.legend(loc="outside lower center", frameon=False, ncols=3)
+    page.legend(loc="outside lower center", frameon=False, ncols=2)
     return page
 
 
