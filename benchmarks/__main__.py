@@ -5,10 +5,12 @@ import os
 import platform
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks import cases, report
 from benchmarks.bench import Bench
+from benchmarks.publish import publish
 
 KNOWN = ("sqlite", "mariadb", "postgres", "mysql")
 
@@ -21,11 +23,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size: rough figures, soon")
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the figures go")
+    parser.add_argument("--publish", action="store_true", help="write tables and plots for the documentation too")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.cases) - set(cases.NAMES)):
         parser.error(f"unknown case {', '.join(unknown)}: known are {', '.join(cases.NAMES)}")
     if unknown := sorted(set(options.databases.split(",")) - set(KNOWN)):
         parser.error(f"unknown database {', '.join(unknown)}: known are {', '.join(KNOWN)}")
+    if options.publish and not find_spec("matplotlib"):
+        parser.error("--publish draws plots with matplotlib: install the extra 'bench'")
     return options
 
 
@@ -39,22 +44,26 @@ def main(arguments: list[str]) -> int:
         return subprocess.call([*command, "--", sys.executable, "-m", "benchmarks", *arguments])
     bench = Bench(databases, options.repeats, options.quick)
     names = options.cases or cases.NAMES
+    about = about_run(options, bench)
     for name in names:
         bench.case = name
         cases.case_of(name).measure(bench)
-        bench.figures.write(options.json, about(options))
+        bench.figures.write(options.json, about)
     print("\n" + report.figures_table(bench.figures))
     print("\n" + report.goals_table([goal for name in names for goal in cases.case_of(name).GOALS], bench.figures))
+    if options.publish:
+        publish(bench.figures, about)
     return 0
 
 
-def about(options: argparse.Namespace) -> dict[str, object]:
+def about_run(options: argparse.Namespace, bench: Bench) -> dict[str, object]:
     """Where and how it was measured."""
     import django
 
     return {
         "python": platform.python_version(),
         "django": django.__version__,
+        "databases": [bench.run("versions", database=database) for database in bench.databases],
         "processors": os.cpu_count(),
         "quick": options.quick,
         "repeats": options.repeats,

@@ -3,7 +3,13 @@
 from importlib import import_module
 from types import ModuleType
 
-NAMES = ("drain",)
+NAMES = (
+    "drain",
+    "storm",
+    "idle",
+    "memory",
+    "recovery",
+)
 
 
 def case_of(name: str) -> ModuleType:
