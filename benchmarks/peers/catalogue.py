@@ -71,7 +71,7 @@ def graphile_worker() -> Peer:
         ("postgres",),
         (*program, "fill"),
         (
-            Way("10 jobs at once", 20_000, (*program, "work"), {"PEER_OPTIONS": json.dumps(default)}),
+            Way("10 jobs at once", 15_000, (*program, "work"), {"PEER_OPTIONS": json.dumps(default)}),
             Way("tuned: batched", 200_000, (*program, "work"), {"PEER_OPTIONS": json.dumps(tuned)}),
         ),
         {"NO_LOG_SUCCESS": "1"},
@@ -81,21 +81,21 @@ def graphile_worker() -> Peer:
 DJANGO_TASKS_DB = django(
     "django-tasks-db",
     ("mariadb", "postgres", "sqlite"),
-    Way("default", 3000, command("db_worker", "--no-startup-delay")),
+    Way("default", 2000, command("db_worker", "--no-startup-delay")),
 )
 DJANGO_OX = django(
     "django-ox",
     ("mariadb", "postgres"),
-    Way("default", 2000, command("ox_worker")),
-    Way("tuned: 4 threads", 3000, command("ox_worker", "--concurrency", "4", "--interval", "0.1")),
+    Way("default", 1500, command("ox_worker")),
+    Way("tuned: 4 threads", 2500, command("ox_worker", "--concurrency", "4", "--interval", "0.1")),
 )
 DJ_QUEUE = django(
     "dj-queue",
     ("mariadb", "postgres"),
-    Way("default", 3000, command("dj_queue")),
+    Way("default", 2000, command("dj_queue")),
     Way(
         "tuned: prefetch 100",
-        6000,
+        5000,
         command("dj_queue"),
         {
             "PEER_OPTIONS": json.dumps(
@@ -107,13 +107,13 @@ DJ_QUEUE = django(
         },
     ),
 )
-HUEY_REDIS = huey("redis", 30_000)
-HUEY_SQLITE = huey("sqlite", 20_000)
+HUEY_REDIS = huey("redis", 20_000)
+HUEY_SQLITE = huey("sqlite", 10_000)
 PGQUEUER = Peer(
     "pgqueuer",
     ("postgres",),
     ("python", "-m", f"{PROGRAMS}.pgqueuer_app", "fill"),
-    (Way("default", 40_000, ("python", "-m", f"{PROGRAMS}.pgqueuer_app", "work")),),
+    (Way("default", 30_000, ("python", "-m", f"{PROGRAMS}.pgqueuer_app", "work")),),
 )
 GRAPHILE_WORKER = graphile_worker()
 PEERS = (DJANGO_TASKS_DB, DJANGO_OX, DJ_QUEUE, HUEY_REDIS, HUEY_SQLITE, PGQUEUER, GRAPHILE_WORKER)

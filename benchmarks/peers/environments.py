@@ -21,7 +21,7 @@ REQUIREMENTS = (
     "dj-queue==0.14.2",
     "huey==3.5.4",
     "pgqueuer==1.6.0",
-    "celery==5.7.0",
+    "celery[redis]==5.7.0",
     "asyncpg==0.32.0",
     "mysqlclient==2.3.1",
     "psycopg[binary]==3.3.9",
@@ -32,6 +32,10 @@ NODE_PACKAGES = ("graphile-worker@0.17.3",)
 
 class NotMeasured(Exception):
     """A peer cannot be measured here; the message says why."""
+
+
+_failed: dict[Path, NotMeasured] = {}
+"""Environments that could not be made in this run: not tried again for each peer."""
 
 
 def folder() -> Path:
@@ -74,16 +78,26 @@ def _place(kind: str, contents: Sequence[str]) -> Path:
 
 def _once(place: Path, *commands: Sequence[str]) -> None:
     """Run what makes an environment, unless it was finished before; NotMeasured when a command fails."""
-    finished = place / "finished"
-    if finished.exists():
+    if (place / "finished").exists():
         return
-    tqdm.write(f"Installing other queues, to measure them, into {place} ...")
-    for command in commands:
+    if place not in _failed:
+        tqdm.write(f"Installing other queues, to measure them, into {place} ...")
         try:
-            result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LONGEST)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise NotMeasured(f"installing failed: {error}") from error
-        if result.returncode:
-            lines = (result.stderr or result.stdout).strip().splitlines() or ["without a message"]
-            raise NotMeasured(f"installing failed: {lines[-1]}")
-    finished.touch()
+            for command in commands:
+                _install(command)
+        except NotMeasured as why:
+            _failed[place] = why
+    if place in _failed:
+        raise _failed[place]
+    (place / "finished").touch()
+
+
+def _install(command: Sequence[str]) -> None:
+    """One command to its end; NotMeasured with the last line that it printed when it fails."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LONGEST)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotMeasured(f"installing failed: {error}") from error
+    if result.returncode:
+        lines = (result.stderr or result.stdout).strip().splitlines() or ["without a message"]
+        raise NotMeasured(f"installing failed: {lines[-1]}")
