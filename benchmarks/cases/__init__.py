@@ -3,13 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-NAMES = (
-    "drain",
-    "storm",
-    "idle",
-    "memory",
-    "recovery",
-)
+NAMES = ("drain", "peers", "storm", "idle", "memory", "recovery")
 
 
 def case_of(name: str) -> ModuleType:

@@ -1,0 +1,57 @@
+"""What a task of a peer does: note when it ran, in a mapped file of its process, at well under a microsecond.
+
+``executed`` runs in a worker of a peer, ``executions`` in the suite. Needs nothing but the standard library.
+"""
+
+import array
+import mmap
+import os
+import threading
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from time import monotonic
+
+FOLDER, CAPACITY = "PEER_FOLDER", "PEER_CAPACITY"
+"""In the environment of a worker: where its files go, and the most executions that one process may note."""
+SUFFIX = ".times"
+
+_opening = threading.Lock()
+_slots: "memoryview[float] | None" = None
+_numbers: Iterator[int] = count()
+
+
+def executed() -> None:
+    """This task runs now."""
+    slots = _slots or _open()
+    slots[next(_numbers)] = monotonic()
+
+
+def _open() -> "memoryview[float]":
+    """The file of this process, full of zeros."""
+    global _slots
+    with _opening:
+        if _slots is None:
+            path = Path(os.environ[FOLDER]) / f"{os.getpid()}{SUFFIX}"
+            with path.open("w+b") as file:
+                file.truncate(8 * int(os.environ[CAPACITY]))
+                _slots = memoryview(mmap.mmap(file.fileno(), 0)).cast("d")
+        return _slots
+
+
+def _begin_anew() -> None:
+    """A forked process has a file of its own."""
+    global _slots, _numbers, _opening
+    _slots, _numbers, _opening = None, count(), threading.Lock()
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+
+
+def executions(folder: Path) -> list[float]:
+    """When the tasks ran (monotonic seconds), those of all processes, in no order."""
+    times: list[float] = []
+    for path in folder.glob(f"*{SUFFIX}"):
+        content = path.read_bytes()
+        times.extend(filter(None, array.array("d", content[: len(content) // 8 * 8])))
+    return times
