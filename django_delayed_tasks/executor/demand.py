@@ -3,8 +3,10 @@
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.inflight import InFlight
 
-AHEAD = 0.5
-"""Seconds of work to hold in the local queue."""
+AHEAD = 0.1
+"""Seconds of work to hold in the local queue: what becomes due meanwhile, and is more urgent, waits as long."""
+QUIET = 0.5
+"""Seconds without a run that ended after which it is not known any more how long they take."""
 _SHARE = 0.3
 """How much the latest runs weigh in the mean duration."""
 
@@ -16,17 +18,20 @@ class Demand:
         self._inflight = inflight
         self._threads = threads
         self._batch_size = batch_size
-        self._most = threads + 4 * batch_size
+        self._most = threads + 2 * batch_size
         self._seen = (0, 0.0)
         self._seen_at = clock.monotonic()
         self._mean: float | None = None
         self._target = threads
+        self.waits_for_settler = False
+        """Whether nothing is claimed because too much waits to be settled."""
 
     def wanted(self) -> int:
         """How many to claim now: 0 while more than half of what is wanted is held, or too much waits to be settled."""
         self._follow()
         unfinished = self._inflight.unfinished
-        if unfinished >= self.refill_below or self._inflight.unsettled >= 2 * self._most:
+        self.waits_for_settler = self._inflight.unsettled >= 2 * self._most
+        if unfinished >= self.refill_below or self.waits_for_settler:
             return 0
         return min(self._batch_size, self._target - unfinished)
 
@@ -39,7 +44,7 @@ class Demand:
         finished, seconds = self._inflight.work_done
         runs, spent = finished - self._seen[0], seconds - self._seen[1]
         if not runs:
-            if self._seen_at + AHEAD < clock.monotonic():
+            if self._seen_at + QUIET < clock.monotonic():
                 self._mean, self._target = None, self._threads
             return
         self._seen_at = clock.monotonic()

@@ -6,7 +6,6 @@ from threading import Event
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.executor.batching import Batch, BatchEnd, batches_of, run_batch
-from django_delayed_tasks.executor.demand import AHEAD
 from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
 from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
@@ -34,7 +33,7 @@ logger = logging.getLogger(__name__)
 WATCH_EVERY = 0.2
 LONGEST_CALL = 60.0
 """Seconds after which a statement of the heartbeat or the poller counts as never to be answered."""
-STALLED = 2 * AHEAD
+STALLED = 1.0
 """Seconds without a start after which what was prefetched is given back."""
 
 
@@ -56,7 +55,7 @@ class Executor:
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
         self.gate = self._make_gate()
-        self.inflight.when_removed = self.gate.wake
+        self.inflight.when_removed = self._note_removed
         self.poller = Poller(
             options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back, self.gate
         )
@@ -147,6 +146,15 @@ class Executor:
             for task in tasks:
                 give_back_resource(task)
         self._note_end(running, end)
+        self._refill()
+
+    def _note_removed(self) -> None:
+        """In the settler: claims have ended."""
+        self.gate.wake()
+        if self.poller.demand.waits_for_settler:
+            self._refill()
+
+    def _refill(self) -> None:
         if self.inflight.unfinished < self.poller.demand.refill_below and not self.sleeper.is_set():
             self.sleeper.set()
 

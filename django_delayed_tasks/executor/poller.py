@@ -15,6 +15,7 @@ from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.suspects import Suspects
 from django_delayed_tasks.executor.sweeps import Sweeps
+from django_delayed_tasks.executor.turns import Turns
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import (
     Agenda,
@@ -29,6 +30,8 @@ from django_delayed_tasks.store import (
 
 logger = logging.getLogger(__name__)
 
+FRESH = 0.05
+"""Seconds for which an agenda says what is due, as long as there is something: then others may have become due."""
 RECONCILE_EVERY, RAREST_RECONCILING = 10.0, 60.0
 """Seconds between two looks for claims whose answer was lost; these are slow where sweeps are."""
 RECONCILING_SHARE = 0.01
@@ -75,7 +78,7 @@ class Poller:
         self._reconciled = float("-inf")
         self._reconciling_took = 0.0
         self._was_sweep = False
-        self._due: list[Level] = []
+        self._turns = Turns()
         self._memory = Memory()
         self.found_nothing = False
 
@@ -122,7 +125,7 @@ class Poller:
         if self._was_sweep:
             self.sweeps.note(began, self._agenda_read - began)
         self._memory.learn(agenda)
-        self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
+        self._turns.begin(level for level in agenda.due() if self._options.serves(level.queue))
 
     def _reconcile(self) -> None:
         began = clock.monotonic()
@@ -132,15 +135,14 @@ class Poller:
             self._reconciled, self._reconciling_took = began, clock.monotonic() - began
 
     def _claim_from_levels(self, wanted: int) -> int:
-        """Levels in the order of their priority, until enough is claimed; a level that gives nothing is done with."""
-        if clock.monotonic() - self._agenda_read >= self._options.poll_interval:
-            self._due = []
+        """Levels in the order of their priority, equals in turns, until enough is claimed."""
+        if clock.monotonic() - self._agenda_read >= min(FRESH, self._options.poll_interval):
+            self._turns.clear()
         claimed = 0
-        while self._due and claimed < wanted:
-            tasks = self._claim_from(self._due[0], wanted - claimed)
+        while claimed < wanted and (level := self._turns.next()):
+            tasks = self._claim_from(level, self._turns.share(wanted - claimed))
             claimed += len(tasks)
-            if not tasks:
-                self._due.pop(0)
+            self._turns.took(len(tasks))
         return claimed
 
     def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
@@ -214,5 +216,6 @@ class Poller:
 
     def forget(self) -> None:
         """After an error nothing is known: look at everything again."""
-        self._due, self._agenda = [], None
+        self._turns.clear()
+        self._agenda = None
         self._memory.forget()

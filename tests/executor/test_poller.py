@@ -273,6 +273,19 @@ def test_the_next_of_a_level_is_known_after_the_first_was_claimed(make_bench: An
         assert bench.poller.poll() == pytest.approx(1.0)
 
 
+def test_a_storm_in_one_queue_leaves_room_for_another(make_bench: Any) -> None:
+    bench = make_bench(threads=8)
+    handler_of(lambda task: None)
+    for number in range(100):
+        add(f"storm {number}")
+    Task.objects.update(claim_at=database_now() - timedelta(seconds=10))
+    add("other", queue="other")
+    bench.poller.poll()
+    bench.finish(list(bench.delivered))
+    bench.poller.poll()
+    assert "other" in bench.numbers
+
+
 def test_two_executors_share_by_rank(make_bench: Any) -> None:
     handler_of(lambda task: None)
     for number in range(40):

@@ -1,0 +1,53 @@
+"""Levels of one priority take turns: a storm in one queue does not hold up the tasks of another."""
+
+from collections.abc import Iterable
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.store import Level, LevelKey
+
+SMALLEST = 32
+"""Tasks that are claimed from a level at once, if it has so many, however many others are due: statements cost."""
+
+
+class Turns:
+    """Due levels, the next one first: by priority, then the one that was not served for longest."""
+
+    def __init__(self) -> None:
+        self._due: list[Level] = []
+        self._served: dict[LevelKey, float] = {}
+
+    def begin(self, due: Iterable[Level]) -> None:
+        """These are due now, in the order in which they wait."""
+        self._due = list(due)
+        served = self._served
+        self._served = {key: served[key] for key in map(_key, self._due) if key in served}
+        self._sort()
+
+    def clear(self) -> None:
+        """What is due is not known any more."""
+        self._due = []
+
+    def next(self) -> Level | None:
+        """Whose turn it is; None when nothing is due."""
+        return self._due[0] if self._due else None
+
+    def share(self, wanted: int) -> int:
+        """How many tasks to claim from it, of so many that are wanted."""
+        equals = sum(level.priority == self._due[0].priority for level in self._due)
+        return min(wanted, max(SMALLEST, -(-wanted // equals)))
+
+    def took(self, count: int) -> None:
+        """So many were claimed from it; a level that gives nothing is done with."""
+        level = self._due.pop(0)
+        if count:
+            self._served[_key(level)] = clock.monotonic()
+            self._due.append(level)
+            self._sort()
+
+    def _sort(self) -> None:
+        # Stable: of those that were never served the one that waits longest stays first.
+        self._due.sort(key=lambda level: (-level.priority, self._served.get(_key(level), float("-inf"))))
+
+
+def _key(level: Level) -> LevelKey:
+    return level.queue, level.priority

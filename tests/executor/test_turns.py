@@ -1,0 +1,60 @@
+"""Levels of one priority take turns."""
+
+import pytest
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.turns import SMALLEST, Turns
+from django_delayed_tasks.store import Level
+
+
+def level(queue: str, priority: int = 0) -> Level:
+    return Level(queue, priority, clock.host_now())
+
+
+def served(turns: Turns, count: int, wanted: int = 100, gives: int = 10) -> list[str]:
+    """The queues whose turn it is, one after the other, each of which gives something."""
+    queues = []
+    for _ in range(count):
+        first = turns.next()
+        assert first is not None
+        turns.share(wanted)
+        turns.took(gives)
+        queues.append(first.queue)
+    return queues
+
+
+def test_equals_are_served_one_after_the_other() -> None:
+    turns = Turns()
+    turns.begin([level("storm"), level("a"), level("b")])
+    assert served(turns, 7) == ["storm", "a", "b", "storm", "a", "b", "storm"]
+
+
+def test_it_goes_on_where_it_was_when_the_agenda_is_read_anew() -> None:
+    turns = Turns()
+    found = []
+    for _ in range(4):
+        turns.begin([level("storm"), level("a"), level("b")])
+        found += served(turns, 1)
+    assert found == ["storm", "a", "b", "storm"]
+
+
+def test_the_higher_priority_comes_first_however_often() -> None:
+    turns = Turns()
+    turns.begin([level("low", -1), level("high", 5), level("middle"), level("high too", 5)])
+    assert served(turns, 4) == ["high", "high too", "high", "high too"]
+
+
+def test_a_level_that_gives_nothing_is_done_with() -> None:
+    turns = Turns()
+    turns.begin([level("empty"), level("full")])
+    assert served(turns, 1, gives=0) == ["empty"]
+    assert served(turns, 3) == ["full"] * 3
+    turns.took(0)
+    assert turns.next() is None
+
+
+@pytest.mark.parametrize(("equals", "wanted", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, SMALLEST), (50, 8, 8)])
+def test_what_is_wanted_is_shared_among_equals(equals: int, wanted: int, share: int) -> None:
+    turns = Turns()
+    turns.begin([*(level(str(number)) for number in range(equals)), level("other", -1)])
+    assert turns.share(wanted) == share
