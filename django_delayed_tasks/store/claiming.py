@@ -16,7 +16,7 @@ from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.fences import LAST_VERSION
 from django_delayed_tasks.store.levels import rows_of
-from django_delayed_tasks.store.tables import RUNNING, TASK
+from django_delayed_tasks.store.tables import RUNNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,47 +41,28 @@ Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
 
 
 def candidates(
-    dialect: Dialect, request: ClaimRequest, limit: int, columns: Sequence[str] = COLUMNS
+    dialect: Dialect, request: ClaimRequest, columns: Sequence[str] = COLUMNS, share: str = ""
 ) -> tuple[str, list[Any]]:
-    """The SELECT of due rows of one level in the order of the claim index: it reads only what it returns."""
-    table, conditions, parameters, order = _due(dialect, request)
-    conditions.append(COUNTABLE)
-    sql = (
-        f"SELECT {', '.join(columns)} FROM {table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {order}claim_at, id LIMIT {limit:d}"
-    )
-    return sql, parameters
+    """The SELECT of due rows of one level in the order of the claim index: it reads only what it returns.
 
-
-def candidates_of_share(dialect: Dialect, request: ClaimRequest, head: int) -> tuple[str, list[Any]]:
-    """As :func:`candidates`, of the first ``head`` due rows those that are best left to this executor. The others are
-    read in the index only.
+    With the condition :func:`share`, the rows of others are looked at in the index only.
     """
-    table, conditions, parameters, order = _due(dialect, request)
-    mine = share("h.id", request.executors, request.rank)
-    sql = (
-        f"SELECT {', '.join(f't.{column}' for column in COLUMNS)}"
-        f" FROM (SELECT id FROM {table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {order}claim_at, id LIMIT {head:d}) h"
-        f" {dialect.driving_join} {TASK} t ON t.id = h.id"
-        f" WHERE {mine} AND {COUNTABLE} ORDER BY t.claim_at, t.id LIMIT {request.limit:d}"
-    )
-    return sql, parameters
-
-
-COUNTABLE = f"version < {LAST_VERSION} AND attempts < {2**31 - 1}"
-"""What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it."""
-
-
-def _due(dialect: Dialect, request: ClaimRequest) -> tuple[str, list[str], list[Any], str]:
     table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
     conditions = [level, f"claim_at <= {dialect.now}"]
+    # What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it.
+    conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
     if request.floor:
         conditions.append(f"claim_at >= {dialect.moment_literal(request.floor)}")
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)
-    return table, conditions, parameters, order
+    if share:
+        conditions.append(share)
+    sql = (
+        f"SELECT {', '.join(columns)} FROM {table} WHERE {' AND '.join(conditions)}"
+        f" ORDER BY {order}claim_at, id LIMIT {request.limit:d}"
+    )
+    return sql, parameters
 
 
 def taking(dialect: Dialect, executor: int) -> str:
@@ -115,24 +96,26 @@ def strategy_for(alias: str, name: str) -> Strategy:
     return skip_locked.claim
 
 
-_MIXED, _MULTIPLIER = 2**16, 20_251
+_MIXED = 2**16
+OWN, OTHER = 20_251, 25_717
+"""Multipliers: what is best left to whom; and among those that take what was left to somebody else."""
 
 
-def share_of(task_id: int, executors: int) -> int:
+def share_of(task_id: int, executors: int, multiplier: int = OWN) -> int:
     """The rank of the executor, of so many, that this task is best left to.
 
     The id is mixed first (multiplicative hashing; Knuth, The Art of Computer Programming 3, 6.4): the ids of one node
     of a Galera cluster have a step of the number of nodes, so that all of them would be one executor's.
     """
-    return task_id % _MIXED * _MULTIPLIER % _MIXED * executors // _MIXED
+    return task_id % _MIXED * multiplier % _MIXED * executors // _MIXED
 
 
-def share(task_id: str, executors: int, rank: int) -> str:
-    """The condition that :func:`share_of` an expression is this rank; for a statement with parameters. No integer of
-    any database overflows with it.
+def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> str:
+    """The condition that :func:`share_of` the row is the request's rank; for a statement with parameters. No integer
+    of any database overflows with it.
     """
-    first, last = (-(-_MIXED * place // executors) for place in (rank, rank + 1))
-    return f"{task_id} %% {_MIXED} * {_MULTIPLIER} %% {_MIXED} BETWEEN {first} AND {last - 1}"
+    first, last = (-(-_MIXED * place // request.executors) for place in (request.rank, request.rank + 1))
+    return f"{task_id} %% {_MIXED} * {multiplier} %% {_MIXED} BETWEEN {first} AND {last - 1}"
 
 
 def _locks_cheaply(connection: BaseDatabaseWrapper) -> bool:

@@ -1,19 +1,23 @@
 """Claiming without locks: read candidates, then one UPDATE that repeats version and status, then learn what was won."""
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.claiming import ClaimRequest, candidates, candidates_of_share, taking
-from django_delayed_tasks.store.claims import ClaimedTask, claimed
+from django_delayed_tasks.store.claiming import OTHER, ClaimRequest, candidates, share, taking
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import decisively, in_one_statement
 
-MOST_AHEAD = 4
-"""Batches that are looked at for each that is taken, when many others claim beside us."""
+Rows = list[tuple[Any, ...]]
+_CLAIM_AT = COLUMNS.index("claim_at")
+
+LEFT_BEHIND = timedelta(seconds=10)
+"""How much longer than one's own tasks may those of others wait; then whoever can takes them."""
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -24,21 +28,28 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 
 def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
-    """Candidates as they will be once claimed.
-
-    Several executors keep off each other's rows by affinity; if none of the first is this one's, they are anybody's:
-    whoever they were best left to may be busy for long.
-    """
-    rows: list[tuple[Any, ...]] = []
-    if request.executors > 1:
-        head = request.limit * min(request.executors, MOST_AHEAD)
-        rows = _read(alias, *candidates_of_share(dialect, request, head))
-    rows = rows or _read(alias, *candidates(dialect, request, request.limit))
+    """Candidates as they will be once claimed. Several executors keep off each other's rows by affinity."""
+    rows = _shared(alias, dialect, request) if request.executors > 1 else _read(alias, *candidates(dialect, request))
     return [claimed(row, dialect, request.executor, newer=1) for row in rows]
 
 
-def _read(alias: str, sql: str, parameters: list[Any]) -> list[tuple[Any, ...]]:
-    def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
+def _shared(alias: str, dialect: Dialect, request: ClaimRequest) -> Rows:
+    """One's own share. When there is none, or another's is left behind, what is best left to others is taken as well:
+    they may be busy for long. Those that do so have shares of it again.
+    """
+    mine = _read(alias, *candidates(dialect, request, share=share(request)))
+    if mine and not _leaves_behind(dialect.to_datetime(mine[0][_CLAIM_AT]), request.floor):
+        return mine
+    of_others = _read(alias, *candidates(dialect, request, share=share(request, OTHER)))
+    return of_others or mine or _read(alias, *candidates(dialect, request))
+
+
+def _leaves_behind(mine: datetime, floor: datetime | None) -> bool:
+    return floor is not None and mine - floor > LEFT_BEHIND
+
+
+def _read(alias: str, sql: str, parameters: list[Any]) -> Rows:
+    def read(cursor: CursorWrapper) -> Rows:
         cursor.execute(sql, parameters)
         return list(cursor.fetchall())
 

@@ -53,7 +53,9 @@ def pull_forward(alias: str, codes: Collection[str]) -> int:
 def look_at_head(alias: str, request: ClaimRequest) -> list[Waiting]:
     """The first due tasks of a level."""
     dialect = dialect_of(connections[alias])
-    sql, parameters = candidates(dialect, replace(request, excluded=frozenset()), HEAD, ("id", "version", "biz_code"))
+    sql, parameters = candidates(
+        dialect, replace(request, excluded=frozenset(), limit=HEAD), ("id", "version", "biz_code")
+    )
     return [Waiting((row[0], row[1]), row[2]) for row in _rows(alias, sql, parameters)]
 
 

@@ -23,7 +23,7 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 
 def _with_returning(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
-    select, parameters = candidates(dialect, request, request.limit)
+    select, parameters = candidates(dialect, request)
     columns = ", ".join(f"t.{column}" for column in COLUMNS)
     cursor.execute(
         f"WITH due AS MATERIALIZED ({select} FOR UPDATE SKIP LOCKED)"
@@ -41,7 +41,7 @@ def _qualified(assignments: str) -> str:
 
 
 def _in_two_statements(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
-    select, parameters = candidates(dialect, request, request.limit)
+    select, parameters = candidates(dialect, request)
     cursor.execute(f"{select} FOR UPDATE SKIP LOCKED", parameters)
     tasks = [claimed(row, dialect, request.executor, newer=1) for row in cursor.fetchall()]
     if tasks:

@@ -1,5 +1,6 @@
 """What a claim takes, in which order, and what it gives: the same by every strategy."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,8 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import ClaimRequest, Strategy, compare_and_set
-from django_delayed_tasks.store.claiming import share, share_of
+from django_delayed_tasks.store.claiming import OTHER, OWN, share, share_of
+from django_delayed_tasks.store.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS, EXECUTOR, HOUR, NOW
 
@@ -123,21 +125,24 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
 
 
 @pytest.mark.parametrize("executors", [2, 3, 7])
-def test_the_database_computes_the_same_share(db: None, executors: int) -> None:
+@pytest.mark.parametrize("multiplier", [OWN, OTHER])
+def test_the_database_computes_the_same_share(db: None, executors: int, multiplier: int) -> None:
     ids = [1, 2, 3, 4, 65_535, 65_536, 65_537, 2**31, 2**40 + 7, 2**63 - 1]
+    requests = [ClaimRequest(1, "default", 0, 1, rank=rank, executors=executors) for rank in range(executors)]
     with connections[ALIAS].cursor() as cursor:
         for task_id in ids:
-            of_rank = [share(str(task_id), executors, rank) for rank in range(executors)]
-            cases = ", ".join(f"CASE WHEN {one} THEN 1 ELSE 0 END" for one in of_rank)
-            cursor.execute(f"SELECT %s, {cases}", ["shares"])
-            assert cursor.fetchone()[1:].index(1) == share_of(task_id, executors)
+            cases = [f"CASE WHEN {share(one, multiplier, str(task_id))} THEN 1 ELSE 0 END" for one in requests]
+            cursor.execute(f"SELECT %s, {', '.join(cases)}", ["shares"])
+            assert cursor.fetchone()[1:].index(1) == share_of(task_id, executors, multiplier)
 
 
-def test_what_waits_longest_is_taken_whosever_it_is(db: None, frozen: None) -> None:
+def test_what_is_left_behind_is_taken_whosever_it_is(db: None, frozen: None) -> None:
     """The other executor may have all its threads busy for hours: its share must not wait behind all of mine."""
     api.add_tasks([verbs.task(str(i)) for i in range(40)])
-    theirs = [task.id for task in Task.objects.all() if share_of(task.id, 2) == 1]
+    theirs = {task.id for task in Task.objects.all() if share_of(task.id, 2) == 1}
     Task.objects.filter(id__in=theirs).update(claim_at=NOW - HOUR)
-    taken = compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, 4, rank=0, executors=2))
-    assert len(taken) == 4
-    assert {run.id for run in taken} <= set(theirs)
+    request = ClaimRequest(1, "default", 0, 4, rank=0, executors=2)
+    mine = compare_and_set.read_candidates(ALIAS, dialect_of(connections[ALIAS]), request)
+    assert not theirs & {run.id for run in mine}
+    knowing = replace(request, floor=NOW - HOUR - timedelta(seconds=5))
+    assert {run.id for run in compare_and_set.claim(ALIAS, knowing)} <= theirs
