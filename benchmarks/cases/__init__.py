@@ -3,7 +3,14 @@
 from importlib import import_module
 from types import ModuleType
 
-NAMES = ("drain",)
+NAMES = (
+    "drain",
+    "add",
+    "atomic",
+    "backlog",
+    "purge",
+    "contention",
+)
 
 
 def case_of(name: str) -> ModuleType:
