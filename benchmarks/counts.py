@@ -12,6 +12,7 @@ from typing import Any
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 WRITING = ("INSERT ", "UPDATE ", "DELETE ")
+OF_TRANSACTIONS = ("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
 
 @dataclass
@@ -30,7 +31,7 @@ class Counts:
         commit = connection._commit  # type: ignore[attr-defined]
 
         def execute(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
-            self.statements += 1
+            self.statements += not sql.startswith(OF_TRANSACTIONS)
             if not connection.in_atomic_block:
                 self.commits += writes(sql)
             return execute(sql, params, many, context)

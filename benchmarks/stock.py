@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django.db import connection
-from tqdm import tqdm
 
 DIGITS = 4
 PIECE = 10**DIGITS
@@ -57,7 +56,7 @@ def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30)) -> No
 def in_pieces(start: int, stop: int, insert: Callable[[int, str], str]) -> None:
     """Execute ``insert(first, numbers)``, ``numbers`` being a table of one column, i, with a PIECE of numbers."""
     with connection.cursor() as cursor:
-        for first in tqdm(range(start, stop, PIECE), desc="rows", unit="×10,000", leave=False):
+        for first in range(start, stop, PIECE):
             cursor.execute(insert(first, numbers_from(first)))
 
 

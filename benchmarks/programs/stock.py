@@ -5,8 +5,11 @@ import sys
 
 import django
 from django.core.management import call_command
+from tqdm import tqdm
 
 from benchmarks import stock
+
+AT_ONCE = 100_000
 
 
 def main(word: str, *numbers: str) -> None:
@@ -16,8 +19,14 @@ def main(word: str, *numbers: str) -> None:
     call_command("migrate", verbosity=0)
     if word == "empty":
         stock.empty(Task._meta.db_table, TaskRun._meta.db_table)
-    else:
-        {"waiting": stock.add_waiting, "runs": stock.add_runs}[word](*map(int, numbers))  # type: ignore[operator]
+        return
+    start, stop, *levels = map(int, numbers)
+    for first in tqdm(range(start, stop, AT_ONCE), desc=word, unit="×100,000", leave=False):
+        last = min(stop, first + AT_ONCE)
+        if word == "waiting":
+            stock.add_waiting(first, last, *levels)
+        else:
+            stock.add_runs(first, last)
 
 
 if __name__ == "__main__":
