@@ -1,15 +1,14 @@
 """Add tasks, an hour ahead: ``add SUBJECT WAY TASKS``. Prints the seconds that it took.
 
 SUBJECT is "product" or "raw"; WAY is "alone" (each in its own transaction), "together" (all in one) or "bulk" (500 in a
-statement). The tasks, or rows, are made inside of what is measured.
+statement). The Task objects, or the rows, are there before.
 """
 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from typing import Any
 
 import django
@@ -30,13 +29,11 @@ def product(way: str, tasks: int) -> Callable[[], object]:
     """Through the public calls."""
     from django_delayed_tasks import Task, add_task, add_tasks
 
-    def made() -> Iterator[Task]:
-        when = datetime.now(UTC) + LATER
-        for number in range(tasks):
-            yield Task(biz_code=CODE, biz_num=str(number), when=when, biz_ext=data_of(number))
+    when = datetime.now(UTC) + LATER
+    made = [Task(biz_code=CODE, biz_num=str(i), when=when, biz_ext=data_of(i)) for i in range(tasks)]
 
     def alone() -> None:
-        for task in made():
+        for task in made:
             add_task(task)
 
     def together() -> None:
@@ -44,23 +41,21 @@ def product(way: str, tasks: int) -> Callable[[], object]:
             alone()
 
     connection.ensure_connection()
-    return {"alone": alone, "together": together, "bulk": lambda: add_tasks(made(), batch_size=BATCH)}[way]
+    return {"alone": alone, "together": together, "bulk": lambda: add_tasks(made, batch_size=BATCH)}[way]
 
 
 def raw(way: str, tasks: int) -> Callable[[], object]:
     """Through the driver."""
-    from benchmarks.floors.inserts import Row, Table, row_of
+    from benchmarks.floors.inserts import Table, row_of
     from django_delayed_tasks import Task
 
     table = Table(settings.DATABASES["default"], Task._meta.db_table)
 
-    def made() -> Iterator[Row]:
-        when = datetime.now(UTC) + LATER
-        for number in range(tasks):
-            yield row_of(CODE, str(number), data_of(number), when)
+    when = datetime.now(UTC) + LATER
+    made = [row_of(CODE, str(number), data_of(number), when) for number in range(tasks)]
 
     def alone() -> None:
-        for row in made():
+        for row in made:
             table.add(row)
 
     def together() -> None:
@@ -69,9 +64,8 @@ def raw(way: str, tasks: int) -> Callable[[], object]:
         table.commit()
 
     def bulk() -> None:
-        rows = made()
-        while some := list(islice(rows, BATCH)):
-            table.add_all(some)
+        for start in range(0, tasks, BATCH):
+            table.add_all(made[start : start + BATCH])
 
     return {"alone": alone, "together": together, "bulk": bulk}[way]
 
