@@ -31,7 +31,9 @@ def one(bench: Bench, database: str, executors: int) -> None:
         for process in running:
             wait_until_ready(process)
         drained = bench.run("due", database=database)
-        answers = [ended(process) for process in running]
+        for process in running:
+            tell_to_end(process)
+        answers = [answer_of(process) for process in running]
     finally:
         for process in running:
             process.kill()
@@ -45,13 +47,11 @@ def wait_until_ready(process: "Popen[str]") -> None:
         raise RuntimeError("an executor ended before it was ready")
 
 
-def ended(process: "Popen[str]") -> dict[str, int]:
-    """What an executor says at its end, to which it is told to come."""
+def tell_to_end(process: "Popen[str]") -> None:
+    """It then prints what it counted."""
     assert process.stdin
     process.stdin.write("end\n")
     process.stdin.flush()
-    answer: dict[str, int] = answer_of(process)
-    return answer
 
 
 def note(

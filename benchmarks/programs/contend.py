@@ -6,7 +6,6 @@ it tried in vain, and what it sent to the database from its first claim on.
 
 import json
 import sys
-import threading
 import time
 from typing import Any
 
@@ -35,7 +34,7 @@ class Claims:
 
     def claim(self, alias: str, request: Any) -> list[Any]:
         """A claim of a level that the agenda calls due."""
-        self.sent.is_counting = True
+        self.sent.begin()
         tasks: list[Any] = self._claim(alias, request)
         self.won += len(tasks)
         self.batches += bool(tasks)
@@ -56,36 +55,31 @@ class Claims:
 
 
 class Sent:
-    """What all connections of this process send, each counted for itself, from ``is_counting`` on."""
+    """What all connections of this process send, each counted for itself, from :meth:`begin` on."""
 
     def __init__(self) -> None:
-        self.is_counting = False
         self._before: Counts | None = None
         self._of_connection: list[Counts] = []
-        self._lock = threading.Lock()
         connection_created.connect(self._watch)
-        threading.Thread(target=self._begin, daemon=True).start()
 
     def _watch(self, connection: Any, **_: Any) -> None:
         if "_commit" in vars(connection):
             return  # it was opened again
         counts = Counts()
         counts.watch(connection)
-        with self._lock:
-            self._of_connection.append(counts)
+        self._of_connection.append(counts)
 
-    def _begin(self) -> None:
-        while not self.is_counting:
-            time.sleep(0.001)
-        self._before = self._sum()
+    def begin(self) -> None:
+        """Only the first call counts."""
+        if self._before is None:
+            self._before = self._sum()
 
     def _sum(self) -> Counts:
-        with self._lock:
-            found = list(self._of_connection)
+        found = list(self._of_connection)
         return Counts(statements=sum(one.statements for one in found), commits=sum(one.commits for one in found))
 
     def total(self) -> Counts:
-        """Since counting began."""
+        """Since the beginning."""
         now, before = self._sum(), self._before or self._sum()
         return Counts(statements=now.statements - before.statements, commits=now.commits - before.commits)
 
