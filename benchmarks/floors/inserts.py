@@ -1,6 +1,7 @@
 """The rows that ``add_task`` writes, written by the driver alone: one commit each, all in one, or 500 in a statement.
 
-psycopg prepares a statement at its first execution, sqlite3 keeps what it has compiled; MySQLdb has no such thing.
+psycopg prepares a statement at its first execution, sqlite3 keeps what it has compiled; MySQLdb has no such thing. 500
+rows are a list of values, but on PostgreSQL, where thousands of parameters are slow, an array for each column.
 """
 
 import json
@@ -18,6 +19,7 @@ COLUMNS = (
 )
 GIVEN = 9
 REST = "0, 0, 0, 0, '', ''"
+ARRAYS = ", ".join(f"%s::{kind}[]" for kind in ("text", "text", "jsonb", "text", "int", *["timestamptz"] * 4))
 Row = Sequence[Any]
 
 
@@ -27,7 +29,8 @@ class Table:
     def __init__(self, entry: dict[str, Any], table: str) -> None:
         mark = "?" if "sqlite" in entry["ENGINE"] else "%s"
         self._values = f"({', '.join([mark] * GIVEN)}, {REST})"
-        self._insert = f"INSERT INTO {table} ({COLUMNS}) VALUES "
+        self._into = f"INSERT INTO {table} ({COLUMNS})"
+        self._insert = f"{self._into} VALUES "
         self._options: dict[str, Any] = {"prepare": True} if "postgres" in entry["ENGINE"] else {}
         self._cursor = connect(entry).cursor()
 
@@ -37,6 +40,10 @@ class Table:
 
     def add_all(self, rows: Sequence[Row]) -> None:
         """One statement for all."""
+        if self._options:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            self._cursor.execute(f"{self._into} SELECT u.*, {REST} FROM unnest({ARRAYS}) u", columns, **self._options)
+            return
         values = [value for row in rows for value in row]
         self._cursor.execute(self._insert + ", ".join([self._values] * len(rows)), values, **self._options)
 
