@@ -14,8 +14,8 @@ if DATABASE == "sqlite":
 else:
     ENTRY = parse(os.environ[f"DATABASE_URL_{DATABASE.upper()}"])
 DATABASES = {"default": ENTRY}
-INSTALLED_APPS = ["django_delayed_tasks"]
-TASK_HANDLERS = ["benchmarks.handlers.Nothing", "benchmarks.handlers.Unrecorded"]
+INSTALLED_APPS = ["django_delayed_tasks", "benchmarks.effects"]
+TASK_HANDLERS = ["benchmarks.handlers.Nothing", "benchmarks.handlers.Unrecorded", "benchmarks.more_handlers.Inserting"]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 SECRET_KEY = "only for benchmarks"

@@ -3,7 +3,9 @@
 from importlib import import_module
 from types import ModuleType
 
-NAMES = ("drain", "peers", "storm", "idle", "memory", "recovery")
+NAMES = (
+    "add", "drain", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle", "memory", "recovery",
+)  # fmt: skip
 
 
 def case_of(name: str) -> ModuleType:

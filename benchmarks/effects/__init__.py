@@ -1,0 +1,1 @@
+"""What the handlers of the benchmarks write, beside the tasks."""

@@ -1,0 +1,89 @@
+"""Tasks that wait and runs that have ended, by the million: made on the server, in pieces."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db import connection
+
+DIGITS = 4
+PIECE = 10**DIGITS
+"""Rows of one statement."""
+CODES = 100
+
+
+def add_waiting(start: int, stop: int, levels: int) -> None:
+    """Tasks number ``start`` to ``stop`` (multiples of PIECE), for later, of many codes, spread over so many levels.
+
+    A level is one of up to ten queues and a priority; the first is ("default", 0).
+    """
+    from django_delayed_tasks.store.adding import COLUMNS, FRESH
+    from django_delayed_tasks.store.dialects import dialect_of
+    from django_delayed_tasks.store.tables import TASK
+
+    dialect = dialect_of(connection)
+    level, queue = f"(n.i % {levels})", f"(n.i % {levels} % 10)"
+
+    def insert(first: int, numbers: str) -> str:
+        when = dialect.later(timedelta(days=1, seconds=first // PIECE))
+        return (
+            f"INSERT INTO {TASK} ({COLUMNS}) SELECT {joined('c', f'n.i % {CODES}')}, {joined('w', 'n.i')}, NULL,"
+            f" CASE {queue} WHEN 0 THEN 'default' ELSE {joined('q', queue)} END, ({level} - {queue}) / 10,"
+            f" NULL, NULL, NULL, {when}, {when}, {dialect.now}, {dialect.now}, {FRESH} FROM {numbers} n"
+        )
+
+    in_pieces(start, stop, insert)
+    analyze(TASK)
+
+
+def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30)) -> None:
+    """History rows number ``start`` to ``stop``, of runs that ended so long ago."""
+    from django_delayed_tasks.store.dialects import dialect_of
+    from django_delayed_tasks.store.history import COLUMNS
+    from django_delayed_tasks.store.tables import RUN
+
+    moment = dialect_of(connection).later(-ended)
+
+    def insert(first: int, numbers: str) -> str:
+        return (
+            f"INSERT INTO {RUN} ({COLUMNS}) SELECT n.i, 1, 'nothing', {joined('r', 'n.i')}, {moment}, 1, 1, 0,"
+            f" {moment}, {moment}, NULL, '' FROM {numbers} n"
+        )
+
+    in_pieces(start, stop, insert)
+    analyze(RUN)
+
+
+def in_pieces(start: int, stop: int, insert: Callable[[int, str], str]) -> None:
+    """Execute ``insert(first, numbers)``, ``numbers`` being a table of one column, i, with a PIECE of numbers."""
+    with connection.cursor() as cursor:
+        for first in range(start, stop, PIECE):
+            cursor.execute(insert(first, numbers_from(first)))
+
+
+def numbers_from(first: int) -> str:
+    """A derived table of a PIECE of numbers: the product of its digits. No database's own way of counting."""
+    digit = "(SELECT 0 v " + " ".join(f"UNION ALL SELECT {digit}" for digit in range(1, 10)) + ")"
+    value = " + ".join(f"{10**place} * d{place}.v" for place in range(DIGITS))
+    tables = ", ".join(f"{digit} d{place}" for place in range(DIGITS))
+    return f"(SELECT {first} + {value} AS i FROM {tables})"
+
+
+def joined(prefix: str, number: str) -> str:
+    """A text and a number."""
+    return f"CONCAT('{prefix}', {number})" if connection.vendor == "mysql" else f"'{prefix}' || ({number})"
+
+
+def empty(*tables: str) -> None:
+    """No rows, and none of their traces."""
+    words = {"mysql": "TRUNCATE TABLE", "postgresql": "TRUNCATE"}.get(connection.vendor, "DELETE FROM")
+    with connection.cursor() as cursor:
+        for table in tables:
+            cursor.execute(f"{words} {table}")
+
+
+def analyze(table: str) -> None:
+    """Statistics as they are after a while of use."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE {'TABLE ' * (connection.vendor == 'mysql')}{table}")
+        if connection.vendor == "mysql":
+            cursor.fetchall()
