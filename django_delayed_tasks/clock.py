@@ -19,6 +19,8 @@ _frozen: datetime | None = None
 # Not clock_timestamp(): PostgreSQL cannot use what changes within a statement as a bound of an index.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DRIFT = 0.0005
+"""How much faster than another a clock goes at most while it is being corrected."""
 
 
 def host_now() -> datetime:
@@ -60,13 +62,27 @@ class DatabaseClock:
 
     def __init__(self) -> None:
         self._read: tuple[datetime, float] = host_now(), monotonic()
+        self._is_told = False
 
-    def set(self, moment: datetime) -> None:
-        """The database's clock has just shown ``moment``."""
-        self._read = moment, monotonic()
+    def set(self, moment: datetime, asked: float | None = None) -> None:
+        """The database's clock has just shown ``moment``; asked for it was at ``asked`` (monotonic seconds).
+
+        It has gone on since. If an earlier answer came quicker, what it said is nearer to the truth, unless the clock
+        was set back meanwhile.
+        """
+        heard = monotonic()
+        if asked is not None and self._is_told:
+            told, since = self._read
+            by_earlier = told + timedelta(seconds=(heard - since) * (1 - DRIFT))
+            if moment < by_earlier <= moment + timedelta(seconds=heard - asked):
+                moment = by_earlier
+        self._read, self._is_told = (moment, heard), True
 
     def now(self) -> datetime:
-        """The moment that the database's clock shows now, to within a round trip (or the frozen moment)."""
+        """The moment that the database's clock shows now, or one less than a round trip before (or the frozen moment).
+
+        Never one that it has still to show.
+        """
         moment, since = self._read
         return _frozen or moment + timedelta(seconds=monotonic() - since)
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 from types import ModuleType
 
-NAMES = ("drain",)
+NAMES = ("drain", "lateness")
 
 
 def case_of(name: str) -> ModuleType:

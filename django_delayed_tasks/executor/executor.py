@@ -12,6 +12,7 @@ from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits import Gate, give_back_resource
+from django_delayed_tasks.executor.lookahead import Lookahead
 from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.poller import Poller
@@ -53,11 +54,13 @@ class Executor:
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
+        self.lookahead = Lookahead(self.clock)
         self.gate = self._make_gate()
         self.inflight.when_removed = self.gate.wake
         self.poller = Poller(
-            options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back, self.gate
-        )
+            options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back,
+            self.gate, None if options.drain else self.lookahead,
+        )  # fmt: skip
         self.poller.release_now = self._give_back_now
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.recurrences = Recurrences(alias)
@@ -136,6 +139,9 @@ class Executor:
     def _perform(self, running: Running) -> None:
         """In a worker: run one task and hand over its end."""
         task = running.task
+        if not self.lookahead.hold(task):
+            self._give_back([released(task)])
+            return
         # Claimed under a lease that ran out meanwhile, it may be running elsewhere, or its resource be held there.
         is_lost = task.resource is not None and not task.resource.is_held
         if is_lost or task.executor != self.lease.executor or not self.lease.is_trusted:

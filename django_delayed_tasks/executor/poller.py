@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.demand import Demand
@@ -9,6 +10,7 @@ from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.known_levels import Memory, floor_of
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits import Clearing, Gate
+from django_delayed_tasks.executor.lookahead import Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening, released
@@ -51,7 +53,10 @@ class Poller:
         deliver: Callable[[list[ClaimedTask]], None],
         release: Callable[[list[Settlement]], None],
         gate: Gate | None = None,
+        lookahead: Lookahead | None = None,
     ) -> None:
+        self._lookahead = lookahead
+        self._ahead = timedelta()
         self._gate = gate
         self._clearing = Clearing(options.database, gate) if gate else None
         self._options = options
@@ -116,12 +121,15 @@ class Poller:
         self._was_sweep = known is None
         began = clock.monotonic()
         agenda = read_agenda(self._alias, known)
-        self._clock.set(agenda.now)
+        self._clock.set(agenda.now, began)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
+        if self._lookahead:
+            self._lookahead.note_reading(self._agenda_read - began)
+            self._ahead = self._lookahead.length
         if self._was_sweep:
             self.sweeps.note(began, self._agenda_read - began)
         self._memory.learn(agenda)
-        self._due = [level for level in agenda.due() if self._options.serves(level.queue)]
+        self._due = [level for level in agenda.due(self._ahead) if self._options.serves(level.queue)]
 
     def _reconcile(self) -> None:
         began = clock.monotonic()
@@ -147,9 +155,12 @@ class Poller:
             limit = min(limit, allowance)
         if not limit:
             return []
-        tasks = self._claim(self._alias, self._request(level, limit, self._full(level)))
+        request = self._request(level, limit, self._full(level))
+        began = clock.monotonic()
+        tasks = self._claim(self._alias, request)
         if tasks:
             self._inflight.add(tasks)
+            self._note_claim(tasks, clock.monotonic() - began, request.ahead)
             known, refused = self._screening.screen(tasks)
             # A drain ends when nothing is due: what is put off for a moment would be left.
             chosen, apart = (known, []) if self._options.drain else self._set_apart(known)
@@ -157,6 +168,12 @@ class Poller:
             self._let_go(apart, chosen)
             self._deliver(chosen)
         return tasks
+
+    def _note_claim(self, tasks: list[ClaimedTask], took: float, ahead: timedelta) -> None:
+        if self._lookahead:
+            self._lookahead.note_claim(took)
+            if ahead:
+                self._lookahead.mark(tasks)
 
     def _set_apart(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
         if not any(task.rescues for task in tasks):
@@ -176,8 +193,11 @@ class Poller:
         return ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit,
             floor=floor_of(level), excluded=self._screening.excluded() | full,
-            rank=self._rank.mine, executors=self._rank.executors,
+            rank=self._rank.mine, executors=self._rank.executors, ahead=self._ahead_of(level),
         )  # fmt: skip
+
+    def _ahead_of(self, level: Level) -> timedelta:
+        return self._ahead if self._agenda and level.earliest > self._agenda.now else timedelta()
 
     def _full(self, level: Level) -> frozenset[str]:
         """Codes of which enough tasks wait here for what limits them; the rest is kept out of the way of others."""
@@ -198,7 +218,10 @@ class Poller:
         future = [moment for moment in served if moment > self._agenda.now]
         if not future:
             return interval
-        return max(0.0, min(interval, (min(future) - self._clock.now()).total_seconds()))
+        soonest = min(future)
+        # What could be claimed ahead, and was not, somebody else has claimed, or nobody here can.
+        ahead = self._ahead if soonest > self._agenda.now + self._ahead else timedelta()
+        return max(0.0, min(interval, (soonest - ahead - self._clock.now()).total_seconds()))
 
     def _release_forgotten(self) -> None:
         """Claims that the database says are ours and that we know nothing of: an answer was lost on its way.
