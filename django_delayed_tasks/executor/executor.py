@@ -12,6 +12,7 @@ from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits import Gate, give_back_resource
+from django_delayed_tasks.executor.listening import listening_for
 from django_delayed_tasks.executor.lookahead import Lookahead
 from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -67,6 +68,9 @@ class Executor:
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
+        self._listening = listening_for(
+            options, lambda: self.inflight.claimed, lambda: not self._has_room(), self.sleeper.set
+        )
         self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)
         self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)
@@ -120,6 +124,8 @@ class Executor:
             self._reporting,
         ):
             loop.start()
+        if self._listening:
+            self._listening.start()
 
     def _pull_forward(self) -> None:
         """A drain is for all whose time has come, also for those that were put off."""
@@ -157,8 +163,11 @@ class Executor:
                 self.settler.put(settlement)
             else:
                 self.inflight.remove([task.claim])
-        if self.inflight.unfinished < self.poller.demand.refill_below and not self.sleeper.is_set():
+        if self._has_room() and not self.sleeper.is_set():
             self.sleeper.set()
+
+    def _has_room(self) -> bool:
+        return self.inflight.unfinished < self.poller.demand.refill_below
 
     def _run(self, task: ClaimedTask) -> Settlement | None:
         handler = find(task.biz_code)
@@ -226,6 +235,8 @@ class Executor:
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self._stopping = True
         wakeup.dismiss(self.sleeper)
+        if self._listening:
+            self._listening.stop()
         self._polling.stop()
         self._guarding.stop()
         self._give_back([released(task) for task in self.gate.take_back() + self.pool.take_back()])
