@@ -39,6 +39,11 @@ def sql_now(connection: "BaseDatabaseWrapper") -> str:
     return expression if expression and not _frozen else literal(connection, host_now())
 
 
+def sql_latest(connection: "BaseDatabaseWrapper") -> str:
+    """As :func:`sql_now`, as late within its statement as the database can tell; for the statement's answer only."""
+    return "clock_timestamp()" if connection.vendor == "postgresql" and not _frozen else sql_now(connection)
+
+
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
     """The moment as an SQL literal, in the form in which Django stores it."""
     if connection.vendor == "postgresql":

@@ -6,6 +6,7 @@ moment at which another process had committed the task. Both are of one machine,
 
 import math
 from collections.abc import Callable
+from importlib import import_module
 
 from benchmarks.bench import Bench, answer_of, ending
 from benchmarks.cases.drain import WITH_LEAN
@@ -88,7 +89,7 @@ def started(bench: Bench, database: str, add: Callable[[], None], tasks: int) ->
 def celery(bench: Bench) -> list[float]:
     """The same with Celery's timers; nothing where it is not installed."""
     try:
-        from benchmarks.peers import celery_lateness
+        celery_lateness = import_module("benchmarks.peers.celery_lateness")
     except ImportError:
         return []
     seconds: list[float] = celery_lateness.lateness(bench, *size(bench))

@@ -12,7 +12,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store import ClaimedTask
 from django_delayed_tasks.store.claims import claimable_at, hold_until, not_before
 
-LONGEST: Final = 0.01
+LONGEST: Final = 0.02
 """Seconds. A task that is claimed counts as one that runs: whoever cancels it, or gives it another time, comes late."""
 FIRST: Final = 0.002
 """Seconds that either statement is taken to need before one was measured."""

@@ -55,7 +55,7 @@ class Poller:
         gate: Gate | None = None,
         lookahead: Lookahead | None = None,
     ) -> None:
-        self._lookahead = lookahead
+        self.lookahead = lookahead
         self._ahead = timedelta()
         self._gate = gate
         self._clearing = Clearing(options.database, gate) if gate else None
@@ -123,9 +123,9 @@ class Poller:
         agenda = read_agenda(self._alias, known)
         self._clock.set(agenda.now, began)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
-        if self._lookahead:
-            self._lookahead.note_reading(self._agenda_read - began)
-            self._ahead = self._lookahead.length
+        if self.lookahead:
+            self.lookahead.note_reading(self._agenda_read - began)
+            self._ahead = self.lookahead.length
         if self._was_sweep:
             self.sweeps.note(began, self._agenda_read - began)
         self._memory.learn(agenda)
@@ -170,10 +170,10 @@ class Poller:
         return tasks
 
     def _note_claim(self, tasks: list[ClaimedTask], took: float, ahead: timedelta) -> None:
-        if self._lookahead:
-            self._lookahead.note_claim(took)
+        if self.lookahead:
+            self.lookahead.note_claim(took)
             if ahead:
-                self._lookahead.mark(tasks)
+                self.lookahead.mark(tasks)
 
     def _set_apart(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
         if not any(task.rescues for task in tasks):

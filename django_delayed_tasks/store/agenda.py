@@ -113,7 +113,8 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
             SELECT next.queue, next.priority, next.claim_at FROM level, LATERAL (
                 {first} AND (queue, priority) > (level.queue, level.priority) {order}) next
         )
-        SELECT {paused_names(dialect)}, 0, {dialect.now} UNION ALL SELECT queue, priority, claim_at FROM level""")
+        SELECT {paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
+        UNION ALL SELECT queue, priority, claim_at FROM level""")
     for queue, priority, earliest in cursor.fetchall():
         yield Level(queue, priority, dialect.to_datetime(earliest))
 
