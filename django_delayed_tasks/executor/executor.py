@@ -68,9 +68,7 @@ class Executor:
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
-        self._listening = listening_for(
-            options, lambda: self.inflight.claimed, lambda: not self._has_room(), self.sleeper.set
-        )
+        self._listening = listening_for(options, lambda: rank.executors, lambda: not self._has_room(), self.sleeper.set)
         self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)
         self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)

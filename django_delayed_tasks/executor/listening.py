@@ -4,6 +4,7 @@ import selectors
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from threading import Event
 from typing import Final
 
 from django_delayed_tasks import clock
@@ -12,35 +13,38 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store.notifying import Ears, Notice, can_listen
 
 SHORTEST_PAUSE: Final = 0.005
-"""Seconds between two wakings; more, up to a poll interval, while the others are quicker to claim."""
-NEVER: Final = 3600.0
+"""Seconds for which what comes is left to lie after something was heard: many notices are one."""
+RATE: Final = 50.0
+"""How often in a second all executors together are woken, in the long run."""
+BURST: Final = 10.0
+"""How often one of them is woken beyond that, after a quiet time."""
 
 
 class Pace:
-    """When to wake the poller next, if there is a reason to: not for each of many notices.
+    """When to hear what has come: not each of many notices at once.
 
-    A pause grows as long as what the poller was woken for had been claimed by others. So executors that get nothing
-    of what they are all told of look hardly more often than without being told.
+    All executors hear of each task, and one of them claims it. So each has its share of a number of wakings that does
+    not grow with the executors, nor with the tasks.
     """
 
-    def __init__(self, longest: float, claimed: Callable[[], int]) -> None:
-        """``claimed()`` changes with every claim."""
-        self._longest = max(longest, SHORTEST_PAUSE)
-        self._claimed = claimed
-        self._seen = claimed()
-        self._pause = SHORTEST_PAUSE
-        self._last = float("-inf")
-        self.has_reason = False
+    def __init__(self, executors: Callable[[], int]) -> None:
+        """``executors()``: how many are alive."""
+        self._executors = executors
+        self._left = BURST
+        self._counted = clock.monotonic()
+        self._heard = float("-inf")
 
     def seconds_left(self) -> float:
-        """Until the next waking; NEVER without a reason, 0 when it is time."""
-        return max(0.0, self._last + self._pause - clock.monotonic()) if self.has_reason else NEVER
+        """Until it is worth listening."""
+        now, rate = clock.monotonic(), RATE / max(1, self._executors())
+        self._left = min(BURST, self._left + rate * (now - self._counted))
+        self._counted = now
+        return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)
 
-    def note_waking(self) -> None:
-        """The poller was woken."""
-        claimed = self._claimed()
-        self._pause = SHORTEST_PAUSE if claimed != self._seen else min(2 * self._pause, self._longest)
-        self._seen, self._last, self.has_reason = claimed, clock.monotonic(), False
+    def note_hearing(self, is_waking: bool) -> None:
+        """Something was heard just now, and the poller woken for it, or not."""
+        self._heard = clock.monotonic()
+        self._left -= is_waking
 
 
 class Listener:
@@ -52,15 +56,16 @@ class Listener:
     def __init__(
         self,
         options: ExecutorOptions,
-        claimed: Callable[[], int],
+        executors: Callable[[], int],
         is_busy: Callable[[], bool],
         wake: Callable[[], None],
     ) -> None:
         self._options = options
-        self._pace = Pace(options.poll_interval, claimed)
+        self._pace = Pace(executors)
         self._is_busy = is_busy
         self._wake = wake
         self._ears: Ears | None = None
+        self._ended = Event()
 
     def prepare(self) -> None:
         """The first call, before there is a thread."""
@@ -72,19 +77,24 @@ class Listener:
         """Wait, and wake the poller if there is a reason to. Raises psycopg.Error when the connection is lost."""
         if self._ears is None:
             self._open()
-        for key, _ in self._selector.select(self._pace.seconds_left()):
-            if isinstance(key.fileobj, Ears):
-                self._pace.has_reason |= any(map(self._concerns, key.fileobj.hear()))
-        if not self._pace.seconds_left():
-            self._pace.note_waking()
-            if not self._is_busy():
-                self._wake()
+            self._wake()  # what was said before was not heard
+        elif seconds := self._pace.seconds_left():
+            self._ended.wait(seconds)
+        else:
+            self._hear()
         return 0.0
 
     def _open(self) -> None:
         self._ears = Ears(self._options.database)
         self._selector.register(self._ears, selectors.EVENT_READ)
-        self._pace.has_reason = True  # what was said before was not heard
+
+    def _hear(self) -> None:
+        for key, _ in self._selector.select():
+            if isinstance(key.fileobj, Ears):
+                is_waking = any(map(self._concerns, key.fileobj.hear())) and not self._is_busy()
+                self._pace.note_hearing(is_waking)
+                if is_waking:
+                    self._wake()
 
     def _concerns(self, notice: Notice) -> bool:
         return not notice.is_own and (not notice.queue or self._options.serves(notice.queue))
@@ -99,6 +109,7 @@ class Listener:
 
     def interrupt(self) -> None:
         """Let the present iteration end; any thread may ask for it."""
+        self._ended.set()
         with suppress(OSError):
             self._interrupting.send(b".")
 
@@ -130,9 +141,9 @@ class Listening(Loop):
 
 
 def listening_for(
-    options: ExecutorOptions, claimed: Callable[[], int], is_busy: Callable[[], bool], wake: Callable[[], None]
+    options: ExecutorOptions, executors: Callable[[], int], is_busy: Callable[[], bool], wake: Callable[[], None]
 ) -> Listening | None:
     """What listens for this executor; None where there is nothing to be heard."""
     if not options.notify or options.drain or not can_listen(options.database):
         return None
-    return Listening(Listener(options, claimed, is_busy, wake), options.database)
+    return Listening(Listener(options, executors, is_busy, wake), options.database)

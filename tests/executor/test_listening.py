@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, clock, reschedule_task, resume_queue
 from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.listening import NEVER, SHORTEST_PAUSE, Listener, Pace
+from django_delayed_tasks.executor.listening import RATE, SHORTEST_PAUSE, Listener, Pace
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store import notifying
 from django_delayed_tasks.store.notifying import Ears, Notice, can_listen, notify
@@ -141,45 +141,39 @@ class TestPace:
     @pytest.fixture(autouse=True)
     def hands(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.second = 0.0
-        self.claimed = 0
+        self.executors = 1
         monkeypatch.setattr(clock, "monotonic", lambda: self.second)
-        self.pace = Pace(0.2, lambda: self.claimed)
+        self.pace = Pace(lambda: self.executors)
 
-    def ring(self) -> float:
-        """How long after the last waking the next may be."""
-        self.pace.has_reason = True
+    def hear(self, is_waking: bool = True) -> float:
+        """How long it had to wait before."""
         left = self.pace.seconds_left()
         self.second += left
         assert self.pace.seconds_left() == pytest.approx(0)
-        self.second += 1e-9
-        self.pace.note_waking()
+        self.pace.note_hearing(is_waking)
         return left
 
-    def test_never_without_a_reason(self) -> None:
-        assert self.pace.seconds_left() == NEVER
-        self.ring()
-        assert self.pace.seconds_left() == NEVER
-
     def test_at_once_after_a_while(self) -> None:
-        self.ring()
-        self.second += 1.0
-        assert self.ring() == 0
+        for _ in range(100):
+            assert self.hear() == 0
+            self.second += 1.0
 
-    def test_many_notices_wake_now_and_then(self) -> None:
-        self.ring()
-        pauses = []
-        for _ in range(5):
-            self.claimed += 1
-            pauses.append(self.ring())
-        assert pauses[1:] == pytest.approx([SHORTEST_PAUSE] * 4)
+    def test_many_notices_are_heard_together(self) -> None:
+        assert [self.hear() for _ in range(3)] == pytest.approx([0, SHORTEST_PAUSE, SHORTEST_PAUSE])
 
-    def test_rarer_while_others_are_quicker_but_as_often_as_polls(self) -> None:
-        pauses = [self.ring() for _ in range(10)]
-        assert pauses == sorted(pauses)
-        assert pauses[-1] == pytest.approx(0.2)
-        self.claimed += 1
-        self.ring()
-        assert self.ring() == pytest.approx(SHORTEST_PAUSE)
+    @pytest.mark.parametrize("executors", [0, 1, 8, 100])
+    def test_wakings_of_all_do_not_grow_with_the_executors(self, executors: int) -> None:
+        self.executors = executors
+        for _ in range(200):
+            self.hear()
+        before = self.second
+        for _ in range(100):
+            self.hear()
+        assert 100 / (self.second - before) == pytest.approx(RATE / max(1, executors))
+
+    def test_what_wakes_nobody_is_heard_as_it_comes(self) -> None:
+        self.hear()
+        assert [self.hear(is_waking=False) for _ in range(1000)] == pytest.approx([SHORTEST_PAUSE] * 1000)
 
 
 class TestListener:
@@ -189,9 +183,7 @@ class TestListener:
             pytest.skip("this database passes no notices on")
         self.woken = 0
         self.is_busy = False
-        listener = Listener(
-            ExecutorOptions(queues=("mine", "mail")), lambda: self.woken, lambda: self.is_busy, self.wake
-        )
+        listener = Listener(ExecutorOptions(queues=("mine", "mail")), lambda: 1, lambda: self.is_busy, self.wake)
         listener.prepare()
         listener.listen()
         yield listener
@@ -201,6 +193,9 @@ class TestListener:
         self.woken += 1
 
     def test_looks_once_when_it_begins(self, listener: Listener) -> None:
+        assert self.woken == 1
+        listener.interrupt()
+        listener.listen()
         assert self.woken == 1
 
     def test_wakes_for_queues_that_are_served(self, listener: Listener) -> None:
@@ -212,14 +207,14 @@ class TestListener:
     def test_others_are_nothing_to_it(self, listener: Listener) -> None:
         notify("default", "other")
         listener.listen()
-        assert self.woken == 1
+        notify("default", "mine")
+        while self.woken < 2:
+            listener.listen()
 
     def test_does_not_wake_who_is_busy(self, listener: Listener) -> None:
         self.is_busy = True
         notify("default", "mine")
         listener.listen()
-        while listener._pace.has_reason:
-            listener.listen()
         assert self.woken == 1
 
     def test_ends_when_told_to(self, listener: Listener) -> None:
@@ -235,6 +230,7 @@ class TestListener:
                 listener.listen()
         listener.recover()
         listener.listen()
+        assert self.woken == 2
         notify("default", "mine")
         while self.woken < 3:
             listener.listen()
