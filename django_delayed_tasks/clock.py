@@ -66,8 +66,9 @@ class DatabaseClock:
     """What the database's clock shows, told from its last reading and the host's monotonic clock."""
 
     def __init__(self) -> None:
-        self._read: tuple[datetime, float] = host_now(), monotonic()
         self._is_told = False
+        self._ahead = host_now().timestamp() - monotonic()
+        self._heard = monotonic()
 
     def set(self, moment: datetime, asked: float | None = None) -> None:
         """The database's clock has just shown ``moment``; asked for it was at ``asked`` (monotonic seconds).
@@ -76,20 +77,19 @@ class DatabaseClock:
         was set back meanwhile.
         """
         heard = monotonic()
+        ahead = moment.timestamp() - heard
         if asked is not None and self._is_told:
-            told, since = self._read
-            by_earlier = told + timedelta(seconds=(heard - since) * (1 - DRIFT))
-            if moment < by_earlier <= moment + timedelta(seconds=heard - asked):
-                moment = by_earlier
-        self._read, self._is_told = (moment, heard), True
+            earlier = self._ahead - DRIFT * (heard - self._heard)
+            if ahead < earlier <= ahead + (heard - asked):
+                ahead = earlier
+        self._ahead, self._heard, self._is_told = ahead, heard, True
 
     def now(self) -> datetime:
         """The moment that the database's clock shows now, or one less than a round trip before (or the frozen moment).
 
         Never one that it has still to show.
         """
-        moment, since = self._read
-        return _frozen or moment + timedelta(seconds=monotonic() - since)
+        return _frozen or datetime.fromtimestamp(self._ahead + monotonic(), UTC)
 
 
 @contextmanager
