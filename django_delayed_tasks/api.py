@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from django.db import transaction
 from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
@@ -88,7 +87,7 @@ def add_task(
     [schedule] = recurring.with_first_times(alias, [accepted(task, once)])
     add = adding_once.add_once if once else adding.add
     result = add(alias, schedule, _mode(if_exists))
-    transaction.on_commit(wakeup.wake, using=alias)
+    wakeup.when_committed(alias, wakeup.soon([schedule]))
     return result
 
 
@@ -113,7 +112,7 @@ def add_tasks(
     schedules = recurring.with_first_times(alias, [accepted(task, once) for task in tasks])
     add = adding_once.add_many_once if once else adding_many.add_many
     added = add(alias, schedules, _mode(if_exists), batch_size)
-    transaction.on_commit(wakeup.wake, using=alias)
+    wakeup.when_committed(alias, wakeup.soon(schedules))
     return added
 
 
@@ -171,8 +170,9 @@ def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | Non
         InvalidTask: no identity, or a ``when`` that cannot be accepted.
     """
     alias = database(using)
-    found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), valid_when(when))
-    transaction.on_commit(wakeup.wake, using=alias)
+    when = valid_when(when)
+    found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), when)
+    wakeup.when_committed(alias, [wakeup.ANY] if wakeup.is_soon(when) else [])
     return found
 
 
@@ -206,7 +206,7 @@ def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> boo
     """
     alias = database(using)
     found = pausing.resume(alias, *valid_identity(biz_code, biz_num))
-    transaction.on_commit(wakeup.wake, using=alias)
+    wakeup.when_committed(alias)
     return found
 
 
@@ -229,7 +229,7 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
     """
     alias = database(using)
     found = queues.resume_queue(alias, valid_queue(queue))
-    transaction.on_commit(wakeup.wake, using=alias)
+    wakeup.when_committed(alias, [queue])
     return found
 
 

@@ -19,6 +19,8 @@ _frozen: datetime | None = None
 # Not clock_timestamp(): PostgreSQL cannot use what changes within a statement as a bound of an index.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DRIFT = 0.0005
+"""How much faster than another a clock goes at most while it is being corrected."""
 
 
 def host_now() -> datetime:
@@ -35,6 +37,11 @@ def sql_now(connection: "BaseDatabaseWrapper") -> str:
     """An SQL expression for the present moment by this database's clock."""
     expression = _EXPRESSIONS.get(connection.vendor)
     return expression if expression and not _frozen else literal(connection, host_now())
+
+
+def sql_latest(connection: "BaseDatabaseWrapper") -> str:
+    """As :func:`sql_now`, as late within its statement as the database can tell; for the statement's answer only."""
+    return "clock_timestamp()" if connection.vendor == "postgresql" and not _frozen else sql_now(connection)
 
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
@@ -60,14 +67,29 @@ class DatabaseClock:
     """What the database's clock shows, told from its last reading and the host's monotonic clock."""
 
     def __init__(self) -> None:
-        self.set(host_now())
+        self._is_told = False
+        self._ahead = host_now().timestamp() - monotonic()
+        self._heard = monotonic()
 
-    def set(self, moment: datetime) -> None:
-        """The database's clock has just shown ``moment``."""
-        self._ahead = moment.timestamp() - monotonic()
+    def set(self, moment: datetime, asked: float | None = None) -> None:
+        """The database's clock has just shown ``moment``; asked for it was at ``asked`` (monotonic seconds).
+
+        It has gone on since. If an earlier answer came quicker, what it said is nearer to the truth, unless the clock
+        was set back meanwhile.
+        """
+        heard = monotonic()
+        ahead = moment.timestamp() - heard
+        if asked is not None and self._is_told:
+            earlier = self._ahead - DRIFT * (heard - self._heard)
+            if ahead < earlier <= ahead + (heard - asked):
+                ahead = earlier
+        self._ahead, self._heard, self._is_told = ahead, heard, True
 
     def now(self) -> datetime:
-        """The moment that the database's clock shows now, to within a round trip (or the frozen moment)."""
+        """The moment that the database's clock shows now, or one less than a round trip before (or the frozen moment).
+
+        Never one that it has still to show.
+        """
         return _frozen or datetime.fromtimestamp(self._ahead + monotonic(), UTC)
 
 

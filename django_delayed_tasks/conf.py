@@ -44,6 +44,7 @@ class Values:
     MAX_BIZ_EXT_BYTES: int = 65_536
     ALLOW_UNKNOWN_CODES: bool = False
     MAX_LOST_THREADS: int = 8
+    NOTIFY: bool = True
     REDACT: tuple[str, ...] = ()
 
 
@@ -135,6 +136,7 @@ READERS: Mapping[str, Reader] = {
     "MAX_BIZ_EXT_BYTES": _number(0, 2**30),
     "ALLOW_UNKNOWN_CODES": _boolean,
     "MAX_LOST_THREADS": _number(1, 1000),
+    "NOTIFY": _boolean,
     "REDACT": _names,
 }
 

@@ -4,7 +4,8 @@ from importlib import import_module
 from types import ModuleType
 
 NAMES = (
-    "add", "drain", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle", "memory", "recovery",
+    "add", "drain", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle", "memory",
+    "recovery",
 )  # fmt: skip
 
 

@@ -12,6 +12,8 @@ from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits import Gate, give_back_resource
+from django_delayed_tasks.executor.listening import listening_for
+from django_delayed_tasks.executor.lookahead import Lookahead
 from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.poller import Poller
@@ -54,17 +56,20 @@ class Executor:
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
         screening, rank = Screening(), Rank()
+        self.lookahead = Lookahead(self.clock)
         self.gate = self._make_gate()
         self.inflight.when_removed = self._note_removed
         self.poller = Poller(
-            options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back, self.gate
-        )
+            options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back,
+            self.gate, None if options.drain else self.lookahead,
+        )  # fmt: skip
         self.poller.release_now = self._give_back_now
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
         heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
+        self._listening = listening_for(options, lambda: rank.executors, lambda: not self._has_room(), self.sleeper.set)
         self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)
         self._patience = max(LONGEST_CALL, 3 * options.lease)
         self._watching = Loop("watchdog", alias, self._watch)
@@ -118,6 +123,8 @@ class Executor:
             self._reporting,
         ):
             loop.start()
+        if self._listening:
+            self._listening.start()
 
     def _pull_forward(self) -> None:
         """A drain is for all whose time has come, also for those that were put off."""
@@ -137,6 +144,10 @@ class Executor:
     def _perform(self, running: Running) -> None:
         """In a worker: run a task, or a batch of them, and hand over what it came to."""
         tasks = running.tasks
+        if not all(map(self.lookahead.hold, tasks)):
+            self._give_back([released(task) for task in tasks])
+            return
+        running.began = clock.monotonic()
         if not self.lease.is_trusted or not all(map(self._is_held, tasks)):
             self._give_back([released(task) for task in tasks])
             return
@@ -155,8 +166,11 @@ class Executor:
             self._refill()
 
     def _refill(self) -> None:
-        if self.inflight.unfinished < self.poller.demand.refill_below and not self.sleeper.is_set():
+        if self._has_room() and not self.sleeper.is_set():
             self.sleeper.set()
+
+    def _has_room(self) -> bool:
+        return self.inflight.unfinished < self.poller.demand.refill_below
 
     def _is_held(self, task: ClaimedTask) -> bool:
         """Claimed under a lease that ran out meanwhile, it may be running elsewhere, or its resource be held there."""
@@ -257,6 +271,8 @@ class Executor:
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self._stopping = True
         wakeup.dismiss(self.sleeper)
+        if self._listening:
+            self._listening.stop()
         self._polling.stop()
         self._guarding.stop()
         self._give_back([released(task) for task in self.gate.take_back() + self.pool.take_back()])

@@ -18,7 +18,7 @@ NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
 
 _LIKE_SETTINGS = (
     "database", "threads", "poll_interval", "heartbeat", "lease", "claim", "batch_size", "max_rescues",
-    "shutdown_timeout", "keep_history", "once_retention", "max_lost_threads",
+    "shutdown_timeout", "keep_history", "once_retention", "max_lost_threads", "notify",
 )  # fmt: skip
 
 
@@ -44,6 +44,7 @@ class ExecutorOptions:
     keep_history: timedelta | None = field(default=timedelta(days=7))
     once_retention: timedelta | None = None
     max_lost_threads: int = 8
+    notify: bool = True
     drain: bool = False
     max_tasks: int | None = None
 
@@ -64,6 +65,7 @@ def from_settings(**given: Any) -> ExecutorOptions:
         max_rescues=settings.MAX_RESCUES, shutdown_timeout=settings.SHUTDOWN_TIMEOUT,
         keep_history=settings.KEEP_HISTORY, once_retention=settings.ONCE_RETENTION,
         max_lost_threads=settings.MAX_LOST_THREADS,
+        notify=settings.NOTIFY,
         name=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
     )  # fmt: skip
     try:

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.batching import largest_batch
@@ -10,6 +11,7 @@ from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.known_levels import Memory, floor_of
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits import Clearing, Gate
+from django_delayed_tasks.executor.lookahead import Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening, released
@@ -55,7 +57,10 @@ class Poller:
         deliver: Callable[[list[ClaimedTask]], None],
         release: Callable[[list[Settlement]], None],
         gate: Gate | None = None,
+        lookahead: Lookahead | None = None,
     ) -> None:
+        self.lookahead = lookahead
+        self._ahead = timedelta()
         self._gate = gate
         self._clearing = Clearing(options.database, gate) if gate else None
         self._options = options
@@ -120,12 +125,16 @@ class Poller:
         self._was_sweep = known is None
         began = clock.monotonic()
         agenda = read_agenda(self._alias, known)
-        self._clock.set(agenda.now)
+        self._clock.set(agenda.now, began)
         self._agenda, self._agenda_read = agenda, clock.monotonic()
+        if self.lookahead:
+            self.lookahead.note_reading(self._agenda_read - began)
+            self._ahead = self.lookahead.length
         if self._was_sweep:
             self.sweeps.note(began, self._agenda_read - began)
         self._memory.learn(agenda)
-        self._turns.begin(level for level in agenda.due() if self._options.serves(level.queue))
+        due = (level for level in agenda.due(self._ahead) if self._options.serves(level.queue))
+        self._turns.begin(due, agenda.now)
 
     def _reconcile(self) -> None:
         began = clock.monotonic()
@@ -140,9 +149,10 @@ class Poller:
             self._turns.clear()
         claimed = 0
         while claimed < wanted and (level := self._turns.next()):
-            tasks = self._claim_from(level, self._turns.share(wanted - claimed))
+            share = self._turns.share(wanted - claimed)
+            tasks = self._claim_from(level, share)
             claimed += len(tasks)
-            self._turns.took(len(tasks))
+            self._turns.took(len(tasks), share)
         return claimed
 
     def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
@@ -150,9 +160,12 @@ class Poller:
             limit = min(limit, allowance)
         if not limit:
             return []
-        tasks = self._claim(self._alias, self._request(level, limit, self._full(level)))
+        request = self._request(level, limit, self._full(level))
+        began = clock.monotonic()
+        tasks = self._claim(self._alias, request)
         if tasks:
             self._inflight.add(tasks)
+            self._note_claim(tasks, clock.monotonic() - began, request.ahead)
             known, refused = self._screening.screen(tasks)
             # A drain ends when nothing is due: what is put off for a moment would be left.
             chosen, apart = (known, []) if self._options.drain else self._set_apart(known)
@@ -160,6 +173,12 @@ class Poller:
             self._let_go(apart, chosen)
             self._deliver(chosen)
         return tasks
+
+    def _note_claim(self, tasks: list[ClaimedTask], took: float, ahead: timedelta) -> None:
+        if self.lookahead:
+            self.lookahead.note_claim(took)
+            if ahead:
+                self.lookahead.mark(tasks)
 
     def _set_apart(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
         if not any(task.rescues for task in tasks):
@@ -179,8 +198,11 @@ class Poller:
         return ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit,
             floor=floor_of(level), excluded=self._screening.excluded() | full,
-            rank=self._rank.mine, executors=self._rank.executors,
+            rank=self._rank.mine, executors=self._rank.executors, ahead=self._ahead_of(level),
         )  # fmt: skip
+
+    def _ahead_of(self, level: Level) -> timedelta:
+        return self._ahead if self._agenda and level.earliest > self._agenda.now else timedelta()
 
     def _full(self, level: Level) -> frozenset[str]:
         """Codes of which enough tasks wait here for what limits them; the rest is kept out of the way of others."""
@@ -201,7 +223,10 @@ class Poller:
         future = [moment for moment in served if moment > self._agenda.now]
         if not future:
             return interval
-        return max(0.0, min(interval, (min(future) - self._clock.now()).total_seconds()))
+        soonest = min(future)
+        # What could be claimed ahead, and was not, somebody else has claimed, or nobody here can.
+        ahead = self._ahead if soonest > self._agenda.now + self._ahead else timedelta()
+        return max(0.0, min(interval, (soonest - ahead - self._clock.now()).total_seconds()))
 
     def _release_forgotten(self) -> None:
         """Claims that the database says are ours and that we know nothing of: an answer was lost on its way.

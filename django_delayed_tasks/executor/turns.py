@@ -1,6 +1,7 @@
 """Levels of one priority take turns: a storm in one queue does not hold up the tasks of another."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store import Level, LevelKey
@@ -10,15 +11,18 @@ SMALLEST = 32
 
 
 class Turns:
-    """Due levels, the next one first: by priority, then the one that was not served for longest."""
+    """Due levels, the next one first: by priority, then the one that was not served for longest. Those of which the
+    first is due in a moment come last.
+    """
 
     def __init__(self) -> None:
         self._due: list[Level] = []
+        self._now = clock.EPOCH
         self._served: dict[LevelKey, float] = {}
 
-    def begin(self, due: Iterable[Level]) -> None:
-        """These are due now, in the order in which they wait."""
-        self._due = list(due)
+    def begin(self, due: Iterable[Level], now: datetime) -> None:
+        """These are due ``now`` or in a moment, in the order in which they wait."""
+        self._due, self._now = list(due), now
         served = self._served
         self._served = {key: served[key] for key in map(_key, self._due) if key in served}
         self._sort()
@@ -36,17 +40,20 @@ class Turns:
         equals = sum(level.priority == self._due[0].priority for level in self._due)
         return min(wanted, max(SMALLEST, -(-wanted // equals)))
 
-    def took(self, count: int) -> None:
-        """So many were claimed from it; a level that gives nothing is done with."""
+    def took(self, count: int, wanted: int) -> None:
+        """So many were claimed from it; a level that does not give all that is wanted is done with."""
         level = self._due.pop(0)
-        if count:
-            self._served[_key(level)] = clock.monotonic()
+        self._served[_key(level)] = clock.monotonic()
+        if count >= wanted:
             self._due.append(level)
             self._sort()
 
     def _sort(self) -> None:
         # Stable: of those that were never served the one that waits longest stays first.
-        self._due.sort(key=lambda level: (-level.priority, self._served.get(_key(level), float("-inf"))))
+        self._due.sort(key=self._place)
+
+    def _place(self, level: Level) -> tuple[bool, int, float]:
+        return level.earliest > self._now, -level.priority, self._served.get(_key(level), float("-inf"))
 
 
 def _key(level: Level) -> LevelKey:

@@ -1,9 +1,36 @@
-"""Wakes the executors of this process when a task was committed in it. A hint: polling alone would do."""
+"""Wakes executors when something due was committed: those of this process, and on PostgreSQL those of others, too.
 
-from threading import Event, Lock
+A hint: polling alone would do.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from functools import partial
+from threading import Event, Lock, local
+
+from django.db import transaction
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.store.notifying import can_notify, notify
+from django_delayed_tasks.store.validation import Schedule, When
 
 _lock = Lock()
 _sleepers: set[Event] = set()
+ANY = ""
+"""In place of a queue's name."""
+MOST_NAMED = 3
+"""Queues that are told of one by one."""
+
+
+class _Said(local):
+    """For each (alias, queue) the monotonic second at which this thread last began to say so to other processes."""
+
+    def __init__(self) -> None:
+        self.at: dict[tuple[str, str], float] = {}
+
+
+_said = _Said()
 
 
 def wake() -> None:
@@ -11,6 +38,38 @@ def wake() -> None:
     with _lock:
         for sleeper in _sleepers:
             sleeper.set()
+
+
+def when_committed(alias: str, queues: Iterable[str] = (ANY,)) -> None:
+    """Once the caller's transaction is committed, executors of this process look for due tasks; others are told of
+    what is in these queues.
+    """
+    if settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues))):
+        said = named if len(named) <= MOST_NAMED else [ANY]
+        transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
+    else:
+        transaction.on_commit(wake, using=alias)
+
+
+def soon(schedules: Iterable[Schedule]) -> set[str]:
+    """The queues of those that are due before other processes look anyway, which need to be told of these only."""
+    return {schedule.queue for schedule in schedules if is_soon(schedule.when)}
+
+
+def is_soon(when: When) -> bool:
+    """Whether it is less than two polls away."""
+    if isinstance(when, datetime):
+        when = when - clock.host_now()
+    return when is None or when.total_seconds() < 2 * settings.POLL_INTERVAL
+
+
+def _tell(alias: str, queues: Iterable[str], asked: float) -> None:
+    wake()
+    for queue in queues:
+        # What this thread has said since it was asked, it said after the same commit.
+        if _said.at.get((alias, queue), 0.0) < asked:
+            _said.at[alias, queue] = clock.monotonic()
+            notify(alias, queue)
 
 
 def enlist(sleeper: Event) -> None:

@@ -90,7 +90,7 @@ def _failed(dialect: Dialect, settlement: "Settlement") -> Assignments:
 def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # The attempt is given back: rescues have a limit of their own.
     return {
-        "claim_at": (dialect.later(settlement.after), []),
+        "claim_at": (_not_early(dialect, settlement.after), []),
         "rescues": ("rescues + 1", []),
         **_ATTEMPT_BACK,
         "last_error": ("%s", [settlement.error]),
@@ -101,10 +101,15 @@ def _rescued(dialect: Dialect, settlement: "Settlement") -> Assignments:
 def _released(dialect: Dialect, settlement: "Settlement") -> Assignments:
     # claim_at moves to the present: other executors look no further back than a few seconds.
     return {
-        "claim_at": (dialect.later(settlement.after), []),
+        "claim_at": (_not_early(dialect, settlement.after), []),
         **_ATTEMPT_BACK,
         **_WAITING,
     }
+
+
+def _not_early(dialect: Dialect, after: timedelta) -> str:
+    """``after`` from now, or the time of a task that was claimed a little ahead of it."""
+    return dialect.greatest(dialect.later(after), "claim_at")
 
 
 _WAYS = {

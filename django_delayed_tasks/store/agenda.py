@@ -7,7 +7,7 @@ but it steps over each finished task that an old snapshot keeps the database fro
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db import connections
@@ -39,10 +39,13 @@ class Agenda:
     now: datetime
     levels: tuple[Level, ...]
 
-    def due(self) -> list[Level]:
-        """Levels with something due: highest priority first, then the one that waits longest."""
-        due = [level for level in self.levels if level.earliest <= self.now]
-        return sorted(due, key=lambda level: (-level.priority, level.earliest))
+    def due(self, ahead: timedelta = timedelta()) -> list[Level]:
+        """Levels with something due: highest priority first, then the one that waits longest.
+
+        Then, in the same order, those with something due within ``ahead``.
+        """
+        due = [level for level in self.levels if level.earliest <= self.now + ahead]
+        return sorted(due, key=lambda level: (level.earliest > self.now, -level.priority, level.earliest))
 
     def seconds_until_next(self) -> float | None:
         """Until the earliest level is due: 0 if one is, None if nothing waits."""
@@ -110,7 +113,8 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
             SELECT next.queue, next.priority, next.claim_at FROM level, LATERAL (
                 {first} AND (queue, priority) > (level.queue, level.priority) {order}) next
         )
-        SELECT {paused_names(dialect)}, 0, {dialect.now} UNION ALL SELECT queue, priority, claim_at FROM level""")
+        SELECT {paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
+        UNION ALL SELECT queue, priority, claim_at FROM level""")
     for queue, priority, earliest in cursor.fetchall():
         yield Level(queue, priority, dialect.to_datetime(earliest))
 

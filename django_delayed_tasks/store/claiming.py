@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connections
@@ -24,7 +24,8 @@ class ClaimRequest:
     """What one executor asks of one level.
 
     ``floor`` is a moment before which nothing claimable is expected (None: unknown); ``excluded`` are codes that this
-    executor has no handler for; ``rank`` of ``executors`` is its place among the live ones.
+    executor has no handler for; ``rank`` of ``executors`` is its place among the live ones. What is due within
+    ``ahead`` counts as due; whoever claims it holds it until it is.
     """
 
     executor: int
@@ -35,6 +36,7 @@ class ClaimRequest:
     excluded: frozenset[str] = field(default=frozenset())
     rank: int = 0
     executors: int = 1
+    ahead: timedelta = timedelta()
 
 
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
@@ -48,7 +50,7 @@ def candidates(
     With the condition :func:`share`, the rows of others are looked at in the index only.
     """
     table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
-    conditions = [level, f"claim_at <= {dialect.now}"]
+    conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
     # What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it.
     conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
     if request.floor:

@@ -52,6 +52,8 @@ class ClaimedTask:
     _report: Report | None = field(default=None, repr=False)
     _is_lost: bool = field(default=False, repr=False)
     _resource: Any = field(default=None, repr=False)
+    _claim_at: Any = field(default=None, repr=False)
+    _not_before: datetime | None = field(default=None, repr=False)
 
     @property
     def trigger(self) -> Trigger | None:
@@ -138,6 +140,21 @@ def recurs(task: ClaimedTask) -> bool:
 def is_early(task: ClaimedTask) -> bool:
     """Whether it was made claimable before its time, by a person. Told by the row: clocks never quite agree."""
     return task._is_early
+
+
+def claimable_at(task: ClaimedTask) -> datetime:
+    """The moment from which its row could be claimed; it may be to come when it was claimed ahead."""
+    return dialect_of(connections[task.alias]).to_datetime(task._claim_at)
+
+
+def hold_until(task: ClaimedTask, moment: datetime) -> None:
+    """It is not to start before, by the database's clock."""
+    task._not_before = moment
+
+
+def not_before(task: ClaimedTask) -> datetime | None:
+    """When it may start; None: at once."""
+    return task._not_before
 
 
 def run_extra(task: ClaimedTask, now: datetime) -> None:
@@ -229,4 +246,5 @@ def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 
         task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
         attempts + newer, rescues, dialect.connection.alias, executor,
         trigger, None if expires_at is None else dialect.to_datetime(expires_at), bool(once), claim_at < when,
+        _claim_at=claim_at,
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.queues import names_of, paused_names
 from django_delayed_tasks.store.tables import PENDING, TASK
@@ -109,7 +110,7 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> L
                 lead(priority) OVER w AS next_priority
             FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, floor)
             WINDOW w AS (ORDER BY queue, priority))
-        SELECT 0, {paused_names(dialect)}, 0, {dialect.now}
+        SELECT 0, {paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
         UNION ALL SELECT 1, k.queue, k.priority, e.claim_at FROM known k, LATERAL (
             SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.floor
             ORDER BY t.claim_at LIMIT 1) e

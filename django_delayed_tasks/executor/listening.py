@@ -1,0 +1,149 @@
+"""Hears from PostgreSQL that another process has added something due, and wakes the poller. Polling alone would do."""
+
+import selectors
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Event
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.loops import Loop
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.store.notifying import Ears, Notice, can_listen
+
+SHORTEST_PAUSE: Final = 0.005
+"""Seconds for which what comes is left to lie after something was heard: many notices are one."""
+RATE: Final = 50.0
+"""How often in a second all executors together are woken, in the long run."""
+BURST: Final = 10.0
+"""How often one of them is woken beyond that, after a quiet time."""
+
+
+class Pace:
+    """When to hear what has come: not each of many notices at once.
+
+    All executors hear of each task, and one of them claims it. So each has its share of a number of wakings that does
+    not grow with the executors, nor with the tasks.
+    """
+
+    def __init__(self, executors: Callable[[], int]) -> None:
+        """``executors()``: how many are alive."""
+        self._executors = executors
+        self._left = BURST
+        self._counted = clock.monotonic()
+        self._heard = float("-inf")
+
+    def seconds_left(self) -> float:
+        """Until it is worth listening."""
+        now, rate = clock.monotonic(), RATE / max(1, self._executors())
+        self._left = min(BURST, self._left + rate * (now - self._counted))
+        self._counted = now
+        return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)
+
+    def note_hearing(self, is_waking: bool) -> None:
+        """Something was heard just now, and the poller woken for it, or not."""
+        self._heard = clock.monotonic()
+        self._left -= is_waking
+
+
+class Listener:
+    """:meth:`listen` is one iteration of its loop; it waits for notices, for the end of a pause, or to be told to end.
+
+    ``is_busy()`` tells whether the poller would claim nothing: it is then woken when runs end.
+    """
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        executors: Callable[[], int],
+        is_busy: Callable[[], bool],
+        wake: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._pace = Pace(executors)
+        self._is_busy = is_busy
+        self._wake = wake
+        self._ears: Ears | None = None
+        self._ended = Event()
+
+    def prepare(self) -> None:
+        """The first call, before there is a thread."""
+        self._selector = selectors.DefaultSelector()
+        self._interrupted, self._interrupting = socket.socketpair()
+        self._selector.register(self._interrupted, selectors.EVENT_READ)
+
+    def listen(self) -> float:
+        """Wait, and wake the poller if there is a reason to. Raises psycopg.Error when the connection is lost."""
+        if self._ears is None:
+            self._open()
+            self._wake()  # what was said before was not heard
+        elif seconds := self._pace.seconds_left():
+            self._ended.wait(seconds)
+        else:
+            self._hear()
+        return 0.0
+
+    def _open(self) -> None:
+        self._ears = Ears(self._options.database)
+        self._selector.register(self._ears, selectors.EVENT_READ)
+
+    def _hear(self) -> None:
+        for key, _ in self._selector.select():
+            if isinstance(key.fileobj, Ears):
+                is_waking = any(map(self._concerns, key.fileobj.hear())) and not self._is_busy()
+                self._pace.note_hearing(is_waking)
+                if is_waking:
+                    self._wake()
+
+    def _concerns(self, notice: Notice) -> bool:
+        return not notice.is_own and (not notice.queue or self._options.serves(notice.queue))
+
+    def recover(self) -> None:
+        """After an error: the next iteration opens another connection."""
+        ears, self._ears = self._ears, None
+        if ears:
+            # Before it is closed: a closed one has no number any more.
+            self._selector.unregister(ears)
+            ears.close()
+
+    def interrupt(self) -> None:
+        """Let the present iteration end; any thread may ask for it."""
+        self._ended.set()
+        with suppress(OSError):
+            self._interrupting.send(b".")
+
+    def close(self) -> None:
+        """The last call, of the thread that listens."""
+        self.recover()
+        self._selector.close()
+        self._interrupted.close()
+        self._interrupting.close()
+
+
+class Listening(Loop):
+    """The thread of a listener."""
+
+    def __init__(self, listener: Listener, alias: str) -> None:
+        super().__init__("listener", alias, listener.listen, recover=listener.recover, farewell=listener.close)
+        self._listener = listener
+
+    def start(self) -> None:
+        """Begin."""
+        self._listener.prepare()
+        super().start()
+
+    def stop(self, timeout: float = 5.0) -> None:
+        """End now; waits for it."""
+        self._stopped.set()
+        self._listener.interrupt()
+        super().stop(timeout)
+
+
+def listening_for(
+    options: ExecutorOptions, executors: Callable[[], int], is_busy: Callable[[], bool], wake: Callable[[], None]
+) -> Listening | None:
+    """What listens for this executor; None where there is nothing to be heard."""
+    if not options.notify or options.drain or not can_listen(options.database):
+        return None
+    return Listening(Listener(options, executors, is_busy, wake), options.database)

@@ -1,0 +1,67 @@
+"""A task that one process adds starts at once in the executor of another, which polls every ten minutes."""
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks import Task, add_task
+from django_delayed_tasks.store.notifying import CHANNEL, can_notify
+from tests.processes.children import Child
+from tests.processes.conftest import Start
+from tests.processes.database import alive, is_settled
+from tests.processes.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(not can_notify("default"), reason="this database passes no notices on")
+
+
+@pytest.fixture
+def program(start: Start) -> Child:
+    child = start("-m", "tests.processes.inprocess")
+    child.say("start")
+    child.wait_for("started")
+    wait_until(listening)
+    return child
+
+
+def listening() -> list[int]:
+    """The server's processes that serve listeners."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = %s", [f"LISTEN {CHANNEL}"]
+        )
+        return [pid for (pid,) in cursor.fetchall()]
+
+
+def run(number: str) -> None:
+    add_task(Task(biz_code="held", biz_num=number))
+    wait_until(lambda: is_settled("held", number))
+
+
+def test_it_is_told(program: Child) -> None:
+    for number in ("1", "2", "3"):
+        run(number)
+
+
+def test_it_listens_again_after_its_connection_is_lost(program: Child) -> None:
+    [before] = listening()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s)", [before])
+    wait_until(lambda: [pid for pid in listening() if pid != before])
+    run("1")
+
+
+def test_what_was_added_while_nobody_listened_is_found(program: Child) -> None:
+    add_task(Task(biz_code="held", biz_num="first"))
+    wait_until(lambda: is_settled("held", "first"))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) pid", [listening()])
+    run("1")
+
+
+def test_it_ends_as_before(program: Child) -> None:
+    program.say("shutdown waiting")
+    program.wait_for("shut down; threads: MainThread\n")
+    assert alive("inside") is None
+    wait_until(lambda: not listening())
+    program.say("end")
+    assert program.exit_code() == 0
+    assert "Traceback" not in program.output
