@@ -16,7 +16,7 @@ from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, galera, settle
+from django_delayed_tasks.store import ClaimedTask, Settlement, galera, settle, settle_run
 from django_delayed_tasks.store.claims import forget_what_was_read
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.fences import Claim
@@ -83,6 +83,8 @@ def _settle(tasks: Sequence[ClaimedTask], settlements: list[Settlement]) -> dict
     alias = tasks[0].alias
     if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
+    if len(tasks) == 1 and settle_run(alias, tasks[0], settlements[0]):
+        return {tasks[0].claim: Then.GONE}
     became = settle(alias, settlements)
     if gone := [task for task in tasks if task.claim not in became]:
         raise ClaimLost(f"{gone[0]}: the claim is gone")

@@ -14,6 +14,7 @@ from django_delayed_tasks.store.reaping import held_by, reap, release
 from django_delayed_tasks.store.recurring import recurrence
 from django_delayed_tasks.store.rescheduling import reschedule
 from django_delayed_tasks.store.settling import Settlement, settle, settle_soon
+from django_delayed_tasks.store.settling_alone import settle_run
 from django_delayed_tasks.store.successes import purge_successes
 from django_delayed_tasks.store.validation import Schedule
 
@@ -43,6 +44,7 @@ __all__ = [
     "release",
     "reschedule",
     "settle",
+    "settle_run",
     "settle_soon",
     "strategy_for",
     "write_progress",

@@ -1,6 +1,7 @@
 """Adding: one statement that creates, replaces, defers or keeps (DESIGN §3, first rows of the table)."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.db import connections
@@ -51,7 +52,7 @@ def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, 
     insert, parameters = _insert(dialect, schedule)
     if if_exists is IfExists.REPLACE or if_exists in PREFERRING:
         only = f" WHERE {preferred(if_exists, dialect.new('when_time'))}" if if_exists in PREFERRING else ""
-        sql = insert + dialect.on_conflict(replacement(dialect.new)) + only + " RETURNING id, version, status"
+        sql = insert + dialect.on_conflict(upserted(dialect.new)) + only + " RETURNING id, version, status"
         cursor.execute(sql, parameters)
         if row := cursor.fetchone():
             return _result(*row)
@@ -84,7 +85,7 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
         if cursor.rowcount:
             return _reported(cursor.lastrowid, if_exists)
     insert, parameters = _insert(dialect, schedule)
-    changes = f"{_REPORT}, {replacement(dialect.new)}" if is_replacing else _REPORT
+    changes = f"{_REPORT}, {upserted(dialect.new)}" if is_replacing else _REPORT
     cursor.execute(insert + dialect.on_conflict(changes), parameters)
     return _reported(cursor.lastrowid, if_exists)
 
@@ -183,3 +184,7 @@ def replacement(new: Callable[[str], str]) -> str:
     assignments.append("by_handler = NULL, pause_requested = NULL")
     assignments.append(f"status = CASE WHEN {TASK}.status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END")
     return ", ".join(assignments)
+
+
+upserted = cache(replacement)
+"""The same for a dialect's ``new``: as long as all the rest of the statement, and the same for every task."""

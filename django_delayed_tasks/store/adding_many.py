@@ -10,7 +10,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store import adding
-from django_delayed_tasks.store.adding import COLUMNS, FRESH, PREFERRING, replacement
+from django_delayed_tasks.store.adding import COLUMNS, FRESH, PREFERRING, upserted
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import TRIES, atomically
@@ -131,7 +131,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     )
     # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
     select = f"SELECT {values} FROM {sent.source} WHERE 1 = 1"
-    insert, tail = dialect.bulk_insert(if_exists, replacement(dialect.new))
+    insert, tail = dialect.bulk_insert(if_exists, upserted(dialect.new))
     cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", sent.parameters)
     return len(chosen) if if_exists is IfExists.REPLACE else cursor.rowcount
 

@@ -119,22 +119,25 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
         yield Level(queue, priority, dialect.to_datetime(earliest))
 
 
-def _by_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
-    cursor.execute(f"SELECT {paused_names(dialect)}")
-    yield Level(cursor.fetchone()[0], 0, clock.host_now())
-    probe = f"SELECT queue, priority, claim_at FROM {TASK} WHERE status = {PENDING}"
-    cursor.execute(f"{probe} ORDER BY queue, priority, claim_at LIMIT 1")
-    level = cursor.fetchone()
-    while level:
-        queue, priority, earliest = level
-        yield Level(queue, priority, dialect.to_datetime(earliest))
-        cursor.execute(
-            f"{probe} AND queue = %s AND priority > %s ORDER BY priority, claim_at LIMIT 1", [queue, priority]
+def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
+    # Two probes for the next level: SQLite reads a range of (queue, priority) from the beginning of the queue.
+    first = f"SELECT n.id FROM {TASK} n WHERE n.status = {PENDING}"
+    cursor.execute(f"""
+        WITH RECURSIVE level(id) AS (
+            SELECT ({first} ORDER BY n.queue, n.priority, n.claim_at, n.id LIMIT 1)
+            UNION ALL
+            SELECT coalesce(
+                ({first} AND n.queue = t.queue AND n.priority > t.priority
+                 ORDER BY n.priority, n.claim_at, n.id LIMIT 1),
+                ({first} AND n.queue > t.queue ORDER BY n.queue, n.priority, n.claim_at, n.id LIMIT 1))
+            FROM level CROSS JOIN {TASK} t ON t.id = level.id
         )
-        level = cursor.fetchone()
-        if not level:
-            cursor.execute(f"{probe} AND queue > %s ORDER BY queue, priority, claim_at LIMIT 1", [queue])
-            level = cursor.fetchone()
+        SELECT {paused_names(dialect)}, 0, NULL
+        UNION ALL SELECT t.queue, t.priority, t.claim_at FROM level CROSS JOIN {TASK} t ON t.id = level.id""")
+    (paused, _, _), *rows = cursor.fetchall()
+    yield Level(paused, 0, clock.host_now())
+    for queue, priority, earliest in rows:
+        yield Level(queue, priority, dialect.to_datetime(earliest))
 
 
-_WALKS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_walk, "sqlite": _by_probes}
+_WALKS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_walk, "sqlite": _by_nested_probes}

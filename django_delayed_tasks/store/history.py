@@ -10,7 +10,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import RUN, TASK
-from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.transactions import atomically, in_one_statement
 
 COLUMNS = "task_id, version, biz_code, biz_num, when_time, attempt, executor, outcome, started, finished, result, error"
 
@@ -42,15 +42,18 @@ def purge(alias: str, older_than: timedelta, batch_size: int = 1000) -> int:
 
     Rows are written as runs end, so the primary key is their age, nearly: no index on a time is needed.
     """
-    return atomically(alias, lambda cursor: _purge(cursor, alias, older_than, batch_size))
+    old = in_one_statement(alias, lambda cursor: _oldest(cursor, alias, older_than, batch_size))
+    return atomically(alias, lambda cursor: _delete(cursor, old)) if old else 0
 
 
-def _purge(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> int:
+def _oldest(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> list[int]:
     cutoff = dialect_of(connections[alias]).later(-older_than)
     cursor.execute(
         f"SELECT id, CASE WHEN finished < {cutoff} THEN 1 ELSE 0 END FROM {RUN} ORDER BY id LIMIT {batch_size:d}"
     )
-    old = [row[0] for row in cursor.fetchall() if row[1]]
-    if old:
-        cursor.execute(f"DELETE FROM {RUN} WHERE id IN ({', '.join(map(str, old))})")
-    return len(old)
+    return [row[0] for row in cursor.fetchall() if row[1]]
+
+
+def _delete(cursor: CursorWrapper, ids: Sequence[int]) -> int:
+    cursor.execute(f"DELETE FROM {RUN} WHERE id IN ({', '.join(map(str, ids))})")
+    return len(ids)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -55,14 +54,17 @@ def purge_successes(alias: str, older_than: timedelta, batch_size: int) -> int:
 
     Rows are written as tasks succeed, so the primary key is their age.
     """
-    return atomically(alias, lambda cursor: _purge(cursor, alias, older_than, batch_size))
+    old = in_one_statement(alias, lambda cursor: _oldest(cursor, alias, older_than, batch_size))
+    return atomically(alias, lambda cursor: _delete(cursor, old)) if old else 0
 
 
-def _purge(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> int:
+def _oldest(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> list[int]:
     cutoff = dialect_of(connections[alias]).later(-older_than)
     is_old = f"CASE WHEN succeeded_at < {cutoff} THEN 1 ELSE 0 END"
     cursor.execute(f"SELECT id, {is_old} FROM {SUCCESS} ORDER BY id LIMIT {batch_size:d}")
-    old: list[Any] = [row[0] for row in cursor.fetchall() if row[1]]
-    if old:
-        cursor.execute(f"DELETE FROM {SUCCESS} WHERE id IN ({', '.join(map(str, old))})")
-    return len(old)
+    return [row[0] for row in cursor.fetchall() if row[1]]
+
+
+def _delete(cursor: CursorWrapper, ids: Sequence[int]) -> int:
+    cursor.execute(f"DELETE FROM {SUCCESS} WHERE id IN ({', '.join(map(str, ids))})")
+    return len(ids)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import api, clock, store
-from django_delayed_tasks.models import TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR, NOW
@@ -47,6 +47,50 @@ def test_a_failure(db: None, frozen: None) -> None:
         "error": error,
     }  # fmt: skip
     assert verbs.present().last_error == error
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"started": NOW + SECOND, "finished": NOW + 2 * SECOND, "result": '{"sent": [3, null]}'},
+        {"error": 'it\'s "so" 100 %', "outcome": RunOutcome.FAILED},
+        {"stood_for": NOW - 3 * HOUR},
+    ],
+)
+def test_a_run_settled_in_its_own_transaction_leaves_the_same(db: None, frozen: None, fields: dict[str, Any]) -> None:
+    verbs.add("alone", NOW - HOUR)
+    verbs.add("other", NOW - HOUR)
+    alone, other = sorted(verbs.claim(), key=str)
+    for run in (alone, other):
+        fields = {"started": NOW, "finished": NOW} | fields
+        settlement = verbs.done(run)._replace(**fields)
+        if run is alone:
+            assert store.settle_run(ALIAS, run, settlement)
+        else:
+            verbs.settle(settlement)
+    rows = [recorded(TaskRun.objects.get(biz_num=num)) for num in ("alone", "other")]
+    assert {name for name in rows[0] if rows[0][name] != rows[1][name]} == {"task_id", "biz_num"}
+    assert not Task.objects.exists()
+
+
+def test_what_happened_to_a_task_meanwhile_is_left_to_the_usual_settlement(db: None, frozen: None) -> None:
+    verbs.add()
+    run = verbs.claim_one()
+    verbs.add(when=HOUR)
+    assert not store.settle_run(ALIAS, run, verbs.done(run))
+    assert not store.settle_run(ALIAS, run, verbs.retry(run))
+    assert not TaskRun.objects.exists()
+    verbs.settle(verbs.done(run))
+    assert verbs.present().when == NOW + HOUR
+
+
+def test_a_run_whose_claim_is_gone_settles_nothing(db: None, frozen: None) -> None:
+    verbs.add()
+    run = verbs.claim_one()
+    verbs.settle(verbs.released(run))
+    assert not store.settle_run(ALIAS, run, verbs.done(run))
+    assert verbs.present().status == TaskStatus.PENDING
 
 
 def test_runs_of_one_batch(db: None, frozen: None) -> None:

@@ -156,7 +156,8 @@ class Dialect:
         """A FROM item named ``v`` with these columns; ``values`` has those of each column."""
         raise NotImplementedError
 
-    def new(self, column: str) -> str:
+    @staticmethod
+    def new(column: str) -> str:
         """In an upsert: the value that the INSERT would have written."""
         return f"excluded.{column}"
 

@@ -72,7 +72,8 @@ class MySQL(Dialect):
             f" ON t.biz_code = i.biz_code AND t.biz_num = i.biz_num"
         )
 
-    def new(self, column: str) -> str:
+    @staticmethod
+    def new(column: str) -> str:
         return f"VALUES({column})"
 
     def on_conflict(self, assignments: str) -> str:
