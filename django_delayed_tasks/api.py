@@ -87,7 +87,7 @@ def add_task(
     [schedule] = recurring.with_first_times(alias, [accepted(task, once)])
     add = adding_once.add_once if once else adding.add
     result = add(alias, schedule, _mode(if_exists))
-    wakeup.when_committed(alias, wakeup.soon([schedule]))
+    wakeup.when_committed(alias, lambda: wakeup.soon([schedule]))
     return result
 
 
@@ -112,7 +112,7 @@ def add_tasks(
     schedules = recurring.with_first_times(alias, [accepted(task, once) for task in tasks])
     add = adding_once.add_many_once if once else adding_many.add_many
     added = add(alias, schedules, _mode(if_exists), batch_size)
-    wakeup.when_committed(alias, wakeup.soon(schedules))
+    wakeup.when_committed(alias, lambda: wakeup.soon(schedules))
     return added
 
 
@@ -172,7 +172,7 @@ def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | Non
     alias = database(using)
     when = valid_when(when)
     found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), when)
-    wakeup.when_committed(alias, [wakeup.ANY] if wakeup.is_soon(when) else [])
+    wakeup.when_committed(alias, lambda: [wakeup.ANY] if wakeup.is_soon(when) else [])
     return found
 
 
@@ -229,7 +229,7 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
     """
     alias = database(using)
     found = queues.resume_queue(alias, valid_queue(queue))
-    wakeup.when_committed(alias, [queue])
+    wakeup.when_committed(alias, lambda: [queue])
     return found
 
 

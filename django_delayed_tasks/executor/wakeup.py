@@ -3,7 +3,7 @@
 A hint: polling alone would do.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from threading import Event, Lock, local
@@ -40,11 +40,11 @@ def wake() -> None:
             sleeper.set()
 
 
-def when_committed(alias: str, queues: Iterable[str] = (ANY,)) -> None:
-    """Once the caller's transaction is committed, executors of this process look for due tasks; others are told of
-    what is in these queues.
+def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (ANY,)) -> None:
+    """Once the caller's transaction is committed, executors of this process look for due tasks; others, where they can
+    be told, are told of what is in ``queues()``.
     """
-    if settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues))):
+    if settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues()))):
         said = named if len(named) <= MOST_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
     else:
