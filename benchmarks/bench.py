@@ -62,11 +62,25 @@ def answer_of(process: "subprocess.Popen[str]", timeout: float = LONGEST) -> Any
     return json.loads(output.splitlines()[-1])
 
 
+def wait_until_ready(process: "subprocess.Popen[str]") -> None:
+    """It says so. Raises RuntimeError when it ends instead."""
+    assert process.stdout
+    if process.stdout.readline() != "ready\n":
+        raise RuntimeError(f"{process.args!r} ended before it was ready")
+
+
+def say(process: "subprocess.Popen[str]", word: str) -> None:
+    """A line for its standard input."""
+    assert process.stdin
+    process.stdin.write(f"{word}\n")
+    process.stdin.flush()
+
+
 @contextmanager
-def ending(process: "subprocess.Popen[str]") -> Iterator[None]:
+def ending(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
     """It does not outlive the block."""
     try:
-        yield
+        yield process
     finally:
         if process.poll() is None:
             process.kill()

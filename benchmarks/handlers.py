@@ -19,3 +19,24 @@ class Unrecorded(Nothing):
 
     biz_code = "unrecorded"
     keep_history = "none"
+
+
+class Together(TaskHandler):
+    """The same, many tasks at once."""
+
+    biz_code = "batched"
+
+    def handle_batch(self, tasks: list[Any]) -> None:
+        pass
+
+
+class Inserting(TaskHandler):
+    """One row, in one transaction with the settlement."""
+
+    biz_code = "insert"
+    atomic = True
+
+    def handle(self, task: Any) -> None:
+        from benchmarks.effects.models import Effect
+
+        Effect.objects.create(biz_num=task.biz_num)

@@ -15,7 +15,7 @@ else:
     ENTRY = parse(os.environ[f"DATABASE_URL_{DATABASE.upper()}"])
 DATABASES = {"default": ENTRY}
 INSTALLED_APPS = ["django_delayed_tasks", "benchmarks.effects"]
-TASK_HANDLERS = ["benchmarks.handlers.Nothing", "benchmarks.handlers.Unrecorded", "benchmarks.more_handlers.Inserting"]
+TASK_HANDLERS = [f"benchmarks.handlers.{name}" for name in ("Nothing", "Unrecorded", "Together", "Inserting")]
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 SECRET_KEY = "only for benchmarks"

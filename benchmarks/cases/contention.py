@@ -1,9 +1,8 @@
 """One to eight executors on one queue of tasks that become due together: claims in vain, conflicts, shares."""
 
-from subprocess import Popen
 from typing import Any
 
-from benchmarks.bench import Bench, answer_of
+from benchmarks.bench import Bench, answer_of, say, wait_until_ready
 from benchmarks.figures import PRODUCT, Figure
 from benchmarks.goals import Goal
 
@@ -32,26 +31,12 @@ def one(bench: Bench, database: str, executors: int) -> None:
             wait_until_ready(process)
         drained = bench.run("due", database=database)
         for process in running:
-            tell_to_end(process)
+            say(process, "end")
         answers = [answer_of(process) for process in running]
     finally:
         for process in running:
             process.kill()
     note(bench, database, executors, tasks, answers, drained)
-
-
-def wait_until_ready(process: "Popen[str]") -> None:
-    """Raises RuntimeError when it ends instead."""
-    assert process.stdout
-    if process.stdout.readline() != "ready\n":
-        raise RuntimeError("an executor ended before it was ready")
-
-
-def tell_to_end(process: "Popen[str]") -> None:
-    """It then prints what it counted."""
-    assert process.stdin
-    process.stdin.write("end\n")
-    process.stdin.flush()
 
 
 def note(
