@@ -16,12 +16,16 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
     Raises:
         Error: what the database, or its driver, said of it.
     """
-    before = connections[alias].connection
+    connection = connections[alias]
+    before = connection.connection
+    is_free = not connection.in_atomic_block and (before is None or connection.autocommit)
     try:
         return work()
     except Error:
+        if is_free and not connection.in_atomic_block and not connection.autocommit:
+            connection.close()  # it broke at the very end of a transaction of the work's own
         # At the end of a transaction Django may have made a new connection already.
-        if not drop_broken(alias) and (before is None or connections[alias].connection is before):
+        elif not drop_broken(alias) and (before is None or connection.connection is before):
             raise
         return work()
 

@@ -239,7 +239,7 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
     sent = dialect.rows(_RECORD, [_recorded(settlement) for settlement in settlements])
     of = sent.column
     when = f"COALESCE({of['stood_for']}, t.when_time)"
-    held = f"t.id = {of['id']} AND t.version = {of['version']} AND {in_status(RUNNING, 't.')}"
+    held = f"{_same_claim(of)} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
         f" SELECT {from_task(when)}, {of['outcome']}, {of['started']}, COALESCE({of['finished']}, {dialect.now}),"
@@ -248,6 +248,11 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
         sent.parameters,
     )
     return int(cursor.rowcount)
+
+
+def _same_claim(of: dict[str, str]) -> str:
+    """The fence of a row that is looked up for one that was sent."""
+    return f"t.id = {of['id']} AND t.version = {of['version']}"
 
 
 def _recorded(settlement: Settlement) -> tuple[Any, ...]:

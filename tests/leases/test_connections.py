@@ -2,6 +2,7 @@
 
 import gc
 import sqlite3
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
@@ -9,8 +10,11 @@ import pytest
 from django.db import connection, transaction
 
 from django_delayed_tasks.leases import Pool, mutex
+from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.models import Resource
+from django_delayed_tasks.models import Resource, Waiter
+from django_delayed_tasks.store import waiting
+from django_delayed_tasks.store.resources import Wanted
 from tests.leases.rows import POOL, add, free_names
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
@@ -61,6 +65,10 @@ def test_none_is_left_behind() -> None:
     wait_until(lambda: open_connections() == before)
 
 
+COMMIT = "_commit"
+"""Of Django's connections, what tells the server."""
+
+
 def break_connection() -> None:
     """That of this thread, as a server does with one that was idle for long; a file has none to break."""
     if connection.vendor in OURS:
@@ -104,6 +112,23 @@ def test_it_broke_while_one_waited() -> None:
         for number in numbers[:1]:
             answer(KILL[connection.vendor].format(number))
     assert thread.result() == lease.token + 1
+
+
+def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On MariaDB and MySQL there is something to say to the server before the transaction is over for Django."""
+    usual, broken = getattr(connection, COMMIT), Event()
+
+    def commit() -> None:
+        usual()
+        if not broken.is_set():
+            broken.set()
+            break_connection()
+
+    monkeypatch.setattr(connection, COMMIT, commit)
+    place = reconnecting("default", lambda: waiting.enter("default", Wanted("proxies"), timedelta(seconds=60)))
+    assert broken.is_set()
+    assert connection.get_autocommit()
+    assert Waiter.objects.filter(pk=place).exists()
 
 
 def test_nothing_is_repeated_inside_a_transaction() -> None:

@@ -135,13 +135,18 @@ def test_somebody_else_in_line_is_kept_by_his_process() -> None:
 
     thread = start_thread(wait)
     assert with_place.wait(60)
-    wait_until(lambda: Waiter.objects.exists())
+    wait_until(places_kept)
     before = Waiter.objects.get().expires_at
-    for place in [place for place in renewer.renewer._due if isinstance(place, renewer.Place)]:
+    for place in places_kept():
         renewer.renewer._renew_places(ALIAS, [place])
     assert Waiter.objects.get().expires_at > before
     resources.release(ALIAS, held)
     assert thread.result() == "a"
+
+
+def places_kept() -> list[renewer.Place]:
+    """What the renewer of this process keeps of the lines' places."""
+    return [place for place in list(renewer.renewer._due) if isinstance(place, renewer.Place)]
 
 
 def taken_all(name: str) -> resources.Grant:
