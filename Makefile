@@ -57,7 +57,6 @@ verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and th
 
 BENCH ?=
 bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw the plots
-	$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(PY) -m benchmarks $(BENCH)
 
 matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
-from benchmarks import plot_data, publish, series
+from benchmarks import plot_data, plots, publish, series
 from benchmarks.figures import LEAN, PRODUCT, Figure, Figures
 
 ABOUT = {"python": "3.13.0", "django": "6.1", "databases": ["MariaDB 10.11"], "processors": 2, "repeats": 3}
@@ -61,7 +59,6 @@ def test_a_series_is_shown_only_with_figures_of_its_case(tmp_path: Path) -> None
 
 
 def test_the_page_tells_of_the_machine_and_of_a_quick_run() -> None:
-    pytest.importorskip("tqdm", reason="in the extra 'bench' only")
     page = publish.page(figures(), {**ABOUT, "quick": True})
     assert "Measured 3 times on 2 processors with Python 3.13.0, Django 6.1, MariaDB 10.11. A quick run" in page
     assert "| storm, last start |" in " ".join(page.split())
@@ -69,9 +66,6 @@ def test_the_page_tells_of_the_machine_and_of_a_quick_run() -> None:
 
 
 def test_plots_without_figures_are_left_out(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="in the extra 'bench' only")
-    from benchmarks import plots
-
     assert plots.draw(Figures(), {}, tmp_path) == []
     drawn = plots.draw(figures(), {"storm": {"mariadb": {"bin": 0.1, "values": [1, 2]}}}, tmp_path)
     assert [path.name for path in drawn] == ["drain.svg", "lateness.svg", "backlog.svg", "storm.svg"]
