@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -43,11 +43,14 @@ Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
 
 
 def candidates(
-    dialect: Dialect, request: ClaimRequest, columns: Sequence[str] = COLUMNS, share: str = ""
+    dialect: Dialect,
+    request: ClaimRequest,
+    columns: Sequence[str] = COLUMNS,
+    share: str = "",
+    direction: Literal["ASC", "DESC"] = "ASC",
 ) -> tuple[str, list[Any]]:
-    """The SELECT of due rows of one level in the order of the claim index: it reads only what it returns.
-
-    With the condition :func:`share`, the rows of others are looked at in the index only.
+    """The SELECT of due rows of one level in the order of the claim index, or against it: it reads only what it
+    returns. With the condition :func:`share`, the rows of others are looked at in the index only.
     """
     table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
     conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
@@ -62,7 +65,8 @@ def candidates(
         conditions.append(share)
     sql = (
         f"SELECT {', '.join(columns)} FROM {table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {order}claim_at, id LIMIT {request.limit:d}"
+        f" ORDER BY {', '.join(f'{column} {direction}' for column in (*order, 'claim_at', 'id'))}"
+        f" LIMIT {request.limit:d}"
     )
     return sql, parameters
 

@@ -1,5 +1,6 @@
 """Claiming without locks: read candidates, then one UPDATE that repeats version and status, then learn what was won."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -16,6 +17,8 @@ from django_delayed_tasks.store.transactions import decisively, in_one_statement
 Rows = list[tuple[Any, ...]]
 _CLAIM_AT = COLUMNS.index("claim_at")
 
+MOST_OF_OTHERS, MOST_OF_ANYBODYS = 16, 2
+"""Tasks that are taken at once of what is best left to others; and when that is in others' way, too."""
 LEFT_BEHIND = timedelta(seconds=10)
 """How much longer than one's own tasks may those of others wait; then whoever can takes them."""
 
@@ -34,14 +37,21 @@ def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list
 
 
 def _shared(alias: str, dialect: Dialect, request: ClaimRequest) -> Rows:
-    """One's own share. When there is none, or another's is left behind, what is best left to others is taken as well:
-    they may be busy for long. Those that do so have shares of it again.
+    """One's own share; when there is none, or another's is left behind, some of what is best left to others, who may be
+    busy for long.
+
+    Those take theirs from the one end and this from the other, unless it is left behind; several that do so have
+    shares of it again.
     """
     mine = _read(alias, *candidates(dialect, request, share=share(request)))
-    if mine and not _leaves_behind(dialect.to_datetime(mine[0][_CLAIM_AT]), request.floor):
-        return mine
-    of_others = _read(alias, *candidates(dialect, request, share=share(request, OTHER)))
-    return of_others or mine or _read(alias, *candidates(dialect, request))
+    others = replace(request, limit=min(request.limit, MOST_OF_OTHERS))
+    if mine and _leaves_behind(dialect.to_datetime(mine[0][_CLAIM_AT]), request.floor):
+        return _read(alias, *candidates(dialect, others, share=share(request, OTHER))) or mine
+    if not mine:
+        latest = _read(alias, *candidates(dialect, others, share=share(request, OTHER), direction="DESC"))
+        anybodys = replace(others, limit=min(others.limit, MOST_OF_ANYBODYS))
+        return latest[::-1] or _read(alias, *candidates(dialect, anybodys))
+    return mine
 
 
 def _leaves_behind(mine: datetime, floor: datetime | None) -> bool:

@@ -60,7 +60,7 @@ class LevelRows(NamedTuple):
     table: str
     condition: str
     parameters: list[Any]
-    order: str
+    order: tuple[str, ...]
 
 
 def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
@@ -70,13 +70,13 @@ def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
     from its beginning, whatever the floor. So nothing is an equality there, and the order is the index's own.
     """
     if dialect.connection.vendor != "mysql":
-        return LevelRows(TASK, f"status = {PENDING} AND queue = %s AND priority = %s", [queue, priority], "")
+        return LevelRows(TASK, f"status = {PENDING} AND queue = %s AND priority = %s", [queue, priority], ())
     columns = {"status": PENDING, "queue": queue, "priority": priority}
     return LevelRows(
         f"{TASK} FORCE INDEX (ddt_task_claim)",
         " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
         [value for value in columns.values() for _ in range(2)],
-        "status, queue, priority, ",
+        tuple(columns),
     )
 
 
@@ -141,7 +141,7 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
         rows = rows_of(dialect, queue, priority)
         branches.append(
             f"(SELECT 1 + 0 * version, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
-            f" AND claim_at >= {dialect.moment_literal(floor)} ORDER BY {rows.order}claim_at LIMIT 1)"
+            f" AND claim_at >= {dialect.moment_literal(floor)} ORDER BY {', '.join((*rows.order, 'claim_at'))} LIMIT 1)"
         )
         parameters += rows.parameters
     cursor.execute(" UNION ALL ".join(branches), parameters)
