@@ -82,6 +82,7 @@ class Poller:
         self._suspects = Suspects()
         self._reconciled = float("-inf")
         self._reconciling_took = 0.0
+        self._has_tried = False
         self._was_sweep = False
         self._turns = Turns()
         self._memory = Memory()
@@ -139,8 +140,9 @@ class Poller:
     def _reconcile(self) -> None:
         began = clock.monotonic()
         period = max(RECONCILE_EVERY, min(RAREST_RECONCILING, self._reconciling_took / RECONCILING_SHARE))
-        if self._agenda is None or began - self._reconciled >= period:
+        if self._agenda is None or (self._has_tried and began - self._reconciled >= period):
             self._release_forgotten()
+            self._has_tried = False
             self._reconciled, self._reconciling_took = began, clock.monotonic() - began
 
     def _claim_from_levels(self, wanted: int) -> int:
@@ -162,6 +164,7 @@ class Poller:
             return []
         request = self._request(level, limit, self._full(level))
         began = clock.monotonic()
+        self._has_tried = True
         tasks = self._claim(self._alias, request)
         if tasks:
             self._inflight.add(tasks)
