@@ -29,14 +29,7 @@ def drain(claim: Callable[[int], Sequence[Row]], settle: Callable[[list[Row]], i
             done.put((row[0], row[1], started, time.time()))
 
     def settle_all() -> None:
-        while (first := done.get()) is not None:
-            finished = [first]
-            while len(finished) < LARGEST_SETTLEMENT and not done.empty():
-                row = done.get()
-                if row is None:
-                    done.put(None)
-                    break
-                finished.append(row)
+        while finished := _batch(done):
             settled.append(settle(finished))
             slots.release(len(finished))
 
@@ -55,3 +48,16 @@ def drain(claim: Callable[[int], Sequence[Row]], settle: Callable[[list[Row]], i
     done.put(None)
     settler.join()
     return sum(settled)
+
+
+def _batch(done: "queue.SimpleQueue[Row | None]") -> list[Row]:
+    """What has finished, after waiting for the first; nothing at the end."""
+    batch: list[Row] = []
+    while len(batch) < LARGEST_SETTLEMENT and not (batch and done.empty()):
+        row = done.get()
+        if row is None:
+            if batch:
+                done.put(None)
+            break
+        batch.append(row)
+    return batch

@@ -1,12 +1,12 @@
 """Finds due tasks and claims them. :meth:`Poller.poll` is one iteration; the loop and its sleep are apart."""
 
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.batching import largest_batch
 from django_delayed_tasks.executor.demand import Demand
+from django_delayed_tasks.executor.forgotten import Forgotten
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.known_levels import Memory, floor_of
 from django_delayed_tasks.executor.lease import Lease
@@ -18,26 +18,18 @@ from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.suspects import Suspects
 from django_delayed_tasks.executor.sweeps import Sweeps
 from django_delayed_tasks.executor.turns import Turns
-from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import (
     Agenda,
     ClaimedTask,
     ClaimRequest,
     Level,
     Settlement,
-    held_by,
     read_agenda,
     strategy_for,
 )
 
-logger = logging.getLogger(__name__)
-
 FRESH = 0.05
 """Seconds for which an agenda says what is due, as long as there is something: then others may have become due."""
-RECONCILE_EVERY, RAREST_RECONCILING = 10.0, 60.0
-"""Seconds between two looks for claims whose answer was lost; these are slow where sweeps are."""
-RECONCILING_SHARE = 0.01
-"""The part of the time that they may take."""
 
 
 class Poller:
@@ -80,9 +72,7 @@ class Poller:
         self._agenda_read = float("-inf")
         self.sweeps = Sweeps()
         self._suspects = Suspects()
-        self._reconciled = float("-inf")
-        self._reconciling_took = 0.0
-        self._has_tried = False
+        self._forgotten = Forgotten(options.database, lease, inflight, release)
         self._was_sweep = False
         self._turns = Turns()
         self._memory = Memory()
@@ -121,7 +111,7 @@ class Poller:
             self._memory.forget()
 
     def _read_agenda(self) -> None:
-        self._reconcile()
+        self._forgotten.look(at_once=self._agenda is None)
         known = None if not self.sweeps.seconds_until_next() else self._memory.recall()
         self._was_sweep = known is None
         began = clock.monotonic()
@@ -136,14 +126,6 @@ class Poller:
         self._memory.learn(agenda)
         due = (level for level in agenda.due(self._ahead) if self._options.serves(level.queue))
         self._turns.begin(due, agenda.now)
-
-    def _reconcile(self) -> None:
-        began = clock.monotonic()
-        period = max(RECONCILE_EVERY, min(RAREST_RECONCILING, self._reconciling_took / RECONCILING_SHARE))
-        if self._agenda is None or (self._has_tried and began - self._reconciled >= period):
-            self._release_forgotten()
-            self._has_tried = False
-            self._reconciled, self._reconciling_took = began, clock.monotonic() - began
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Levels in the order of their priority, equals in turns, until enough is claimed."""
@@ -164,7 +146,7 @@ class Poller:
             return []
         request = self._request(level, limit, self._full(level))
         began = clock.monotonic()
-        self._has_tried = True
+        self._forgotten.may_come()
         tasks = self._claim(self._alias, request)
         if tasks:
             self._inflight.add(tasks)
@@ -230,17 +212,6 @@ class Poller:
         # What could be claimed ahead, and was not, somebody else has claimed, or nobody here can.
         ahead = self._ahead if soonest > self._agenda.now + self._ahead else timedelta()
         return max(0.0, min(interval, (soonest - ahead - self._clock.now()).total_seconds()))
-
-    def _release_forgotten(self) -> None:
-        """Claims that the database says are ours and that we know nothing of: an answer was lost on its way.
-
-        What is held is asked after what is known: only this thread claims, so nothing can be missing in between.
-        """
-        known = self._inflight.claims()
-        forgotten = held_by(self._alias, self._lease.executor) - known
-        if forgotten:
-            logger.warning("releasing %d claims whose answer was lost", len(forgotten))
-            self._release([Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False) for claim in forgotten])
 
     def forget(self) -> None:
         """After an error nothing is known: look at everything again."""
