@@ -2,25 +2,28 @@
 
 import logging
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django_delayed_tasks import signals
-from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import InvalidOutcome
 from django_delayed_tasks.executor.atomic import settle_stubbornly
 from django_delayed_tasks.executor.deciding import Raised, decide, is_final_failure, keeps
 from django_delayed_tasks.executor.failures import tell_failed
 from django_delayed_tasks.executor.starting import refuse
-from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
+from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
-from django_delayed_tasks.store.claims import forget_what_was_read
+from django_delayed_tasks.store.claims import forget_extra, forget_what_was_read
 from django_delayed_tasks.store.fences import Claim
 
 logger = logging.getLogger(__name__)
+
+REMEMBERED = 3600.0
+"""Seconds."""
 
 Batch = list[ClaimedTask]
 
@@ -32,16 +35,35 @@ class BatchEnd(NamedTuple):
     alone: Batch
 
 
-def batches_of(tasks: Iterable[ClaimedTask]) -> list[Batch]:
+class Broken:
+    """Tasks whose batch has raised: until they have run they are not put together with others again, also when they
+    were given back meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+
+    def note(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Their batch has just raised."""
+        now = monotonic()
+        self._until = {task_id: until for task_id, until in self._until.items() if until > now}
+        self._until |= {task.id: now + REMEMBERED for task in tasks}
+
+    def __contains__(self, task: object) -> bool:
+        return isinstance(task, ClaimedTask) and self._until.get(task.id, 0.0) > monotonic()
+
+
+def batches_of(tasks: Iterable[ClaimedTask], broken: Container[ClaimedTask] = ()) -> list[Batch]:
     """The tasks as they are run: those of a handler with ``handle_batch`` together, each other one by itself.
 
-    So is one that was there when an executor died: it may be what kills, and must not take others with it.
+    So is one that was there when an executor died, or whose last attempt failed or hung: it may be the cause, and must
+    not take others with it again.
     """
     batches: list[Batch] = []
     open_ones: dict[str, Batch] = {}
     for task in tasks:
         handler = find(task.biz_code)
-        if handler is None or not handler.is_batched or task.rescues:
+        if handler is None or not handler.is_batched or task.rescues or task.attempts > 1 or task in broken:
             batches.append([task])
             continue
         batch = open_ones.get(task.biz_code)
@@ -52,11 +74,6 @@ def batches_of(tasks: Iterable[ClaimedTask]) -> list[Batch]:
     return batches
 
 
-def largest_batch() -> int:
-    """How many tasks a handler takes at once, at most; 0 if none takes several."""
-    return max((handler.batch_size for handler in get_task_handlers().values() if handler.is_batched), default=0)
-
-
 def run_batch(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> BatchEnd:
     """Call ``handle_batch`` once for those that may still start.
 
@@ -64,21 +81,38 @@ def run_batch(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> Batch
     not hold the rest; a single one has failed its attempt.
     """
     started = clock.now()
+    try:
+        return _run(tasks, handler, clock, started)
+    except BaseException as error:  # a receiver's SystemExit, say: the claims must be settled all the same
+        logger.exception("a batch of %d tasks such as %s broke off", len(tasks), tasks[0])
+        finished = clock.now()
+        return BatchEnd([decide(task, handler, _raised(error), started, finished) for task in tasks], [])
+
+
+def _run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> BatchEnd:
     refused, to_run = _screened(tasks, handler, started)
     if not to_run:
         return BatchEnd(refused, [])
     way = _run_atomically if handler.atomic else _run_plainly
     try:
-        left = way(to_run, handler, clock, started)
+        settlements, became = way(to_run, handler, clock, started)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
         if len(to_run) > 1:
             logger.warning("a batch of %d tasks such as %s is run one by one: %r", len(to_run), to_run[0], error)
-            for task in to_run:
-                forget_what_was_read(task)
-            return BatchEnd(refused, to_run)
-        left = [decide(to_run[0], handler, _raised(error), started, clock.now())]
-        _announce(to_run, handler, left)
-    return BatchEnd(refused + left, [])
+            return BatchEnd(refused, [_as_before(task) for task in to_run])
+        settlements, became = [decide(to_run[0], handler, _raised(error), started, clock.now())], None
+    _announce(to_run, handler, settlements)
+    if became is None:
+        return BatchEnd(refused + settlements, [])
+    _tell_failed(to_run, settlements, became)
+    return BatchEnd(refused, [])
+
+
+def _as_before(task: ClaimedTask) -> ClaimedTask:
+    """Of what the broken call, and the look before it, have changed nothing is left."""
+    forget_what_was_read(task)
+    forget_extra(task)
+    return task
 
 
 def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[list[Settlement], Batch]:
@@ -93,21 +127,20 @@ def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[list[S
     return refused, to_run
 
 
-def _run_plainly(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
-    settlements = _called(tasks, handler, clock, started)
-    _announce(tasks, handler, settlements)
-    return settlements
+Ends = tuple[list[Settlement], dict[Claim, Then] | None]
+"""How the tasks are settled, and what became of them if they are settled already."""
 
 
-def _run_atomically(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
-    settlements, became = settle_stubbornly(tasks, lambda: _called(tasks, handler, clock, started))
-    _announce(tasks, handler, settlements)
-    _tell_failed(tasks, settlements, became)
-    return []
+def _run_plainly(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Ends:
+    return _called(tasks, handler, clock, started), None
+
+
+def _run_atomically(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Ends:
+    return settle_stubbornly(tasks, lambda: _called(tasks, handler, clock, started))
 
 
 def _called(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
-    results = _results(handler, handler.handle_batch(tasks), len(tasks))
+    results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
     finished = clock.now()
     return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
 

@@ -5,7 +5,7 @@ from threading import Event
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.batching import Batch, BatchEnd, batches_of, run_batch
+from django_delayed_tasks.executor.batching import Batch, BatchEnd, Broken, batches_of, run_batch
 from django_delayed_tasks.executor.failures import Failures
 from django_delayed_tasks.executor.heartbeat import Heartbeat
 from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
@@ -50,6 +50,7 @@ class Executor:
         self.clock = clock.DatabaseClock()
         self.sleeper = Event()
         self.drained = Event()
+        self.broken = Broken()
         self.worn_out = Event()
         self._stopping = False
         self.failures = Failures(alias)
@@ -90,7 +91,7 @@ class Executor:
             self.lease,
             self.clock,
             lambda: self.options.threads - self.inflight.unfinished,
-            lambda tasks: self.pool.put(batches_of(tasks)),
+            lambda tasks: self.pool.put(batches_of(tasks, self.broken)),
             self._give_back,
             self.settler.put,
         )
@@ -188,31 +189,32 @@ class Executor:
         return BatchEnd([settlement] if settlement else [], [])
 
     def _note_end(self, running: Running, end: BatchEnd) -> None:
-        if running.is_abandoned:
+        count = len(running.tasks)
+        if not self.pool.hand_over(running, end.alone):
             return
-        if end.alone:
-            self._run_alone(end.alone)
-        alone = {task.claim for task in end.alone}
-        ended = [task.claim for task in running.tasks if task.claim not in alone]
-        self._finish(running, ended)
+        ended = [task.claim for task in running.tasks]
+        self._finish(running, ended, count)
         for settlement in end.left:
             self.settler.put(settlement)
         if len(end.left) < len(ended):
             self.inflight.remove(set(ended) - {settlement.claim for settlement in end.left})
+        if end.alone:
+            self._run_alone(end.alone)
 
     def _run_alone(self, tasks: Batch) -> None:
+        self.broken.note(tasks)
         if self._stopping:
             self._give_back([released(task) for task in tasks])
         else:
             self.pool.put([task] for task in tasks)
 
-    def _finish(self, running: Running, claims: list[Claim]) -> None:
-        seconds = (clock.monotonic() - running.began) / len(running.tasks)
+    def _finish(self, running: Running, claims: list[Claim], count: int) -> None:
+        seconds = (clock.monotonic() - running.began) / count
         for claim in claims:
             self.inflight.finish(claim, seconds)
 
     def _give_up(self, running: Running, settlements: list[Settlement]) -> None:
-        self._finish(running, [task.claim for task in running.tasks])
+        self._finish(running, [task.claim for task in running.tasks], len(running.tasks))
         for settlement in settlements:
             self.settler.put(settlement)
 
@@ -271,9 +273,9 @@ class Executor:
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self._stopping = True
         wakeup.dismiss(self.sleeper)
+        self._polling.stop()
         if self._listening:
             self._listening.stop()
-        self._polling.stop()
         self._guarding.stop()
         self._give_back([released(task) for task in self.gate.take_back() + self.pool.take_back()])
         is_clean = self.pool.finish(deadline - clock.monotonic())

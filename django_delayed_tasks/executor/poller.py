@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.batching import largest_batch
 from django_delayed_tasks.executor.demand import Demand
 from django_delayed_tasks.executor.forgotten import Forgotten
 from django_delayed_tasks.executor.inflight import InFlight
@@ -66,7 +65,7 @@ class Poller:
         self._release = release
         self.release_now = release
         """As ``release``, but done when it returns."""
-        self.demand = Demand(inflight, options.threads, max(options.batch_size, largest_batch()))
+        self.demand = Demand(inflight, options.threads, options.batch_size)
         self._claim = strategy_for(options.database, options.claim)
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")

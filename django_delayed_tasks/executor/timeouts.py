@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.deciding import Raised, decide
+from django_delayed_tasks.executor.starting import is_over, refuse
 from django_delayed_tasks.executor.workers import Running, Worker, WorkerPool
-from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store import ClaimedTask, Settlement
 
 logger = logging.getLogger(__name__)
@@ -38,14 +39,21 @@ class Watchdog:
         self._pool.replace_lost()
 
     def _take(self, worker: Worker, running: Running) -> None:
-        first = running.tasks[0]
-        handler = find(first.biz_code)
+        handler = find(running.tasks[0].biz_code) if running.tasks else None
         if handler is None:
             return
-        limit = limit_of(first)
-        logger.error("%s took longer than %s s; its thread %s is given up", first, limit, worker.name)
+        limit = handler.timeout_seconds or 0.0
+        logger.error("%s took longer than %g s; its thread %s is given up", running.tasks[0], limit, worker.name)
         error = TaskTimeout(f"the run took longer than {limit:g} s")
         raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()
-        started = finished - timedelta(seconds=limit or 0)
-        self._give_up(running, [decide(task, handler, raised, started, finished) for task in running.tasks])
+        started = finished - timedelta(seconds=limit)
+        self._give_up(running, [_ended(task, handler, raised, started, finished) for task in running.tasks])
+
+
+def _ended(
+    task: ClaimedTask, handler: TaskHandler, raised: Raised, started: datetime, finished: datetime
+) -> Settlement:
+    # What was too late for its batch has not been run by it.
+    refused = refuse(task, handler, started) if is_over(task, handler, started) else None
+    return refused or decide(task, handler, raised, started, finished)

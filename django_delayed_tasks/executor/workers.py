@@ -124,7 +124,7 @@ class WorkerPool:
         now, found = clock.monotonic(), []
         for worker in list(self._workers):
             running = worker.running
-            limit = limit_of(running.tasks[0]) if running else None
+            limit = limit_of(running.tasks[0]) if running and running.tasks else None
             if running and limit is not None and now - running.began > limit:
                 found.append((worker, running))
         return found
@@ -138,6 +138,14 @@ class WorkerPool:
             self._workers.remove(worker)
             self.lost.append(worker)
             return True
+
+    def hand_over(self, running: Running, tasks: list[ClaimedTask]) -> bool:
+        """These are a run's no more, but for others to run; False if the run was given up with them."""
+        with self._lock:
+            if not running.is_abandoned:
+                handed = set(tasks)
+                running.tasks = [task for task in running.tasks if task not in handed]
+            return not running.is_abandoned
 
     def replace_lost(self) -> None:
         """Start threads in place of lost ones."""

@@ -102,28 +102,6 @@ def strategy_for(alias: str, name: str) -> Strategy:
     return skip_locked.claim
 
 
-_MIXED = 2**16
-OWN, OTHER = 20_251, 25_717
-"""Multipliers: what is best left to whom; and among those that take what was left to somebody else."""
-
-
-def share_of(task_id: int, executors: int, multiplier: int = OWN) -> int:
-    """The rank of the executor, of so many, that this task is best left to.
-
-    The id is mixed first (multiplicative hashing; Knuth, The Art of Computer Programming 3, 6.4): the ids of one node
-    of a Galera cluster have a step of the number of nodes, so that all of them would be one executor's.
-    """
-    return task_id % _MIXED * multiplier % _MIXED * executors // _MIXED
-
-
-def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> str:
-    """The condition that :func:`share_of` the row is the request's rank; for a statement with parameters. No integer
-    of any database overflows with it.
-    """
-    first, last = (-(-_MIXED * place // request.executors) for place in (request.rank, request.rank + 1))
-    return f"{task_id} %% {_MIXED} * {multiplier} %% {_MIXED} BETWEEN {first} AND {last - 1}"
-
-
 def _locks_cheaply(connection: BaseDatabaseWrapper) -> bool:
     # No flag says what a locking read costs: on InnoDB more than all the rest of a claim (docs/decisions/0003).
     return connection.vendor == "postgresql"

@@ -167,6 +167,12 @@ def planned(task: ClaimedTask) -> datetime | None:
     return task._planned
 
 
+def forget_extra(task: ClaimedTask) -> None:
+    """It stands for the planned time again: the run that was one between two times is to begin anew."""
+    if task._planned is not None:
+        task.when, task._planned = task._planned, None
+
+
 def forget_what_was_read(task: ClaimedTask) -> None:
     """Its data are parsed anew when next asked for: a run that is undone may have changed them."""
     task._parsed = UNCHANGED

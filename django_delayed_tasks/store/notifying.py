@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 
 from django_delayed_tasks import clock
 
@@ -50,7 +50,7 @@ def notify(alias: str, queue: str = "") -> None:
     try:
         with connections[alias].cursor() as cursor:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{_process()} {queue}"])
-    except DatabaseError as error:
+    except Error as error:
         _silent_until[alias] = clock.monotonic() + SILENCE
         logger.info("executors of other processes are not told of new tasks, they find them when they look: %s", error)
 

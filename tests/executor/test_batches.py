@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, connection
 
-from django_delayed_tasks import Done, Fail, Reschedule, TaskHandler, TaskRun, register_task_handler, signals
+from django_delayed_tasks import Done, Fail, Reschedule, TaskHandler, TaskRun, clock, register_task_handler, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.batching import batches_of, run_batch
+from django_delayed_tasks.executor.batching import Broken, batches_of, run_batch
+from django_delayed_tasks.executor.workers import Running, WorkerPool
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import add, claim, executing, handler_of, registered
 from tests.store.meters import statements
 from tests.waiting import wait_until
@@ -87,16 +89,12 @@ class TestTogether:
             ["single 2"], ["code 3"], ["single 3"],
         ]  # fmt: skip
 
-    def test_what_may_have_killed_its_process_runs_alone(self) -> None:
+    @pytest.mark.parametrize("field", ["rescues", "attempts"])
+    def test_what_may_have_been_the_cause_runs_alone(self, field: str) -> None:
         batched(lambda tasks: None)
         add_some(3)
-        Task.objects.filter(biz_num="1").update(rescues=1)
+        Task.objects.filter(biz_num="1").update(**{field: 1})
         assert list(map(numbers, batches_of(claim(registered())))) == [["0", "2"], ["1"]]
-
-    def test_more_are_claimed_at_once_for_a_large_batch(self) -> None:
-        batched(lambda tasks: None, batch_size=5000)
-        with executing(batch_size=10) as executor:
-            assert executor.poller.demand._batch_size == 5000
 
 
 class TestOutcomes:
@@ -147,6 +145,69 @@ def refuse_number_one(tasks: list[Any]) -> None:
 
 
 class TestBroken:
+    @pytest.mark.parametrize("atomic", [False, True])
+    @pytest.mark.parametrize("raises", [False, True])
+    def test_a_handler_may_do_what_it_likes_with_its_list(self, atomic: bool, raises: bool) -> None:
+        def consume(tasks: list[Any]) -> None:
+            tasks.clear()
+            if raises:
+                raise ValueError
+
+        end = run_batch(claim_some(3), batched(consume, atomic=atomic), DatabaseClock())
+        if raises:
+            assert numbers(end.alone) == ["0", "1", "2"]
+        else:
+            settle("default", end.left)
+            assert set(outcomes().values()) == {RunOutcome.DONE}
+
+    def test_its_tasks_are_not_put_together_again(self) -> None:
+        handler = batched(lambda tasks: 1 / 0)
+        tasks, broken = claim_some(3), Broken()
+        broken.note(run_batch(tasks, handler, DatabaseClock()).alone)
+        assert [len(batch) for batch in batches_of(tasks, broken)] == [1, 1, 1]
+        assert [len(batch) for batch in batches_of(tasks)] == [3]
+
+    def test_what_was_given_up_is_not_run_alone_as_well(self) -> None:
+        """The watchdog came while the batch was raising."""
+        pool = WorkerPool("default", 1, lambda running: None)
+        tasks = claim_some(3)
+        running = Running(tasks, 0.0)
+        assert pool.hand_over(running, tasks[:2])
+        assert running.tasks == tasks[2:]
+        running.is_abandoned = True
+        assert not pool.hand_over(running, tasks[2:])
+        assert running.tasks == tasks[2:]
+
+    @pytest.mark.parametrize("signal", [signals.run_started, signals.run_finished])
+    @pytest.mark.parametrize("atomic", [False, True])
+    def test_a_receiver_that_exits_leaves_no_claim_behind(self, signal: Any, atomic: bool) -> None:
+        calls: list[int] = []
+
+        def leave(**sent: Any) -> None:
+            raise SystemExit
+
+        handler = batched(lambda tasks: calls.append(len(tasks)), atomic=atomic)
+        tasks = claim_some(3)
+        signal.connect(leave)
+        try:
+            end = run_batch(tasks, handler, DatabaseClock())
+        finally:
+            signal.disconnect(leave)
+        assert end.alone == []
+        assert calls == ([3] if signal is signals.run_finished else [])
+        settle("default", end.left)
+        assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
+
+    def test_a_run_between_two_times_is_still_one_when_it_is_run_alone(self) -> None:
+        handler = batched(lambda tasks: 1 / 0)
+        planned = clock.host_now() + timedelta(days=1)
+        for num in ("1", "2"):
+            add(num, trigger=Interval(days=1), when=planned)
+        Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))
+        tasks = claim(registered())
+        whens = {task.biz_num: task.when for task in tasks}
+        assert {task.biz_num: task.when for task in run_batch(tasks, handler, DatabaseClock()).alone} == whens
+
     @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), KeyboardInterrupt()])
     def test_one_task_fails_its_attempt(self, error: BaseException) -> None:
         def fail(tasks: list[Any]) -> None:

@@ -11,7 +11,7 @@ from django_delayed_tasks.executor.sweeps import Sweeps
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import ClaimRequest, read_agenda, release, strategy_for
-from django_delayed_tasks.store.claiming import share_of
+from django_delayed_tasks.store.sharing import share_of
 from tests.executor.parts import Bench, add, handler_of, registered
 
 pytestmark = pytest.mark.django_db

@@ -10,8 +10,8 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import ClaimRequest, Strategy, compare_and_set
-from django_delayed_tasks.store.claiming import OTHER, OWN, share, share_of
 from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.sharing import OTHERS, OWN, share, share_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS, EXECUTOR, HOUR, NOW
 
@@ -125,7 +125,7 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
 
 
 @pytest.mark.parametrize("executors", [2, 3, 7])
-@pytest.mark.parametrize("multiplier", [OWN, OTHER])
+@pytest.mark.parametrize("multiplier", [OWN, *OTHERS])
 def test_the_database_computes_the_same_share(db: None, executors: int, multiplier: int) -> None:
     ids = [1, 2, 3, 4, 65_535, 65_536, 65_537, 2**31, 2**40 + 7, 2**63 - 1]
     requests = [ClaimRequest(1, "default", 0, 1, rank=rank, executors=executors) for rank in range(executors)]
