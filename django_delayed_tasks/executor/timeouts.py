@@ -39,7 +39,7 @@ class Watchdog:
         self._pool.replace_lost()
 
     def _take(self, worker: Worker, running: Running) -> None:
-        handler = find(running.tasks[0].biz_code) if running.tasks else None
+        handler = find(running.tasks[0].biz_code) if running.tasks else None  # handed over just before
         if handler is None:
             return
         limit = handler.timeout_seconds or 0.0

@@ -124,7 +124,8 @@ class WorkerPool:
         now, found = clock.monotonic(), []
         for worker in list(self._workers):
             running = worker.running
-            limit = limit_of(running.tasks[0]) if running and running.tasks else None
+            tasks = running.tasks if running else []  # which may be handed over meanwhile
+            limit = limit_of(tasks[0]) if tasks else None
             if running and limit is not None and now - running.began > limit:
                 found.append((worker, running))
         return found
