@@ -263,6 +263,7 @@ class TestBroken:
         with executing(threads=10) as executor:
             assert started.wait(30)
             executor._stopping = True
+            executor._polling.stop()
             go_on.set()
             wait_until(lambda: not len(executor.inflight))
         assert set(Task.objects.values_list("status", "attempts")) == {(TaskStatus.PENDING, 0)}
