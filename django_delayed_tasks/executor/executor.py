@@ -68,7 +68,6 @@ class Executor:
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
-        heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
         self._listening = listening_for(options, lambda: rank.executors, lambda: not self._has_room(), self.sleeper.set)
         self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)
@@ -77,11 +76,13 @@ class Executor:
         self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
         self._reporting = Loop("reports", alias, Reports(alias, self.inflight).write)
-        self._beating = Loop(
-            "heartbeat",
-            alias,
-            lambda: options.heartbeat if heartbeat.beat() else min(1.0, options.heartbeat),
-            farewell=self._farewell,
+        self._beating = self._make_heartbeat()
+
+    def _make_heartbeat(self) -> Loop:
+        alias, period = self.options.database, self.options.heartbeat
+        heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
+        return Loop(
+            "heartbeat", alias, lambda: period if heartbeat.beat() else min(1.0, period), farewell=self._farewell
         )
 
     def _make_gate(self) -> Gate:
