@@ -29,8 +29,9 @@ def install() -> None:
     executors: Any = import_module("django_delayed_tasks.store.executors")
     settling: Any = import_module("django_delayed_tasks.store.settling")
     compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
-    for way in ("_settle_gone", "settle_locked"):
-        setattr(settling, way, _stopping_before(getattr(settling, way), STOP_BEFORE_SETTLE))
+    atomic: Any = import_module("django_delayed_tasks.executor.atomic")
+    for module, way in ((settling, "_settle_gone"), (settling, "settle_locked"), (atomic, "settle_run")):
+        setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_SETTLE))
     executors.renew = _blocked_before(executors.renew)
 
 
