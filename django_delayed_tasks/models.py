@@ -96,8 +96,8 @@ class Task(models.Model):
     @property
     def trigger_text(self) -> str | None:
         """The trigger as it is stored, readable or not."""
-        field: Any = self._meta.get_field("trigger")
-        text: str | None = field.value_from_object(self)
+        attribute: Any = type(self).trigger
+        text: str | None = attribute.text(self)
         return text
 
     def __str__(self) -> str:

@@ -1,7 +1,6 @@
 """Adding: one statement that creates, replaces, defers or keeps (DESIGN §3, first rows of the table)."""
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from django.db import connections
@@ -11,7 +10,8 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import CARRIED, FAILED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.replacing import PREFERRING, conflicts, preferred, replacement, upserted
+from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import Schedule, When
 
@@ -22,6 +22,10 @@ COLUMNS = (
 FRESH = f"{PENDING}, 0, 0, 0, '', ''"
 _SEEN = 1 << 60
 """Above every id: MySQL reports a row that was there already as id + this, or + twice this if it was running."""
+MOMENTS = ("when", "expires_at", "claim_at")
+"""Of a schedule."""
+Named = tuple[str, dict[str, Any]]
+"""A statement and its parameters, by name."""
 _REPORT = f"version = version + 0 * LAST_INSERT_ID(id + IF(status = {RUNNING}, 2, 1) * {_SEEN})"
 
 
@@ -50,10 +54,8 @@ def _way(dialect: Dialect, if_exists: IfExists) -> _Way:
 
 def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
     insert, parameters = _insert(dialect, schedule)
-    if if_exists is IfExists.REPLACE or if_exists in PREFERRING:
-        only = f" WHERE {preferred(if_exists, dialect.new('when_time'))}" if if_exists in PREFERRING else ""
-        sql = insert + dialect.on_conflict(upserted(dialect.new)) + only + " RETURNING id, version, status"
-        cursor.execute(sql, parameters)
+    for conflict in conflicts(dialect, if_exists):
+        cursor.execute(f"{insert}{conflict} RETURNING id, version, status", parameters)
         if row := cursor.fetchone():
             return _result(*row)
     while True:
@@ -79,9 +81,9 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
     """
     is_replacing = if_exists is IfExists.REPLACE
     if dialect.connection.in_atomic_block:
-        update, given = _update(dialect, schedule) if is_replacing else (f"UPDATE {TASK} SET {_REPORT}", {})
-        identity = {"biz_code": schedule.biz_code, "biz_num": schedule.biz_num}
-        cursor.execute(f"{update} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given | identity)
+        update = f"UPDATE {TASK} SET {_REPORT}", _given(schedule)
+        sql, given = _update(dialect, schedule) if is_replacing else update
+        cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
         if cursor.rowcount:
             return _reported(cursor.lastrowid, if_exists)
     insert, parameters = _insert(dialect, schedule)
@@ -95,11 +97,10 @@ def _add_preferred_by_last_id(
 ) -> AddResult:
     """An upsert has no condition here: what exists is updated if it is to be, else found, else created."""
     update, given = _update(dialect, schedule)
-    when = "%(when)s" if given["when"] is not None else dialect.moment(schedule.when)[0]
-    identity = {"biz_code": schedule.biz_code, "biz_num": schedule.biz_num}
+    when = "%(when)s" if "when" in given else dialect.moment(schedule.when)[0]
     condition = f"biz_code = %(biz_code)s AND biz_num = %(biz_num)s AND {preferred(if_exists, when)}"
     for _ in range(2):
-        cursor.execute(f"{update} WHERE {condition}", given | identity)
+        cursor.execute(f"{update} WHERE {condition}", given)
         if cursor.rowcount:
             return _reported(cursor.lastrowid, IfExists.REPLACE)
         found = _add_by_last_id(cursor, dialect, schedule, IfExists.KEEP)
@@ -108,16 +109,10 @@ def _add_preferred_by_last_id(
     return found
 
 
-def _update(dialect: Dialect, schedule: Schedule) -> tuple[str, dict[str, Any]]:
-    when, parameters = of_when = dialect.moment(schedule.when)
-    when = "%(when)s" if parameters else when
-    values = {column: f"%({column})s" for column in CARRIED} | {"when_time": when, "update_time": dialect.now}
-    claim_at, claim_parameters = dialect.moment(schedule.claim_at) if schedule.claim_at else of_when
-    values["claim_at"] = dialect.greatest("%(claim_at)s" if claim_parameters else claim_at, dialect.now)
-    values["expires_at"], expires = _moment_or_null(dialect, schedule.expires_at, "%(expires_at)s")
-    given = {column: getattr(schedule, column) for column in CARRIED}
-    moments = {"when": parameters, "claim_at": claim_parameters, "expires_at": expires}
-    given |= {name: values[0] if values else None for name, values in moments.items()}
+def _update(dialect: Dialect, schedule: Schedule) -> Named:
+    given = _given(schedule)
+    moments = _moments(dialect, schedule, given)
+    values = {column: f"%({column})s" for column in CARRIED} | moments
     return f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}", given
 
 
@@ -130,61 +125,42 @@ def _reported(last_id: int, if_exists: IfExists) -> AddResult:
     return AddResult(task_id, AddAction.DEFERRED if seen > 1 else AddAction.REPLACED)
 
 
-def _insert(dialect: Dialect, schedule: Schedule) -> tuple[str, list[Any]]:
-    when, when_parameters = of_when = dialect.moment(schedule.when)
-    now = dialect.now
-    claim_at, claim_parameters = dialect.moment(schedule.claim_at) if schedule.claim_at else of_when
-    claim_at = claim_at if schedule.when is None else dialect.greatest(claim_at, now)
-    expires_at, expires = _moment_or_null(dialect, schedule.expires_at, "%s")
-    values = f"%s, %s, {dialect.json('%s')}, %s, %s, %s, {expires_at}, %s, {when}, {claim_at}, {now}, {now}, {FRESH}"
-    parameters = [
-        schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, *expires, schedule.once, *when_parameters, *claim_parameters,
-    ]  # fmt: skip
-    return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", parameters
-
-
-PREFERRING = (IfExists.EARLIEST, IfExists.LATEST)
-
-
-def preferred(if_exists: IfExists, when: str) -> str:
-    """Whether an existing row is to have the new schedule, at ``when``, rather than its own."""
-    than = "<" if if_exists is IfExists.EARLIEST else ">"
-    return (
-        f"(CASE {TASK}.status WHEN {FAILED} THEN 1 = 1 WHEN {RUNNING} THEN {TASK}.deferred_when IS NULL OR"
-        f" {when} {than} {TASK}.deferred_when ELSE {when} {than} {TASK}.when_time END)"
+def _insert(dialect: Dialect, schedule: Schedule) -> Named:
+    # By name: Django finds names in a long statement much sooner than places (on SQLite, by a regular expression).
+    given = _given(schedule)
+    moments = _moments(dialect, schedule, given)
+    values = (
+        f"%(biz_code)s, %(biz_num)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s, %(trigger_text)s,"
+        f" {moments['expires_at']}, %(once)s, {moments['when_time']}, {moments['claim_at']},"
+        f" {moments['update_time']}, {moments['update_time']}, {FRESH}"
     )
+    return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", given
 
 
-def _moment_or_null(dialect: Dialect, moment: When, placeholder: str) -> tuple[str, list[Any]]:
-    if moment is None:
-        return "NULL", []
-    sql, parameters = dialect.moment(moment)
-    return (placeholder if parameters else sql), parameters
+def _given(schedule: Schedule) -> dict[str, Any]:
+    """What is written as it is; moments are added by :func:`_moments`, where they are parameters."""
+    given = schedule._asdict()
+    for moment in MOMENTS:
+        del given[moment]
+    return given
 
 
-def replacement(new: Callable[[str], str]) -> str:
-    """The assignments that turn an existing row into the new schedule, or put it beside a run that is going on.
+def _moments(dialect: Dialect, schedule: Schedule, given: dict[str, Any]) -> dict[str, str]:
+    """The expressions of the columns that hold moments; their parameters, if they have any, are put into ``given``."""
 
-    ``new(column)`` is the SQL of the new value. ``status`` comes last: MySQL evaluates assignments from left to right
-    and sees the values already assigned.
-    """
-    beside = {"deferred_when": "when_time"} | {f"deferred_{column}": column for column in CARRIED}
-    instead = {column: new(column) for column in ("when_time", *CARRIED, "claim_at")}
-    instead |= {"attempts": "0", "rescues": "0", "last_error": "''", "version": f"{TASK}.version + 1"}
-    assignments = [
-        f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {new(source)} ELSE {TASK}.{column} END"
-        for column, source in beside.items()
-    ]
-    assignments += [
-        f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {TASK}.{column} ELSE {value} END"
-        for column, value in instead.items()
-    ]
-    assignments.append(f"update_time = {new('update_time')}")
-    assignments.append("by_handler = NULL, pause_requested = NULL")
-    assignments.append(f"status = CASE WHEN {TASK}.status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END")
-    return ", ".join(assignments)
+    def named(name: str, moment: When) -> str:
+        sql, parameters = dialect.moment(moment)
+        if not parameters:
+            return sql
+        [given[name]] = parameters
+        return f"%({name})s"
 
-
-upserted = cache(replacement)
-"""The same for a dialect's ``new``: as long as all the rest of the statement, and the same for every task."""
+    now = named("now", None)
+    when = now if schedule.when is None else named("when", schedule.when)
+    claim_at = named("claim_at", schedule.claim_at) if schedule.claim_at else when
+    return {
+        "when_time": when,
+        "claim_at": claim_at if claim_at == now else dialect.greatest(claim_at, now),
+        "expires_at": "NULL" if schedule.expires_at is None else named("expires_at", schedule.expires_at),
+        "update_time": now,
+    }

@@ -10,8 +10,9 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store import adding
-from django_delayed_tasks.store.adding import COLUMNS, FRESH, PREFERRING, upserted
+from django_delayed_tasks.store.adding import COLUMNS, FRESH
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.replacing import PREFERRING, upserted
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule, When

@@ -129,6 +129,11 @@ def _valid_delta(value: timedelta, field: str) -> timedelta:
     return value
 
 
+_written = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_LARGEST_CHARACTER = 4
+"""Bytes."""
+
+
 def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
     """The value as JSON text, or None for None.
 
@@ -139,11 +144,11 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
     if value is None:
         return None
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        text = _written(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidTask(field, value, f"is not JSON: {error}", shown(value)) from None
     problem = problem_of(value, text) or _unstorable(text)
-    if problem is None and len(text.encode()) > largest:
+    if problem is None and len(text) * _LARGEST_CHARACTER > largest and len(text.encode()) > largest:
         problem = f"is {len(text.encode())} bytes of JSON; {largest} at most"
     if problem:
         raise InvalidTask(field, value, problem, shown(value))

@@ -20,6 +20,12 @@ class SQLite(Dialect):
         # As adapt_datetimefield_value does, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
 
+    def moment(self, when: datetime | timedelta | None) -> SQL:
+        # Never a literal: what was prepared is found again by the statement's text.
+        if not isinstance(when, datetime):
+            when = clock.host_now() + (when or timedelta())
+        return "%s", [self.stored(when)]
+
     def sent_moment(self, moment: datetime) -> str:
         return self.stored(moment)
 
