@@ -74,9 +74,10 @@ def add_task(
     That is an aware datetime, a timedelta from now, or None for at once.
 
     One statement (two for a task that runs; on MariaDB and MySQL for a new one inside a transaction), part of the
-    caller's transaction if there is one. If a task of the same (``biz_code``, ``biz_num``) exists, "replace" gives it the new schedule (beside
-    its run, if it runs), "keep" leaves it, "raise" refuses, "earliest" and "latest" keep the earlier, or later, of the
-    two schedules. With ``once`` an identity that was added so and has succeeded is FILTERED: nothing is written.
+    caller's transaction if there is one. If a task of the same (``biz_code``, ``biz_num``) exists, "replace" gives it
+    the new schedule (beside its run, if it runs), "keep" leaves it, "raise" refuses, "earliest" and "latest" keep the
+    earlier, or later, of the two schedules. With ``once`` an identity that was added so and has succeeded is FILTERED:
+    nothing is written.
 
     Raises:
         InvalidTask: a field that cannot be accepted, named with its value; nothing was written.
