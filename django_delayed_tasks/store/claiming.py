@@ -85,9 +85,11 @@ def strategy_for(alias: str, name: str) -> Strategy:
     Raises:
         ValueError: the database cannot do it.
     """
-    from django_delayed_tasks.store import compare_and_set, skip_locked
+    from django_delayed_tasks.store import compare_and_set, skip_locked, sole_writer
 
     connection = connections[alias]
+    if name == "auto" and connection.vendor == "sqlite":
+        return sole_writer.claim
     if name == "auto":
         name = "skip_locked" if _locks_cheaply(connection) else "compare_and_set"
     if name == "compare_and_set":

@@ -43,8 +43,8 @@ def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> 
     return f"{task_id} %% {_MIXED} * {multiplier} %% {_MIXED} BETWEEN {first} AND {last - 1}"
 
 
-FEWEST_OF_OTHERS, MOST_OF_ANYBODYS = 16, 2
-"""Tasks that are taken at once of what is best left to others, as long as these want them, too: twice as many each time
+FEWEST_OF_OTHERS, MOST_OF_ANYBODYS = 8, 2
+"""Tasks that are taken at once of what is best left to others, as long as these want them, too: so many more each time
 that they do not. And when even that is in the way of others who do the same.
 """
 LEFT_BEHIND = timedelta(seconds=10)
@@ -78,7 +78,7 @@ class Share:
     def note(self, tried: int, won: int) -> None:
         """So many of the rows that were read could be claimed."""
         if self._is_of_others:
-            more = 2 * _of_others.get(self._key, FEWEST_OF_OTHERS)
+            more = FEWEST_OF_OTHERS + _of_others.get(self._key, FEWEST_OF_OTHERS)
             _of_others[self._key] = min(more, self._request.limit) if won == tried else FEWEST_OF_OTHERS
 
     def _others(self) -> ClaimRequest:

@@ -7,11 +7,13 @@ from django.conf import settings as django_settings
 from django.test import override_settings
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store import Strategy, compare_and_set, skip_locked
+from django_delayed_tasks.store import Strategy, compare_and_set, skip_locked, sole_writer
 from tests.store.verbs import NOW
 
 STRATEGIES: dict[str, Strategy] = {"compare_and_set": compare_and_set.claim}
-if django_settings.DDT_DATABASE != "sqlite":  # test_strategies.py compares this with what Django says
+if django_settings.DDT_DATABASE == "sqlite":  # test_strategies.py compares this with what Django says
+    STRATEGIES["sole_writer"] = sole_writer.claim
+else:
     STRATEGIES["skip_locked"] = skip_locked.claim
 
 ONLY_OURS = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"])

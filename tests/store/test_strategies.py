@@ -3,14 +3,14 @@
 import pytest
 from django.db import connection
 
-from django_delayed_tasks.store import compare_and_set, skip_locked, strategy_for
+from django_delayed_tasks.store import compare_and_set, skip_locked, sole_writer, strategy_for
 from tests.store.fixtures import STRATEGIES
 from tests.store.verbs import ALIAS
 
 
 def test_every_strategy_that_the_database_can_do_is_tested(db: None) -> None:
     can_skip = connection.features.has_select_for_update_skip_locked
-    assert set(STRATEGIES) == {"compare_and_set"} | ({"skip_locked"} if can_skip else set())
+    assert set(STRATEGIES) == {"compare_and_set", "skip_locked" if can_skip else "sole_writer"}
 
 
 @pytest.mark.parametrize("name", ["compare_and_set", "skip_locked"])
@@ -24,4 +24,5 @@ def test_named(db: None, name: str) -> None:
 
 
 def test_auto(db: None, database: str) -> None:
-    assert strategy_for(ALIAS, "auto") is (skip_locked.claim if database == "postgres" else compare_and_set.claim)
+    best = {"postgres": skip_locked.claim, "sqlite": sole_writer.claim}
+    assert strategy_for(ALIAS, "auto") is best.get(database, compare_and_set.claim)

@@ -1,0 +1,29 @@
+"""Claiming where only one connection writes at a time, as on SQLite: nobody can take what the statement has found."""
+
+from operator import itemgetter
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
+from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.transactions import in_one_statement
+
+_IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
+
+
+def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
+    dialect = dialect_of(connections[alias])
+    due, parameters = candidates(dialect, request, columns=("id",))
+    update = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({due})"
+
+    def write(cursor: CursorWrapper) -> list[ClaimedTask]:
+        cursor.execute(f"{update} RETURNING {', '.join(COLUMNS)}", parameters)
+        # RETURNING has no order of its own.
+        rows = sorted(cursor.fetchall(), key=_IN_ORDER)
+        return [claimed(row, dialect, request.executor) for row in rows]
+
+    return in_one_statement(alias, write)
