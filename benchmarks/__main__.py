@@ -66,7 +66,7 @@ def about_run(options: argparse.Namespace, bench: Bench) -> dict[str, object]:
         "databases": [bench.run("versions", database=database) for database in bench.databases],
         "processors": os.cpu_count(),
         "quick": options.quick,
-        "repeats": options.repeats,
+        "repeats": [options.repeats],
     }
 
 

@@ -41,6 +41,11 @@ class Figures:
         values = self.values.get(figure)
         return Spread(statistics.median(values), min(values), max(values)) if values else None
 
+    def merge(self, other: "Figures") -> None:
+        """All values of another run, too."""
+        for figure, values in other.values.items():
+            self.values.setdefault(figure, []).extend(values)
+
     def of_case(self, case: str) -> list[Figure]:
         """The figures of one case."""
         return [figure for figure in self.values if figure.case == case]

@@ -1,9 +1,9 @@
-"""What the documentation shows of a run: figures as JSON, tables, plots. ``python -m benchmarks.publish FILE`` takes
-the figures that an earlier run wrote.
+"""What the documentation shows of a run: figures as JSON, tables, plots. ``python -m benchmarks.publish FILE…`` takes
+the figures that earlier runs wrote, on the same machine.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,28 @@ def page(figures: Figures, about: Mapping[str, Any]) -> str:
 def machine(about: Mapping[str, Any]) -> str:
     """One line about it."""
     versions = [f"Python {about['python']}", f"Django {about['django']}", *about.get("databases", ())]
-    times = "once" if about["repeats"] == 1 else f"{about['repeats']} times"
+    few, many = (times_of(pick(about["repeats"])) for pick in (min, max))
+    times = many if few == many else f"{few} to {many}"
     quick = " A quick run: a tenth of the usual size, rough figures." if about["quick"] else ""
     return f"Measured {times} on {about['processors']} processors with {', '.join(versions)}.{quick}"
 
 
+def times_of(repeats: int) -> str:
+    return "once" if repeats == 1 else f"{repeats} times"
+
+
+def together(paths: Sequence[Path]) -> tuple[Figures, dict[str, Any]]:
+    """The figures of several runs, and what they were measured on."""
+    figures, about = read(paths[0])
+    for path in paths[1:]:
+        more, of_more = read(path)
+        figures.merge(more)
+        about["quick"] = about["quick"] or of_more["quick"]
+        for key in ("databases", "repeats"):
+            about[key] = list(dict.fromkeys([*about[key], *of_more[key]]))
+    return figures, about
+
+
 if __name__ == "__main__":
-    for path in publish(*read(Path(sys.argv[1]))):
+    for path in publish(*together([Path(name) for name in sys.argv[1:]])):
         print(path)

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from threading import Event
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.db import DatabaseError, connections, transaction
 from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.executor.portions import in_portions
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, galera, settle, settle_run
 from django_delayed_tasks.store.claims import forget_what_was_read
@@ -65,13 +67,14 @@ def settle_with(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settleme
     """
     committed = Event()
     alias = tasks[0].alias
+    as_claimed = copy(tasks[0])  # whatever the handler makes of it
     galera.catch_up(alias)  # within a transaction a node does not wait for what was committed on another
     try:
         with transaction.atomic(using=alias, durable=True):
             transaction.on_commit(committed.set, using=alias)
             with _one_transaction(alias):
                 settlements = handle()
-                became = _settle(tasks, settlements)
+                became = _settle(tasks, as_claimed, settlements)
     except BaseException:
         if not committed.is_set():
             raise
@@ -79,13 +82,15 @@ def settle_with(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settleme
     return settlements, became
 
 
-def _settle(tasks: Sequence[ClaimedTask], settlements: list[Settlement]) -> dict[Claim, Then]:
-    alias = tasks[0].alias
+def _settle(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[Settlement]) -> dict[Claim, Then]:
+    alias = first.alias
     if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
-    if len(tasks) == 1 and settle_run(alias, tasks[0], settlements[0]):
-        return {tasks[0].claim: Then.GONE}
-    became = settle(alias, settlements)
+    if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
+        return {first.claim: Then.GONE}
+    became: dict[Claim, Then] = {}
+    for portion in in_portions(settlements):
+        became |= settle(alias, portion)
     if gone := [task for task in tasks if task.claim not in became]:
         raise ClaimLost(f"{gone[0]}: the claim is gone")
     return became

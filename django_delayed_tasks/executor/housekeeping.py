@@ -101,7 +101,7 @@ class Housekeeping:
         """Who is alive, and what can they run."""
         live = executors.live(self._alias)
         others = [peer for peer in live if peer.id != self._lease.executor]
-        self._rank.refresh(self._lease.executor, [peer.id for peer in live])
+        self._rank.refresh(self._lease.executor, live)
         self._screening.codes_elsewhere = frozenset().union(*(peer.codes for peer in others))
         self._first_expiry = min((peer.expires_at for peer in others), default=None)
         return False

@@ -18,6 +18,8 @@ RATE: Final = 50.0
 """How often in a second all executors together are woken, in the long run."""
 BURST: Final = 10.0
 """How often one of them is woken beyond that, after a quiet time."""
+LASTING: Final = 60.0
+"""Seconds that a session has to last for the next to be opened at once: a pooler may end each."""
 
 
 class Pace:
@@ -65,6 +67,8 @@ class Listener:
         self._is_busy = is_busy
         self._wake = wake
         self._ears: Ears | None = None
+        self._opened = float("-inf")
+        self._short_sessions = 0
         self._ended = Event()
 
     def prepare(self) -> None:
@@ -76,6 +80,7 @@ class Listener:
     def listen(self) -> float:
         """Wait, and wake the poller if there is a reason to. Raises psycopg.Error when the connection is lost."""
         if self._ears is None:
+            self._ended.wait(self.pause)
             self._open()
             self._wake()  # what was said before was not heard
         elif seconds := self._pace.seconds_left():
@@ -84,9 +89,15 @@ class Listener:
             self._hear()
         return 0.0
 
+    @property
+    def pause(self) -> float:
+        """Seconds before another session; longer each time that the last did not last."""
+        return min(LASTING, 0.1 * 2**self._short_sessions) if self._short_sessions else 0.0
+
     def _open(self) -> None:
         self._ears = Ears(self._options.database)
         self._selector.register(self._ears, selectors.EVENT_READ)
+        self._opened = clock.monotonic()
 
     def _hear(self) -> None:
         for key, _ in self._selector.select():
@@ -103,6 +114,8 @@ class Listener:
         """After an error: the next iteration opens another connection."""
         ears, self._ears = self._ears, None
         if ears:
+            is_short = clock.monotonic() - self._opened < LASTING
+            self._short_sessions = min(self._short_sessions + 1, 10) if is_short else 0
             # Before it is closed: a closed one has no number any more.
             self._selector.unregister(ears)
             ears.close()

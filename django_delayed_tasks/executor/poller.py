@@ -179,10 +179,11 @@ class Poller:
             raise
 
     def _request(self, level: Level, limit: int, full: frozenset[str] = frozenset()) -> ClaimRequest:
+        rank, executors = self._rank.among(level.queue)
         return ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit,
             floor=floor_of(level), excluded=self._screening.excluded() | full,
-            rank=self._rank.mine, executors=self._rank.executors, ahead=self._ahead_of(level),
+            rank=rank, executors=executors, ahead=self._ahead_of(level),
         )  # fmt: skip
 
     def _ahead_of(self, level: Level) -> timedelta:

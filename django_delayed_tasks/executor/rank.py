@@ -1,18 +1,27 @@
 """This executor's place among the live ones: claims prefer rows whose id falls to it."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from django_delayed_tasks.store.executors import Peer
 
 
-@dataclass(slots=True)
 class Rank:
-    """``mine`` of ``executors``, refreshed by housekeeping."""
+    """Who is alive, as housekeeping saw it last."""
 
-    mine: int = 0
-    executors: int = 1
+    def __init__(self) -> None:
+        self._executor = 0
+        self._live: Sequence[Peer] = ()
 
-    def refresh(self, executor: int, live: list[int]) -> None:
-        """``live`` are the ids of all live executors, in order."""
-        if executor in live:
-            self.mine, self.executors = live.index(executor), len(live)
-        else:
-            self.mine, self.executors = 0, 1
+    def refresh(self, executor: int, live: Sequence[Peer]) -> None:
+        """This is ``executor``; ``live`` are all live ones in the order of their ids."""
+        self._executor, self._live = executor, live
+
+    @property
+    def executors(self) -> int:
+        """How many are alive."""
+        return max(1, len(self._live))
+
+    def among(self, queue: str) -> tuple[int, int]:
+        """The place of this one among those that serve the queue, and how many these are; (0, 1) if it is alone."""
+        ids = [peer.id for peer in self._live if peer.serves(queue)]
+        return (ids.index(self._executor), len(ids)) if self._executor in ids else (0, 1)

@@ -12,16 +12,13 @@ from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
 from django_delayed_tasks.executor.deciding import is_final_failure, storable
 from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.portions import Portion
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle, settle_soon
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.transactions import is_unwritable
 
 logger = logging.getLogger(__name__)
-
-LARGEST_BATCH = 500
-LARGEST_TEXT = 1_000_000
-"""Characters of results and errors in a batch; a server's longest statement may be 16 MB."""
 
 LOCKED_PAUSE = 0.5
 """Seconds between two tries to settle what somebody else has locked."""
@@ -93,20 +90,18 @@ class Settler:
 
     def _next_batch(self) -> list[Settlement]:
         """What was put, as far as it fits; empty when it is time to look at locked rows, or to end."""
-        batch: list[Settlement] = []
-        text = 0
+        batch = Portion()
         try:
             settlement = self._queue.get(timeout=LOCKED_PAUSE if self._locked else None)
             while settlement is not None:
-                batch.append(settlement)
-                text += len(settlement.result or "") + len(settlement.error)
-                if len(batch) == LARGEST_BATCH or text > LARGEST_TEXT:
-                    return batch
+                batch.add(settlement)
+                if batch.is_full:
+                    return batch.settlements
                 settlement = self._queue.get_nowait()
         except Empty:
-            return batch
-        self._told_to_finish(is_idle=not batch)
-        return batch
+            return batch.settlements
+        self._told_to_finish(is_idle=not batch.settlements)
+        return batch.settlements
 
     def _told_to_finish(self, is_idle: bool) -> None:
         if is_idle and (not self._locked or self._give_up.wait(LOCKED_PAUSE)):

@@ -104,12 +104,20 @@ class Peer:
     id: int
     codes: frozenset[str]
     expires_at: datetime
+    queues: frozenset[str] | None = None
+
+    def serves(self, queue: str) -> bool:
+        """As far as is known: which queues it leaves out of all is not."""
+        return self.queues is None or queue in self.queues
 
 
 def live(alias: str) -> list[Peer]:
     """The live executors in the order of their ids."""
     rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id")
-    return [Peer(row.pk, frozenset(row.codes), row.expires_at) for row in rows]
+    return [
+        Peer(row.pk, frozenset(row.codes), row.expires_at, None if row.queues is None else frozenset(row.queues))
+        for row in rows
+    ]
 
 
 def purge_dead(alias: str, older_than: timedelta) -> int:

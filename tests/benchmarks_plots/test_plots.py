@@ -5,7 +5,7 @@ from pathlib import Path
 from benchmarks import plot_data, plots, publish, series
 from benchmarks.figures import LEAN, PRODUCT, Figure, Figures
 
-ABOUT = {"python": "3.13.0", "django": "6.1", "databases": ["MariaDB 10.11"], "processors": 2, "repeats": 3}
+ABOUT = {"python": "3.13.0", "django": "6.1", "databases": ["MariaDB 10.11"], "processors": 2, "repeats": [3]}
 
 
 def figures() -> Figures:
@@ -63,6 +63,15 @@ def test_the_page_tells_of_the_machine_and_of_a_quick_run() -> None:
     assert "Measured 3 times on 2 processors with Python 3.13.0, Django 6.1, MariaDB 10.11. A quick run" in page
     assert "| storm, last start |" in " ".join(page.split())
     assert "quick" not in publish.page(figures(), {**ABOUT, "quick": False})
+
+
+def test_several_runs_are_published_as_one(tmp_path: Path) -> None:
+    figures().write(tmp_path / "one.json", {**ABOUT, "quick": False})
+    figures().write(tmp_path / "other.json", {**ABOUT, "quick": False, "databases": ["SQLite 3"], "repeats": [1]})
+    merged, about = publish.together([tmp_path / "one.json", tmp_path / "other.json"])
+    assert merged.values == {figure: [*values, *values] for figure, values in figures().values.items()}
+    assert "Measured once to 3 times on 2 processors with" in publish.page(merged, about)
+    assert "MariaDB 10.11, SQLite 3." in publish.page(merged, about)
 
 
 def test_plots_without_figures_are_left_out(tmp_path: Path) -> None:

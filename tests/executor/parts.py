@@ -31,9 +31,11 @@ def add(num: str = "1", code: str = "code", **fields: Any) -> int:
     return task_id
 
 
-def registered(name: str = "test", codes: tuple[str, ...] = (), lease: float = 15.0) -> int:
+def registered(
+    name: str = "test", codes: tuple[str, ...] = (), lease: float = 15.0, queues: tuple[str, ...] | None = None
+) -> int:
     """The id of a live executor row."""
-    identity = executors.Identity(name, "elsewhere", 1, 1, codes)
+    identity = executors.Identity(name, "elsewhere", 1, 1, codes, queues)
     return executors.register("default", identity, timedelta(seconds=lease), lambda host, pid: False)
 
 

@@ -52,6 +52,19 @@ def test_effects_and_settlement_are_committed_together() -> None:
     assert not Task.objects.exists()
 
 
+def test_the_history_is_of_what_was_claimed() -> None:
+    """Whatever the handler makes of the object that it was given."""
+    task = claim_one(num="mine")
+    when = task.when
+
+    def handle(task: Any) -> None:
+        task.biz_num, task.when, task.attempts = "other", None, 77
+
+    assert run_once(handle, task) is None
+    run = TaskRun.objects.get()
+    assert (run.biz_num, run.when, run.attempt) == ("mine", when, 1)
+
+
 def test_a_lost_claim_takes_the_effects_back() -> None:
     task = claim_one()
     settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])

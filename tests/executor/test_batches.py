@@ -4,10 +4,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 
 from django_delayed_tasks import Done, Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.batching import batches_of, run_batch
+from django_delayed_tasks.executor.portions import LARGEST_TEXT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import settle
@@ -103,3 +105,21 @@ def test_signals_are_sent_for_each_task() -> None:
         signals.run_started.disconnect(note)
         signals.run_finished.disconnect(note)
     assert told == ["0 False", "1 False", "0 True", "1 True"]
+
+
+def test_large_results_of_an_atomic_batch_are_written_in_portions() -> None:
+    """In one transaction, but not in one statement, which a server may refuse for its length."""
+    sizes: list[int] = []
+
+    def measure(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        sizes.append(len(sql) + len(str(params)))
+        return execute(sql, params, many, context)
+
+    count = LARGEST_TEXT // 50_000 + 5
+    handler = batched(lambda tasks: [Done("x" * 50_000) for _ in tasks], atomic=True)
+    tasks = claim_some(count)
+    with connection.execute_wrapper(measure):
+        assert run_batch(tasks, handler, DatabaseClock()) == ([], [])
+    assert set(outcomes().values()) == {RunOutcome.DONE}
+    assert len(outcomes()) == count
+    assert max(sizes) < 1.2 * LARGEST_TEXT

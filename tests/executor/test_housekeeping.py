@@ -13,6 +13,7 @@ from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, executors, purge, settle
+from django_delayed_tasks.store.executors import Peer
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db
@@ -81,14 +82,31 @@ def test_a_renewed_lease_is_left_alone(bench: Bench) -> None:
 def test_rank_and_codes_of_the_others(bench: Bench) -> None:
     registered("other", codes=("theirs",))
     housekeeping(bench).tick()
-    assert bench.rank == Rank(0, 2)
+    assert (bench.rank.among("default"), bench.rank.executors) == ((0, 2), 2)
     assert bench.screening.codes_elsewhere == {"theirs"}
 
 
 def test_rank_of_one_that_is_not_listed() -> None:
     rank = Rank()
-    rank.refresh(9, [1, 2])
-    assert rank == Rank(0, 1)
+    rank.refresh(9, [peer(1), peer(2)])
+    assert rank.among("default") == (0, 1)
+
+
+def test_rank_among_those_that_serve_the_queue() -> None:
+    """What one does not serve is not left to it."""
+    rank = Rank()
+    rank.refresh(3, [peer(1, "mail"), peer(2), peer(3), peer(4, "mail", "default")])
+    assert (rank.among("default"), rank.among("mail"), rank.executors) == ((1, 3), (2, 4), 4)
+
+
+def peer(executor: int, *queues: str) -> Peer:
+    return Peer(executor, frozenset(), clock.host_now(), frozenset(queues) if queues else None)
+
+
+def test_what_another_serves_is_in_its_row(bench: Bench) -> None:
+    registered("other", queues=("mail",))
+    housekeeping(bench).tick()
+    assert (bench.rank.among("default"), bench.rank.among("mail")) == ((0, 1), (0, 2))
 
 
 def test_screening_knows_nobody_at_first() -> None:

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, clock, reschedule_task, resume_queue
 from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.listening import RATE, SHORTEST_PAUSE, Listener, Pace
+from django_delayed_tasks.executor.listening import LASTING, RATE, SHORTEST_PAUSE, Listener, Pace
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store import notifying
 from django_delayed_tasks.store.notifying import Ears, Notice, can_listen, notify
@@ -238,6 +238,17 @@ class TestListener:
         notify("default", "mine")
         while self.woken < 3:
             listener.listen()
+
+    def test_sessions_that_do_not_last_are_replaced_later_and_later(self, listener: Listener) -> None:
+        pauses = [listener.pause]
+        for _ in range(3):
+            listener.recover()
+            pauses.append(listener.pause)
+            listener.listen()
+        assert pauses == [0.0, 0.2, 0.4, 0.8]
+        listener._opened -= LASTING
+        listener.recover()
+        assert listener.pause == 0.0
 
 
 def terminate(pids: list[int]) -> None:

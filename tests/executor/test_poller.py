@@ -10,7 +10,7 @@ from django_delayed_tasks import clock, store
 from django_delayed_tasks.executor.sweeps import Sweeps
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import ClaimRequest, read_agenda, release, strategy_for
+from django_delayed_tasks.store import ClaimRequest, executors, read_agenda, release, strategy_for
 from django_delayed_tasks.store.sharing import share_of
 from tests.executor.parts import Bench, add, handler_of, registered
 
@@ -291,7 +291,7 @@ def test_two_executors_share_by_rank(make_bench: Any) -> None:
     for number in range(40):
         add(str(number))
     bench = make_bench(claim="compare_and_set")
-    other = registered("other")
-    bench.rank.refresh(bench.lease.executor, [bench.lease.executor, other])
+    registered("other")
+    bench.rank.refresh(bench.lease.executor, executors.live("default"))
     bench.poller.poll()
     assert {share_of(task.id, 2) for task in bench.delivered} == {0}

@@ -9,7 +9,8 @@ from django.db import OperationalError, connection
 
 from django_delayed_tasks.executor import settler as settler_module
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.settler import LARGEST_BATCH, Settler
+from django_delayed_tasks.executor.portions import LARGEST
+from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle, settle_soon
@@ -43,9 +44,9 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
 
 def test_batches_are_natural_and_bounded() -> None:
     settler = Settler("default", InFlight(), ignore)
-    for number in range(LARGEST_BATCH + 3):
+    for number in range(LARGEST + 3):
         settler.put(done((number, 1)))
-    assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST_BATCH, 3]
+    assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST, 3]
 
 
 def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
