@@ -18,8 +18,8 @@ FIRST: Final = 0.002
 """Seconds that either statement is taken to need before one was measured."""
 MARGIN: Final = 0.001
 """Seconds for a thread to wake up in, twice."""
-REMEMBERED: Final = 16
-"""Statements; the slowest of them counts."""
+REMEMBERED: Final = 100
+"""Statements; the slowest of them counts: one task in a hundred may be late by what it does not know of."""
 
 
 class Lookahead:

@@ -1,9 +1,10 @@
 """A run ends while somebody calls: what was committed first is taken account of, what is rolled back is not."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from django_delayed_tasks import api, store
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -138,3 +139,27 @@ def test_two_settlements_of_one_claim(live_db: str) -> None:
         wait_until_blocked(second)
     assert second.result() == {}
     assert verbs.outcomes() == [RunOutcome.DONE]
+
+
+@pytest.mark.parametrize(
+    ("make", "action"), [(verbs.done, "created"), (verbs.retry, "replaced"), (verbs.failed, "replaced")]
+)
+def test_settlement_within_an_add(live_db: str, make: Callable[[ClaimedTask], Settlement], action: str) -> None:
+    """An add that has found the task running tries once more: what became of it in between counts."""
+    run = running()
+    sent: list[str] = []
+
+    def settle_before_the_second(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        sent.append(sql)
+        if len(sent) == 2:
+            start_thread(lambda: verbs.settle(make(run))).result()
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(settle_before_the_second):
+        result = verbs.add(when=HOUR, biz_ext="new")
+    if live_db in ("mariadb", "mysql"):  # where one statement does all
+        assert (result.action, len(sent)) == ("deferred", 1)
+    else:
+        assert (result.action, len(sent)) == (action, 2)
+        row = verbs.present()
+        assert (row.status, row.biz_ext, row.deferred_when) == (TaskStatus.PENDING, "new", None)

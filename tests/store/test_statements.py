@@ -27,6 +27,13 @@ def test_add_is_one_statement(live_db: str) -> None:
     assert cost(lambda: verbs.add("raised", when=HOUR, if_exists="raise")) == 1
 
 
+def test_add_beside_a_run(live_db: str) -> None:
+    """Two where the first is planned sooner for it; in most cases it is enough."""
+    verbs.add()
+    verbs.claim_one()
+    assert cost(lambda: verbs.add(when=HOUR)) == (1 if live_db in INNODB else 2)
+
+
 def test_what_is_due_at_once_is_told_of(live_db: str) -> None:
     """After the commit, to executors of other processes, where there is a way to."""
     assert cost(verbs.add) == (2 if live_db == "postgres" else 1)
