@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from operator import attrgetter
 from threading import Event
 from typing import Any
 
@@ -41,9 +42,10 @@ TRIES = 3
 
 def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
     """As :func:`settle_with`; what was rolled back because others were in its way is tried again at once."""
+    first = copy(tasks[0])  # as it was claimed, whatever the handler makes of it
     for attempt in range(TRIES - 1):
         try:
-            return settle_with(tasks, handle)
+            return settle_with(tasks, first, handle)
         except DatabaseError as error:
             if is_lock_timeout(error) or not is_transient(error):
                 raise
@@ -51,11 +53,12 @@ def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Se
             time.sleep(pause(attempt))
             for task in tasks:
                 forget_what_was_read(task)
-    return settle_with(tasks, handle)
+    return settle_with(tasks, first, handle)
 
 
-def settle_with(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
+def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callable[[], list[Settlement]]) -> Settled:
     """Call ``handle()`` and settle as it says, all in one transaction; the settlements, and what became of the tasks.
+    ``first`` is a copy of the first of them.
 
     When the answer of the COMMIT is lost this raises, and whether it was committed is unknown. Whoever settles the
     same claim afterwards finds out: that waits for the row until the server has made up its mind, and the fence of
@@ -66,15 +69,14 @@ def settle_with(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settleme
         BaseException: what ``handle`` raised, or the database; nothing was changed (but see above).
     """
     committed = Event()
-    alias = tasks[0].alias
-    as_claimed = copy(tasks[0])  # whatever the handler makes of it
+    alias = first.alias
     galera.catch_up(alias)  # within a transaction a node does not wait for what was committed on another
     try:
         with transaction.atomic(using=alias, durable=True):
             transaction.on_commit(committed.set, using=alias)
             with _one_transaction(alias):
                 settlements = handle()
-                became = _settle(tasks, as_claimed, settlements)
+                became = _settle(tasks, first, settlements)
     except BaseException:
         if not committed.is_set():
             raise
@@ -89,7 +91,7 @@ def _settle(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[
     if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
         return {first.claim: Then.GONE}
     became: dict[Claim, Then] = {}
-    for portion in in_portions(settlements):
+    for portion in in_portions(sorted(settlements, key=attrgetter("claim"))):  # in the order in which others lock
         became |= settle(alias, portion)
     if gone := [task for task in tasks if task.claim not in became]:
         raise ClaimLost(f"{gone[0]}: the claim is gone")

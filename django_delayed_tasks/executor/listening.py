@@ -80,9 +80,9 @@ class Listener:
     def listen(self) -> float:
         """Wait, and wake the poller if there is a reason to. Raises psycopg.Error when the connection is lost."""
         if self._ears is None:
-            self._ended.wait(self.pause)
-            self._open()
-            self._wake()  # what was said before was not heard
+            if not self._ended.wait(self.pause):
+                self._open()
+                self._wake()  # what was said before was not heard
         elif seconds := self._pace.seconds_left():
             self._ended.wait(seconds)
         else:

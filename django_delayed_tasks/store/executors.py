@@ -114,10 +114,14 @@ class Peer:
 def live(alias: str) -> list[Peer]:
     """The live executors in the order of their ids."""
     rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id")
-    return [
-        Peer(row.pk, frozenset(row.codes), row.expires_at, None if row.queues is None else frozenset(row.queues))
-        for row in rows
-    ]
+    return [Peer(row.pk, _names(row.codes) or frozenset(), row.expires_at, _names(row.queues)) for row in rows]
+
+
+def _names(value: Any) -> frozenset[str] | None:
+    """None if it is no list of names: a row that was written by other means must not keep the others from reaping."""
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return frozenset(value)
+    return None
 
 
 def purge_dead(alias: str, older_than: timedelta) -> int:

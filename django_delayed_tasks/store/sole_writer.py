@@ -9,7 +9,7 @@ from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
 from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import TASK
-from django_delayed_tasks.store.transactions import in_one_statement
+from django_delayed_tasks.store.transactions import atomically
 
 _IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 
@@ -26,4 +26,5 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
         rows = sorted(cursor.fetchall(), key=_IN_ORDER)
         return [claimed(row, dialect, request.executor) for row in rows]
 
-    return in_one_statement(alias, write)
+    # In a transaction: a row that cannot be read must not leave the others claimed by nobody.
+    return atomically(alias, write)

@@ -109,6 +109,15 @@ def test_what_another_serves_is_in_its_row(bench: Bench) -> None:
     assert (bench.rank.among("default"), bench.rank.among("mail")) == ((0, 1), (0, 2))
 
 
+@pytest.mark.parametrize("strange", [5, True, [["a"]], "text", {"a": 1}])
+def test_a_strange_row_of_an_executor_stops_nothing(bench: Bench, strange: Any) -> None:
+    task_id = orphan()
+    Executor.objects.filter(id=registered("strange")).update(queues=strange, codes=strange)
+    housekeeping(bench).tick()
+    assert bench.rank.among("default")[1] == bench.rank.executors
+    assert Task.objects.get(id=task_id).status == TaskStatus.PENDING
+
+
 def test_screening_knows_nobody_at_first() -> None:
     assert Screening().codes_elsewhere == frozenset()
 
