@@ -74,6 +74,17 @@ def batches_of(tasks: Iterable[ClaimedTask], broken: Container[ClaimedTask] = ()
     return batches
 
 
+def missing_in_batch(tasks: Sequence[ClaimedTask]) -> int:
+    """How many more tasks would fill the last of the batches that these make; 0 if they are not all of one code, or
+    run one by one.
+    """
+    code = tasks[0].biz_code
+    handler = find(code)
+    if handler is None or not handler.is_batched or any(task.biz_code != code for task in tasks):
+        return 0
+    return -len(tasks) % handler.batch_size
+
+
 def run_batch(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> BatchEnd:
     """Call ``handle_batch`` once for those that may still start.
 

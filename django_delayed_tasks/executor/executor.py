@@ -92,7 +92,7 @@ class Executor:
             self.lease,
             self.clock,
             lambda: self.options.threads - self.inflight.unfinished,
-            lambda tasks: self.pool.put(batches_of(tasks, self.broken)),
+            self._queue,
             self._give_back,
             self.settler.put,
         )
@@ -190,11 +190,10 @@ class Executor:
         return BatchEnd([settlement] if settlement else [], [])
 
     def _note_end(self, running: Running, end: BatchEnd) -> None:
-        count = len(running.tasks)
         if not self.pool.hand_over(running, end.alone):
             return
         ended = [task.claim for task in running.tasks]
-        self._finish(running, ended, count)
+        self._finish(running, ended)
         for settlement in end.left:
             self.settler.put(settlement)
         if len(end.left) < len(ended):
@@ -202,20 +201,26 @@ class Executor:
         if end.alone:
             self._run_alone(end.alone)
 
+    def _queue(self, tasks: Batch) -> None:
+        batches = batches_of(tasks, self.broken)
+        self.inflight.ride(task.claim for batch in batches for task in batch[1:])
+        self.pool.put(batches)
+
     def _run_alone(self, tasks: Batch) -> None:
         self.broken.note(tasks)
+        self.inflight.alight(task.claim for task in tasks)
         if self._stopping:
             self._give_back([released(task) for task in tasks])
         else:
             self.pool.put([task] for task in tasks)
 
-    def _finish(self, running: Running, claims: list[Claim], count: int) -> None:
-        seconds = (clock.monotonic() - running.began) / count
+    def _finish(self, running: Running, claims: list[Claim]) -> None:
+        seconds = clock.monotonic() - running.began
         for claim in claims:
             self.inflight.finish(claim, seconds)
 
     def _give_up(self, running: Running, settlements: list[Settlement]) -> None:
-        self._finish(running, [task.claim for task in running.tasks], len(running.tasks))
+        self._finish(running, [task.claim for task in running.tasks])
         for settlement in settlements:
             self.settler.put(settlement)
 

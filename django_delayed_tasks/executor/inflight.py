@@ -10,8 +10,8 @@ from django_delayed_tasks.store.fences import Claim
 class InFlight:
     """Which claims this process holds, and how far along they are; safe for threads.
 
-    ``unfinished`` counts those that wait in the local queue or run; ``work_done`` is (runs that ended, seconds
-    they took). ``when_removed()`` is called when claims have ended.
+    ``unfinished`` counts those that wait in the local queue or run, a batch as one; ``work_done`` is (runs that ended,
+    seconds they took). ``when_removed()`` is called when claims have ended.
     """
 
     def __init__(self) -> None:
@@ -19,6 +19,7 @@ class InFlight:
         self._tasks: dict[Claim, ClaimedTask] = {}
         self._unfinished: set[Claim] = set()
         self._parked: set[Claim] = set()
+        self._riding: set[Claim] = set()
         self.work_done = (0, 0.0)
         self.claimed = 0
         self.settled = 0
@@ -49,9 +50,26 @@ class InFlight:
                 if claim in self._tasks:
                     self._unfinished.add(claim)
 
+    def ride(self, claims: Iterable[Claim]) -> None:
+        """These are run in one call with another: they take no thread of their own."""
+        with self._lock:
+            for claim in claims:
+                if claim in self._unfinished:
+                    self._unfinished.discard(claim)
+                    self._riding.add(claim)
+
+    def alight(self, claims: Iterable[Claim]) -> None:
+        """These are run by themselves after all."""
+        with self._lock:
+            for claim in claims:
+                if claim in self._riding:
+                    self._riding.discard(claim)
+                    self._unfinished.add(claim)
+
     def finish(self, claim: Claim, seconds: float = 0.0) -> None:
         """Its run ended after so long; it may still have to be settled."""
         with self._lock:
+            self._riding.discard(claim)
             if claim in self._unfinished:
                 self._unfinished.remove(claim)
                 runs, spent = self.work_done
@@ -61,19 +79,21 @@ class InFlight:
         """It will be released: it was not claimed for a run."""
         with self._lock:
             if claim in self._tasks:
-                self._unfinished.discard(claim)
-                self._parked.discard(claim)
+                self._take_off(claim)
                 self.claimed -= 1
 
     def remove(self, claims: Iterable[Claim]) -> None:
         """These are settled, released or lost."""
         with self._lock:
             for claim in claims:
-                self._unfinished.discard(claim)
-                self._parked.discard(claim)
+                self._take_off(claim)
                 if self._tasks.pop(claim, None):
                     self.settled += 1
         self.when_removed()
+
+    def _take_off(self, claim: Claim) -> None:
+        for where in (self._unfinished, self._parked, self._riding):
+            where.discard(claim)
 
     def get(self, claim: Claim) -> ClaimedTask | None:
         """The task of a claim that is held."""

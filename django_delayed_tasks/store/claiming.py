@@ -25,7 +25,7 @@ class ClaimRequest:
 
     ``floor`` is a moment before which nothing claimable is expected (None: unknown); ``excluded`` are codes that this
     executor has no handler for; ``rank`` of ``executors`` is its place among the live ones. What is due within
-    ``ahead`` counts as due; whoever claims it holds it until it is.
+    ``ahead`` counts as due; whoever claims it holds it until it is. ``only``: tasks of this code, if any is named.
     """
 
     executor: int
@@ -37,6 +37,7 @@ class ClaimRequest:
     rank: int = 0
     executors: int = 1
     ahead: timedelta = timedelta()
+    only: str = ""
 
 
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
@@ -61,6 +62,10 @@ def candidates(
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)
+    if request.only:
+        # Not by the index of identities: that would be all tasks of the code, those for later too.
+        conditions.append("COALESCE(biz_code, '') = %s")
+        parameters.append(request.only)
     if share:
         conditions.append(share)
     sql = (

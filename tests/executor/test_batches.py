@@ -1,6 +1,7 @@
 """``handle_batch``: many tasks in one call, and what becomes of each."""
 
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import settle
 from tests.executor.batches import add_some, batched, claim_some, numbers, outcomes
 from tests.executor.parts import add, claim, executing, handler_of, registered
+from tests.waiting import LIMIT, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,6 +31,53 @@ class TestTogether:
         assert seen == [[str(number) for number in range(20)]]
         assert set(outcomes().values()) == {RunOutcome.DONE}
         assert not Task.objects.exists()
+
+    @pytest.mark.parametrize("threads", [1, 8])
+    def test_as_many_as_are_due_however_few_threads_there_are(self, threads: int) -> None:
+        """And however long the calls take: what runs in one call waits for no thread."""
+        seen: list[int] = []
+        gate = Event()
+
+        def handle_batch(tasks: list[Any]) -> None:
+            seen.append(len(tasks))
+            assert gate.wait(LIMIT)
+
+        batched(handle_batch, batch_size=50)
+        add_some(120)
+        with executing(threads=threads, batch_size=30, drain=True) as executor:
+            wait_until(lambda: len(seen) == min(threads, 3))
+            gate.set()
+            assert executor.drained.wait(LIMIT)
+        assert seen == [50, 50, 20]
+
+    @pytest.mark.parametrize("alike", [4, 2])
+    def test_others_are_not_claimed_for_it(self, make_bench: Any, alike: int) -> None:
+        """Tasks of other codes are claimed for the threads that there are, not for the size of a batch."""
+        batched(lambda tasks: None, batch_size=50)
+        handler_of(lambda task: None, "single")
+        for number in range(alike):
+            add(str(number))
+        for number in range(100):
+            add(str(number), "single")
+        bench = make_bench(threads=4)
+        bench.poller.poll()
+        assert len(bench.delivered) == 4
+
+    def test_no_more_than_the_executor_may_run(self, make_bench: Any) -> None:
+        batched(lambda tasks: None, batch_size=50)
+        add_some(20)
+        bench = make_bench(threads=1, max_tasks=7)
+        bench.poller.poll()
+        assert len(bench.delivered) == 7
+
+    def test_not_what_is_for_later(self, make_bench: Any) -> None:
+        batched(lambda tasks: None, batch_size=50)
+        add_some(20)
+        for number in range(20, 40):
+            add(str(number), when=timedelta(hours=1))
+        bench = make_bench(threads=1)
+        bench.poller.poll()
+        assert numbers(bench.delivered) == [str(number) for number in range(20)]
 
     def test_of_one_code_and_no_more_than_wanted(self) -> None:
         batched(lambda tasks: None, batch_size=3)
