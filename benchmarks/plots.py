@@ -41,7 +41,7 @@ HIGH = 6
 """Rows of a panel with a line."""
 LEAST = 0.01
 """Milliseconds: a logarithmic scale has no 0."""
-LINES = ("#1f5a96", "#c0602b", "#3c8d5a", "#7d5ba6", "#8a8a8a", "#b03a5b")
+LINES = ("#1f5a96", "#c0602b", "#3c8d5a", "#7d5ba6", "#8a8a8a", "#b03a5b", "#2b9aa0", "#d4a017")
 
 
 def draw(figures: Figures, series: Series, folder: Path) -> list[Path]:
