@@ -25,7 +25,8 @@ class ClaimRequest:
 
     ``floor`` is a moment before which nothing claimable is expected (None: unknown); ``excluded`` are codes that this
     executor has no handler for; ``rank`` of ``executors`` is its place among the live ones. What is due within
-    ``ahead`` counts as due; whoever claims it holds it until it is. ``only``: tasks of this code, if any is named.
+    ``ahead`` counts as due; whoever claims it holds it until it is. ``only``: of the first ``limit`` those of this
+    code, if any is named; no others are looked at for it.
     """
 
     executor: int
@@ -38,6 +39,10 @@ class ClaimRequest:
     executors: int = 1
     ahead: timedelta = timedelta()
     only: str = ""
+
+    def asks_for(self, biz_code: str) -> bool:
+        """Whether it may be of this code."""
+        return not self.only or biz_code == self.only
 
 
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
@@ -62,10 +67,6 @@ def candidates(
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)
-    if request.only:
-        # Not by the index of identities: that would be all tasks of the code, those for later too.
-        conditions.append("COALESCE(biz_code, '') = %s")
-        parameters.append(request.only)
     if share:
         conditions.append(share)
     sql = (

@@ -16,7 +16,8 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
     dialect = dialect_of(connections[alias])
     share = Share(alias, dialect, request)
-    chosen = [claimed(row, dialect, request.executor, newer=1) for row in share.read()]
+    found = [claimed(row, dialect, request.executor, newer=1) for row in share.read()]
+    chosen = [task for task in found if request.asks_for(task.biz_code)]
     if not chosen:
         return []
     won = take(alias, dialect, request.executor, chosen)

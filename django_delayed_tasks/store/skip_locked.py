@@ -25,9 +25,13 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 def _with_returning(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
     select, parameters = candidates(dialect, request)
     columns = ", ".join(f"t.{column}" for column in COLUMNS)
+    only = ""
+    if request.only:
+        only = " AND due.biz_code = %s"
+        parameters = [*parameters, request.only]
     cursor.execute(
         f"WITH due AS MATERIALIZED ({select} FOR UPDATE SKIP LOCKED)"
-        f" UPDATE {TASK} t SET {_qualified(taking(dialect, request.executor))} FROM due WHERE t.id = due.id"
+        f" UPDATE {TASK} t SET {_qualified(taking(dialect, request.executor))} FROM due WHERE t.id = due.id{only}"
         f" RETURNING {columns}",
         parameters,
     )
@@ -43,7 +47,8 @@ def _qualified(assignments: str) -> str:
 def _in_two_statements(cursor: CursorWrapper, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
     select, parameters = candidates(dialect, request)
     cursor.execute(f"{select} FOR UPDATE SKIP LOCKED", parameters)
-    tasks = [claimed(row, dialect, request.executor, newer=1) for row in cursor.fetchall()]
+    found = [claimed(row, dialect, request.executor, newer=1) for row in cursor.fetchall()]
+    tasks = [task for task in found if request.asks_for(task.biz_code)]
     if tasks:
         ids = ", ".join(str(task.id) for task in tasks)
         cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, request.executor)} WHERE id IN ({ids})")

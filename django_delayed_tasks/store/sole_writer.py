@@ -19,6 +19,9 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     dialect = dialect_of(connections[alias])
     due, parameters = candidates(dialect, request, columns=("id",))
     update = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({due})"
+    if request.only:
+        update += " AND biz_code = %s"
+        parameters = [*parameters, request.only]
 
     def write(cursor: CursorWrapper) -> list[ClaimedTask]:
         cursor.execute(f"{update} RETURNING {', '.join(COLUMNS)}", parameters)

@@ -45,6 +45,14 @@ def test_every_claim_is_newer(db: None, frozen: None, strategy: Strategy) -> Non
         verbs.settle(verbs.retry(run, timedelta()))
 
 
+def test_only_of_one_code_among_the_first(db: None, frozen: None, strategy: Strategy) -> None:
+    """No more rows are looked at than are asked for."""
+    for number, code in enumerate(("one", "other", "one", "other", "one")):
+        api.add_task(Task(biz_code=code, biz_num=str(number)))
+    assert nums(strategy, limit=4, only="one") == ["0", "2"]
+    assert nums(strategy, limit=4) == ["1", "3", "4"]
+
+
 def test_due_means_now_or_before(db: None, frozen: None, strategy: Strategy) -> None:
     microsecond = timedelta(microseconds=1)
     verbs.add("before", NOW - microsecond)
