@@ -19,7 +19,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """What to measure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="How fast it is, as ratios in one run.")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(cases.NAMES)} (all)")
-    parser.add_argument("--databases", default="sqlite,mariadb,postgres", help=f"a comma list of {', '.join(KNOWN)}")
+    parser.add_argument("--databases", default=",".join(KNOWN), help=f"a comma list of {', '.join(KNOWN)}")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size: rough figures, soon")
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the figures go")

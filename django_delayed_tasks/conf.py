@@ -49,12 +49,20 @@ class Values:
 
 
 class Problem(NamedTuple):
-    """What is wrong with one key, and what would be right."""
+    """What is wrong with one key, or with all of it, and what would be right."""
 
     key: str
     problem: str
     kind: Literal["unknown", "value", "lease"] = "value"
     hint: str | None = None
+
+    @property
+    def where(self) -> str:
+        """What it is that is wrong."""
+        return f"DELAYED_TASKS[{self.key!r}]" if self.key else "DELAYED_TASKS"
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.problem}" + (f" ({self.hint})" if self.kind == "unknown" else "")
 
 
 def as_seconds(duration: Any) -> float:
@@ -144,7 +152,7 @@ READERS: Mapping[str, Reader] = {
 def read(given: Any) -> tuple[Values, list[Problem]]:
     """The values of a ``DELAYED_TASKS``, wrong ones replaced by their defaults, and all that is wrong."""
     if not isinstance(given, Mapping):
-        return Values(), [Problem("DELAYED_TASKS", f"expected a dict, not {shortened(given)}")]
+        return Values(), [Problem("", f"expected a dict, not {shortened(given)}")]
     problems = [_unknown(key) for key in given if key not in READERS]
     accepted = {}
     for key in READERS.keys() & given.keys():
@@ -176,7 +184,7 @@ def _lease_problems(values: Values) -> list[Problem]:
 def _current() -> Values:
     values, problems = read(getattr(django_settings, "DELAYED_TASKS", {}))
     if problems:
-        raise InvalidSetting("; ".join(f"DELAYED_TASKS[{found.key!r}]: {found.problem}" for found in problems))
+        raise InvalidSetting("; ".join(map(str, problems)))
     return values
 
 

@@ -58,7 +58,8 @@ class Task(models.Model):
     version = models.BigIntegerField(_("version"), default=0, editable=False)
     attempts = models.IntegerField(_("attempts"), default=0, editable=False)
     rescues = models.IntegerField(_("rescues"), default=0, editable=False)
-    executor = models.BigIntegerField(_("executor"), null=True, editable=False)
+    # New rows have 0: one that grew with its claim, as NULL does, would split its page (docs/decisions/0011).
+    executor = models.BigIntegerField(_("executor"), null=True, default=0, editable=False)
     last_error = models.TextField(_("last error"), blank=True, default="", editable=False)
 
     deferred_when = models.DateTimeField(_("deferred until"), null=True, editable=False)

@@ -25,7 +25,8 @@ LOOK_EVERY = 0.1  # seconds
 ALONE = ("tests/leases/test_contention.py", "tests/store/test_pinned.py", "tests/executor/test_settler.py")
 # What goes on side by side; much of it waits more than it computes.
 FAULTS = ("tests/torture_tests", "tests/galera", "tests/test_docs_followed.py")
-PROCESSES = ("tests/processes", "tests/leases")
+PROCESSES = ("tests/processes",)
+LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 
 
@@ -36,9 +37,10 @@ def without(paths: Sequence[str]) -> tuple[str, ...]:
 
 SIDE_BY_SIDE = {
     "faults": FAULTS,
-    "processes": (*PROCESSES, *without(ALONE)),
+    "processes": PROCESSES,
+    "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
-    "all else": without((*FAULTS, *PROCESSES, *PAGES, *ALONE)),
+    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ALONE)),
 }
 
 

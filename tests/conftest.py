@@ -1,12 +1,14 @@
 """Fixtures that every test may use."""
 
 import os
+from pathlib import Path
 
 import hypothesis
 import pytest
 from django.conf import settings
 from django.db import connection
 
+from django_delayed_tasks.store import compare_and_set
 from tests.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
@@ -22,6 +24,26 @@ hypothesis.settings.register_profile(
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.load_profile("suite")
+
+
+# Tests hold locks by hand for as long as it takes to see that somebody waits.
+compare_and_set.LOCK_WAIT = 60  # type: ignore[misc]
+
+ONLY_OURS = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"])
+"""Of a test that commits: it leaves our tables to be emptied, and no others: a fraction of the work."""
+OTHER_APPS_TOO = ("admin", "shop", "fuzz")
+"""Folders of tests that need more than our app."""
+FOLDER = Path(__file__).parent
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests that commit, unless their own mark says which apps they need; None is all."""
+    marker = item.get_closest_marker("django_db")
+    if item.path.relative_to(FOLDER).parts[0] in OTHER_APPS_TOO or (marker and "available_apps" in marker.kwargs):
+        return
+    fixtures = getattr(item, "fixturenames", ())
+    if "transactional_db" in fixtures or (marker and marker.kwargs.get("transaction")):
+        item.add_marker(ONLY_OURS, append=False)
 
 
 @pytest.fixture(scope="session")

@@ -146,6 +146,28 @@ def test_attributes_of_its_own_are_the_handlers_business() -> None:
     assert found() == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "missing"),
+    [("batch_size", 100, "handle_batch"), ("concurrency_key", lambda self, task: "customer", "max_concurrent")],
+)
+def test_an_attribute_without_what_it_goes_with(name: str, value: Any, missing: str) -> None:
+    base = type("Idle", (Promotion,), {name: value})
+    register_task_handler(base)
+    message = the_only()
+    assert (message.id, message.level) == (PREFIX + "W003", checks.WARNING)
+    assert f"Idle has {name}, which means nothing without {missing}" in message.msg
+    registry.clear()
+    register_task_handler(type("OfMany", (base,), {}))
+    assert found() == []
+
+
+def test_attributes_with_what_they_go_with() -> None:
+    register_task_handler(type("Keyed", (Promotion,), {"max_concurrent": 1, "concurrency_key": lambda self, task: "x"}))
+    both = {"biz_code": "batched", "batch_size": 7, "handle_batch": lambda self, tasks: None}
+    register_task_handler(type("Batched", (TaskHandler,), both))
+    assert found() == []
+
+
 NO_CODE = """
 from django_delayed_tasks import TaskHandler, register_task_handler
 class Base(TaskHandler):

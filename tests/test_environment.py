@@ -11,6 +11,8 @@ from django.db import connection
 from tests.database_urls import build, parse
 from tests.threads import in_thread
 
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=None)
+
 COUNT_GROUPS = """
 import django
 django.setup()

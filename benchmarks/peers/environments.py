@@ -12,7 +12,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[2]
-LONGEST = 900.0
+LONGEST = 400.0
 """Seconds that an installation may take."""
 REQUIREMENTS = (
     "Django==6.1.3",

@@ -35,7 +35,13 @@ class Claims:
     def claim(self, alias: str, request: Any) -> list[Any]:
         """A claim of a level that the agenda calls due."""
         self.sent.begin()
-        tasks: list[Any] = self._claim(alias, request)
+        from django_delayed_tasks.store import Outpaced
+
+        try:
+            tasks: list[Any] = self._claim(alias, request)
+        except Outpaced:
+            self.empty += 1
+            raise
         self.won += len(tasks)
         self.batches += bool(tasks)
         self.empty += not tasks

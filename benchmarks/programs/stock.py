@@ -27,6 +27,7 @@ def main(word: str, *numbers: str) -> None:
             stock.add_waiting(first, last, *levels)
         else:
             stock.add_runs(first, last)
+    stock.finish_writing()
 
 
 if __name__ == "__main__":

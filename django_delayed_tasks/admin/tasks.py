@@ -32,7 +32,7 @@ class TaskChangeList(BoundedChangeList):
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
-        ids = {task.executor for task in self.result_list} - {None}
+        ids = {task.executor for task in self.result_list} - {0, None}
         executors = Executor.objects.using(settings.DATABASE).in_bulk(ids) if ids else {}
         for task in self.result_list:
             task.executor_name = executors[task.executor].name if task.executor in executors else None

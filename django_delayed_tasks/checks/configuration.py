@@ -37,7 +37,7 @@ def _message(problem: conf.Problem) -> Error:
         return Error(f"DELAYED_TASKS has no key {problem.key!r}.", hint=problem.hint, id="django_delayed_tasks.E002")
     number = "E003" if problem.kind == "lease" else "E001"
     return Error(
-        f"DELAYED_TASKS[{problem.key!r}]: {problem.problem}.",
+        f"{problem.where}: {problem.problem}.",
         hint=problem.hint,
         id=f"django_delayed_tasks.{number}",
     )

@@ -19,9 +19,9 @@ LIKENESS = 0.8
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
-    """E006, E007, E015: handlers that cannot do what they say; W001, W002: what looks like a mistake."""
+    """E006, E007, E015: handlers that cannot do what they say; W001 to W003: what looks like a mistake."""
     problems = [_message(problem) for problem in load()]
-    return [*problems, *_atomic_elsewhere(), *_misspelt_attributes(), *_forgotten_codes()]
+    return [*problems, *_atomic_elsewhere(), *_misspelt_attributes(), *_idle_attributes(), *_forgotten_codes()]
 
 
 def _message(problem: LoadProblem) -> Error:
@@ -61,6 +61,21 @@ def _own_names(handler: TaskHandler) -> set[str]:
     classes = [cls for cls in type(handler).__mro__ if cls not in TaskHandler.__mro__]
     names = set(vars(handler)).union(*(vars(cls) for cls in classes))
     return {name for name in names if not name.startswith("_") and not hasattr(TaskHandler, name)}
+
+
+def _idle_attributes() -> Iterator[CheckMessage]:
+    for handler in get_task_handlers().values():
+        own = vars(type(handler))  # what a base says to all that build on it may be meant for some
+        for name, missing, is_idle in (
+            ("batch_size", "handle_batch", not handler.is_batched),
+            ("concurrency_key", "max_concurrent", handler.max_concurrent is None),
+        ):
+            if name in own and is_idle:
+                yield Warning(
+                    f"{name_of(handler)} has {name}, which means nothing without {missing}.",
+                    hint=f"Give it {missing}, or remove {name}.",
+                    id="django_delayed_tasks.W003",
+                )
 
 
 def _forgotten_codes() -> Iterator[CheckMessage]:

@@ -1,8 +1,7 @@
 """Many tasks of one code in one call: how claimed tasks are put together, and how such a run ends."""
 
 import logging
-import traceback
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -10,7 +9,7 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import InvalidOutcome
 from django_delayed_tasks.executor.atomic import settle_stubbornly
-from django_delayed_tasks.executor.deciding import Raised, decide, is_final_failure, keeps
+from django_delayed_tasks.executor.deciding import Raised, decide, decide_within, is_final_failure, keeps, raised
 from django_delayed_tasks.executor.failures import tell_failed
 from django_delayed_tasks.executor.starting import refuse
 from django_delayed_tasks.handlers import TaskHandler, find
@@ -97,7 +96,7 @@ def run_batch(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> Batch
     except BaseException as error:  # a receiver's SystemExit, say: the claims must be settled all the same
         logger.exception("a batch of %d tasks such as %s broke off", len(tasks), tasks[0])
         finished = clock.now()
-        return BatchEnd([decide(task, handler, _raised(error), started, finished) for task in tasks], [])
+        return BatchEnd([decide(task, handler, raised(error), started, finished) for task in tasks], [])
 
 
 def _run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> BatchEnd:
@@ -111,7 +110,7 @@ def _run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: date
         if len(to_run) > 1:
             logger.warning("a batch of %d tasks such as %s is run one by one: %r", len(to_run), to_run[0], error)
             return BatchEnd(refused, [_as_before(task) for task in to_run])
-        settlements, became = [decide(to_run[0], handler, _raised(error), started, clock.now())], None
+        settlements, became = [decide(to_run[0], handler, raised(error), started, clock.now())], None
     _announce(to_run, handler, settlements)
     if became is None:
         return BatchEnd(refused + settlements, [])
@@ -138,19 +137,22 @@ def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[list[S
     return refused, to_run
 
 
+Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
 Ends = tuple[list[Settlement], dict[Claim, Then] | None]
 """How the tasks are settled, and what became of them if they are settled already."""
 
 
 def _run_plainly(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Ends:
-    return _called(tasks, handler, clock, started), None
+    return _called(tasks, handler, clock, started, decide), None
 
 
 def _run_atomically(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Ends:
-    return settle_stubbornly(tasks, lambda: _called(tasks, handler, clock, started))
+    return settle_stubbornly(tasks, lambda: _called(tasks, handler, clock, started, decide_within))
 
 
-def _called(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> list[Settlement]:
+def _called(
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide
+) -> list[Settlement]:
     results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
     finished = clock.now()
     return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
@@ -166,11 +168,7 @@ def _results(handler: TaskHandler, returned: Any, count: int) -> Sequence[Any]:
             f"{name} returned {shown(returned)}: expected None or {count} outcomes, one for each task"
         )
         return [Raised(error, str(error))] * count
-    return [_raised(result) if isinstance(result, BaseException) else result for result in returned]
-
-
-def _raised(error: BaseException) -> Raised:
-    return Raised(error, "".join(traceback.format_exception(error)))
+    return [raised(result) if isinstance(result, BaseException) else result for result in returned]
 
 
 def _announce(tasks: Batch, handler: TaskHandler, settlements: list[Settlement]) -> None:

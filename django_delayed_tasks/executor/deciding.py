@@ -1,5 +1,6 @@
 """What a run came to, as a value: decided here and nowhere else."""
 
+import traceback
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -31,17 +32,43 @@ class Raised:
     text: str
 
 
+def raised(error: BaseException) -> Raised:
+    """As its run ended."""
+    if isinstance(error, InvalidOutcome):  # it was returned, not raised
+        return Raised(error, str(error))
+    return Raised(error, "".join(traceback.format_exception(error)))
+
+
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
     """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
+    try:
+        return _settlement(task, handler, result, started, finished)
+    except InvalidOutcome as error:
+        return _settlement(task, handler, raised(error), started, finished)
+
+
+def decide_within(
+    task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
+) -> Settlement:
+    """As :func:`decide`, in the transaction of what the run has done: what is to undo that is raised.
+
+    Raises:
+        InvalidOutcome: this cannot be returned.
+        BaseException: what ``result`` says that was raised.
+    """
+    if isinstance(result, Raised):
+        raise result.error
+    return _settlement(task, handler, result, started, finished)
+
+
+def _settlement(
+    task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
+) -> Settlement:
     finished = max(started, finished)  # between the two the clock was set anew
     if result is None and not recurs(task) and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
-    try:
-        ending = _ending(task, handler, result)
-    except Exception as error:  # what a handler returns may misbehave in any way
-        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
-        ending = _attempt_failed(task, handler, text)
+    ending = _accepted(task, handler, result)
     if ending["then"] in (Then.GONE, Then.FAILED):
         ending |= following(task, started, finished)
     if recurs(task):
@@ -58,6 +85,14 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
 def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
     """Whether a schedule has used up its attempts: the task is FAILED, or waits for its next time."""
     return became is Then.FAILED or (outcome is RunOutcome.FAILED and became is Then.RECUR)
+
+
+def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
+    try:
+        return _ending(task, handler, result)
+    except Exception as error:  # what a handler returns may misbehave in any way
+        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
+        raise InvalidOutcome(text) from error
 
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:

@@ -215,9 +215,7 @@ class Executor:
             self.pool.put([task] for task in tasks)
 
     def _finish(self, running: Running, claims: list[Claim]) -> None:
-        seconds = clock.monotonic() - running.began
-        for claim in claims:
-            self.inflight.finish(claim, seconds)
+        self.inflight.finish(claims, clock.monotonic() - running.began)
 
     def _give_up(self, running: Running, settlements: list[Settlement]) -> None:
         self._finish(running, [task.claim for task in running.tasks])

@@ -15,6 +15,7 @@ from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import ClaimedTask, executors, purge, purge_successes, reap
 from django_delayed_tasks.store.claims import load
+from django_delayed_tasks.store.recurring import read_now
 from django_delayed_tasks.store.slots import delete_unused_slots
 
 logger = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ class Housekeeping:
         """Do what is due; seconds until it is worth asking again."""
         if self._first_expiry and self._clock.now() > self._first_expiry:
             self.reap()
+            self._clock.set(read_now(self._alias))  # nobody may have died: it was set back
             self.look_around()
         for duty in self._duties:
             if duty.is_due():

@@ -1,10 +1,24 @@
 """The claims of this process, from the moment they are won until they are settled."""
 
 from collections.abc import Callable, Iterable
+from enum import IntEnum, auto
 from threading import Lock
 
 from django_delayed_tasks.store import ClaimedTask
 from django_delayed_tasks.store.fences import Claim
+
+
+class Stage(IntEnum):
+    """How far a claim is along.
+
+    PARKED waits for something else than a thread; RIDING is run in one call with another, and takes no thread of its
+    own; ENDED has still to be settled, or released.
+    """
+
+    UNFINISHED = auto()
+    PARKED = auto()
+    RIDING = auto()
+    ENDED = auto()
 
 
 class InFlight:
@@ -17,9 +31,8 @@ class InFlight:
     def __init__(self) -> None:
         self._lock = Lock()
         self._tasks: dict[Claim, ClaimedTask] = {}
-        self._unfinished: set[Claim] = set()
-        self._parked: set[Claim] = set()
-        self._riding: set[Claim] = set()
+        self._stages: dict[Claim, Stage] = {}
+        self._counts = dict.fromkeys(Stage, 0)
         self.work_done = (0, 0.0)
         self.claimed = 0
         self.settled = 0
@@ -27,73 +40,73 @@ class InFlight:
 
     def add(self, tasks: Iterable[ClaimedTask]) -> None:
         """These were claimed."""
+        new = {task.claim: task for task in tasks}
         with self._lock:
-            for task in tasks:
-                claim = task.claim
-                self._tasks[claim] = task
-                self._unfinished.add(claim)
-                self.claimed += 1
+            self._forget(new)
+            self._tasks |= new
+            self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
+            self._counts[Stage.UNFINISHED] += len(new)
+            self.claimed += len(new)
 
     def park(self, claims: Iterable[Claim]) -> None:
         """These are held, but wait for something else than a thread."""
-        with self._lock:
-            for claim in claims:
-                if claim in self._tasks:
-                    self._unfinished.discard(claim)
-                    self._parked.add(claim)
+        self._move(claims, tuple(Stage), Stage.PARKED)
 
     def unpark(self, claims: Iterable[Claim]) -> None:
         """These wait for a thread again, if they are still held."""
-        with self._lock:
-            for claim in claims:
-                self._parked.discard(claim)
-                if claim in self._tasks:
-                    self._unfinished.add(claim)
+        self._move(claims, (Stage.PARKED,), Stage.UNFINISHED)
 
     def ride(self, claims: Iterable[Claim]) -> None:
         """These are run in one call with another: they take no thread of their own."""
-        with self._lock:
-            for claim in claims:
-                if claim in self._unfinished:
-                    self._unfinished.discard(claim)
-                    self._riding.add(claim)
+        self._move(claims, (Stage.UNFINISHED,), Stage.RIDING)
 
     def alight(self, claims: Iterable[Claim]) -> None:
         """These are run by themselves after all."""
-        with self._lock:
-            for claim in claims:
-                if claim in self._riding:
-                    self._riding.discard(claim)
-                    self._unfinished.add(claim)
+        self._move(claims, (Stage.RIDING,), Stage.UNFINISHED)
 
-    def finish(self, claim: Claim, seconds: float = 0.0) -> None:
-        """Its run ended after so long; it may still have to be settled."""
+    def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
+        """The run of these ended after so long; they may still have to be settled."""
         with self._lock:
-            self._riding.discard(claim)
-            if claim in self._unfinished:
-                self._unfinished.remove(claim)
-                runs, spent = self.work_done
-                self.work_done = runs + 1, spent + seconds
+            before = self._counts[Stage.UNFINISHED]
+            self._move_held(claims, (Stage.UNFINISHED, Stage.RIDING), Stage.ENDED)
+            ended = before - self._counts[Stage.UNFINISHED]
+            runs, spent = self.work_done
+            self.work_done = runs + ended, spent + ended * seconds
 
     def give_back(self, claim: Claim) -> None:
         """It will be released: it was not claimed for a run."""
         with self._lock:
             if claim in self._tasks:
-                self._take_off(claim)
+                self._move_held((claim,), tuple(Stage), Stage.ENDED)
                 self.claimed -= 1
 
     def remove(self, claims: Iterable[Claim]) -> None:
         """These are settled, released or lost."""
         with self._lock:
-            for claim in claims:
-                self._take_off(claim)
-                if self._tasks.pop(claim, None):
-                    self.settled += 1
+            self.settled += self._forget(claims)
         self.when_removed()
 
-    def _take_off(self, claim: Claim) -> None:
-        for where in (self._unfinished, self._parked, self._riding):
-            where.discard(claim)
+    def _move(self, claims: Iterable[Claim], before: tuple[Stage, ...], after: Stage) -> None:
+        with self._lock:
+            self._move_held(claims, before, after)
+
+    def _move_held(self, claims: Iterable[Claim], before: tuple[Stage, ...], after: Stage) -> None:
+        stages, counts = self._stages, self._counts
+        for claim in claims:
+            stage = stages.get(claim)
+            if stage in before:
+                stages[claim] = after
+                counts[stage] -= 1
+                counts[after] += 1
+
+    def _forget(self, claims: Iterable[Claim]) -> int:
+        forgotten = 0
+        for claim in claims:
+            if stage := self._stages.pop(claim, None):
+                del self._tasks[claim]
+                self._counts[stage] -= 1
+                forgotten += 1
+        return forgotten
 
     def get(self, claim: Claim) -> ClaimedTask | None:
         """The task of a claim that is held."""
@@ -104,6 +117,9 @@ class InFlight:
         with self._lock:
             return list(self._tasks.values())
 
+    def __contains__(self, claim: object) -> bool:
+        return claim in self._tasks
+
     def claims(self) -> set[Claim]:
         """All claims held."""
         with self._lock:
@@ -111,12 +127,12 @@ class InFlight:
 
     @property
     def unfinished(self) -> int:
-        return len(self._unfinished)
+        return self._counts[Stage.UNFINISHED]
 
     @property
     def unsettled(self) -> int:
         """Those that wait for a thread, run, or have still to be settled."""
-        return len(self._tasks) - len(self._parked)
+        return len(self._tasks) - self._counts[Stage.PARKED]
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -18,6 +18,7 @@ from django_delayed_tasks.executor.limits import Clearing, Gate
 from django_delayed_tasks.executor.lookahead import Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.rank import Rank
+from django_delayed_tasks.executor.rivals import Rivals
 from django_delayed_tasks.executor.screening import Screening, released
 from django_delayed_tasks.executor.suspects import Suspects
 from django_delayed_tasks.executor.sweeps import Sweeps
@@ -27,6 +28,7 @@ from django_delayed_tasks.store import (
     ClaimedTask,
     ClaimRequest,
     Level,
+    Outpaced,
     Settlement,
     read_agenda,
     strategy_for,
@@ -77,17 +79,19 @@ class Poller:
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")
         self.sweeps = Sweeps()
-        self._suspects = Suspects()
+        self._suspects = Suspects(options.max_rescues)
         self._forgotten = Forgotten(options.database, lease, inflight, release)
         self._was_sweep = False
         self._turns = Turns()
         self._memory = Memory()
+        self._rivals = Rivals()
         self.found_nothing = False
 
     def poll(self) -> float:
         """Claim what is wanted and due; seconds until it is worth looking again."""
         interval = self._options.poll_interval
         self.found_nothing = False
+        self._rivals.begin()
         if not self._lease.may_claim or self.has_enough:
             return interval
         wanted = self.demand.wanted()
@@ -111,9 +115,11 @@ class Poller:
 
     def _note_nothing(self, claimed: int) -> None:
         """Nothing may mean: nothing above the floors. Only a sweep tells that nothing is left to drain."""
-        self.sweeps.is_idle = not claimed
-        self.found_nothing = not claimed and self._was_sweep
-        if self._options.drain and not claimed and not self._was_sweep:
+        self._rivals.note(claimed)
+        is_nothing = not claimed and not self._rivals.may_have_left_some
+        self.sweeps.is_idle = is_nothing
+        self.found_nothing = is_nothing and self._was_sweep
+        if self._options.drain and is_nothing and not self._was_sweep:
             self._memory.forget()
 
     def _read_agenda(self) -> None:
@@ -153,8 +159,9 @@ class Poller:
         request = self._request(level, limit, self._full(level))
         began = clock.monotonic()
         self._forgotten.may_come()
-        tasks = self._claim(self._alias, request)
+        tasks = self._won(request)
         if tasks:
+            self._rivals.were_slower()
             tasks += self._company(tasks, request)
             self._inflight.add(tasks)
             self._note_claim(tasks, clock.monotonic() - began, request.ahead)
@@ -166,6 +173,13 @@ class Poller:
             self._deliver(chosen)
         return tasks
 
+    def _won(self, request: ClaimRequest) -> list[ClaimedTask]:
+        try:
+            return self._claim(self._alias, request)
+        except Outpaced:
+            self._rivals.were_quicker()
+            return []
+
     def _company(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
         """More of a code of which one call runs many, until the call is full: they wait for no other thread."""
         missing = missing_in_batch(tasks) if len(tasks) == request.limit else 0
@@ -174,7 +188,7 @@ class Poller:
         if missing <= 0:
             return []
         try:
-            return self._claim(self._alias, replace(request, limit=missing, only=tasks[0].biz_code))
+            return self._won(replace(request, limit=missing, only=tasks[0].biz_code))
         except Error:
             # Of those that are claimed already nothing must be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
@@ -189,7 +203,7 @@ class Poller:
     def _set_apart(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
         if not any(task.rescues for task in tasks):
             return tasks, []
-        return self._suspects.set_apart(tasks, self._inflight.claims())
+        return self._suspects.set_apart(tasks)
 
     def _let_go(self, apart: list[Settlement], chosen: list[ClaimedTask]) -> None:
         """Before any of the chosen begins: it may be the one that kills, and take them along."""
@@ -206,6 +220,7 @@ class Poller:
             self._lease.executor, level.queue, level.priority, limit,
             floor=floor_of(level), excluded=self._screening.excluded() | full,
             rank=rank, executors=executors, ahead=self._ahead_of(level),
+            rescues_below=None if self._options.drain else self._suspects.claimable_below(self._inflight),
         )  # fmt: skip
 
     def _ahead_of(self, level: Level) -> timedelta:
@@ -220,6 +235,9 @@ class Poller:
         return self._gate.full()
 
     def _until_next(self) -> float:
+        return min(self._rivals.pause(), self._until_due())
+
+    def _until_due(self) -> float:
         interval = self._options.poll_interval
         if not self._agenda:
             return interval

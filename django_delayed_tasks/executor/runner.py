@@ -5,7 +5,6 @@ for an atomic one the run itself, as the last statement of the handler's own tra
 """
 
 import logging
-import traceback
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +12,7 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.atomic import settle_stubbornly
-from django_delayed_tasks.executor.deciding import Raised, decide, is_final_failure, keeps
+from django_delayed_tasks.executor.deciding import decide, decide_within, is_final_failure, keeps, raised
 from django_delayed_tasks.executor.failures import tell_failed
 from django_delayed_tasks.executor.starting import refuse
 from django_delayed_tasks.handlers import TaskHandler
@@ -35,14 +34,14 @@ def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settle
         return way(task, handler, clock, started)
     except BaseException as error:  # a receiver's SystemExit, say: the claim must be settled all the same
         logger.exception("%s: the run broke off", task)
-        return decide(task, handler, _raised(error), started, clock.now())
+        return decide(task, handler, raised(error), started, clock.now())
 
 
 def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Settlement:
     try:
         result: Any = handler.handle(task)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-        result = _raised(error)
+        result = raised(error)
     settlement = decide(task, handler, result, started, clock.now())
     _announce_end(task, handler, settlement)
     return settlement
@@ -52,7 +51,7 @@ def _run_atomically(
     task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime
 ) -> Settlement | None:
     def handle() -> list[Settlement]:
-        return [decide(task, handler, handler.handle(task), started, clock.now())]
+        return [decide_within(task, handler, handler.handle(task), started, clock.now())]
 
     try:
         [settlement], became = settle_stubbornly([task], handle)
@@ -70,13 +69,9 @@ def _rolled_back(
     """What is to be settled instead; the fence refuses it if the claim is gone, or was committed after all."""
     if isinstance(error, ClaimLost):
         logger.warning("%s; the run changed nothing", error)
-    settlement = decide(task, handler, _raised(error), started, clock.now())
+    settlement = decide(task, handler, raised(error), started, clock.now())
     _announce_end(task, handler, settlement)
     return settlement
-
-
-def _raised(error: BaseException) -> Raised:
-    return Raised(error, "".join(traceback.format_exception(error)))
 
 
 def _announce_end(task: ClaimedTask, handler: TaskHandler, settlement: Settlement) -> None:

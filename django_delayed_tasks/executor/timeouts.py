@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.deciding import Raised, decide
 from django_delayed_tasks.executor.starting import is_over, refuse
@@ -47,7 +47,7 @@ class Watchdog:
         error = TaskTimeout(f"the run took longer than {limit:g} s")
         raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()
-        started = finished - timedelta(seconds=limit)
+        started = finished - timedelta(seconds=monotonic() - running.began)
         self._give_up(running, [_ended(task, handler, raised, started, finished) for task in running.tasks])
 
 

@@ -1,7 +1,7 @@
 """What a handler must look like to be registered."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from django_delayed_tasks.conf import as_seconds
@@ -35,8 +35,8 @@ def checked(handler: TaskHandler) -> str:
     _refuse_unless(_same_as_class(handler), handler, "biz_code", code)
     for attribute, accepts in _RULES.items():
         _refuse_unless(accepts, handler, attribute, getattr(handler, attribute))
-    for method in ("handle", "handle_batch", "backoff", "on_failed", "concurrency_key"):
-        _refuse_unless(_plain_method, handler, method, getattr(handler, method))
+    for method, arguments in _METHODS.items():
+        _refuse_unless(_plain_method(arguments), handler, method, getattr(handler, method))
     if problem := _problem_of_ways(handler):
         raise InvalidHandler(f"{name_of(handler)}: {problem}")
     return code
@@ -142,13 +142,39 @@ def _problem_of_ways(handler: TaskHandler) -> str | None:
     return "handle_batch does not go with pool, max_concurrent or rate" if handler.is_limited else None
 
 
-def _plain_method(value: Any) -> str | None:
-    if not callable(value):
-        return "expected a method"
-    if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
-        return "expected a plain method, not an async one"
-    return "expected a plain method, not a generator" if inspect.isgeneratorfunction(value) else None
+def _plain_method(arguments: Sequence[str]) -> Callable[[Any], str | None]:
+    def accepts(value: Any) -> str | None:
+        if not callable(value):
+            return "expected a method"
+        if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+            return "expected a plain method, not an async one"
+        if inspect.isgeneratorfunction(value):
+            return "expected a plain method, not a generator"
+        return None if _takes(value, arguments) else f"expected to be called with ({', '.join(arguments)})"
 
+    return accepts
+
+
+def _takes(function: Callable[..., Any], arguments: Sequence[str]) -> bool:
+    try:
+        # Not that of what it wraps: a decorator may add arguments, or take them away.
+        signature = inspect.signature(function, follow_wrapped=False)
+    except (TypeError, ValueError):
+        return True  # it does not say
+    try:
+        signature.bind(*arguments)
+    except TypeError:
+        return False
+    return True
+
+
+_METHODS = {
+    "handle": ("task",),
+    "handle_batch": ("tasks",),
+    "backoff": ("attempt",),
+    "on_failed": ("task", "error"),
+    "concurrency_key": ("task",),
+}
 
 _RULES: dict[str, Callable[[Any], str | None]] = {
     "queue": _text_up_to(QUEUE_LENGTH),

@@ -59,7 +59,7 @@ class Contender:
     """One who wants a resource."""
 
     def __init__(self, request: Request, when_busy: Callable[[], bool]) -> None:
-        """``when_busy()`` is called when nothing is free, and again while waiting; whether it changed that."""
+        """``when_busy()`` is called when nothing is free, and again while waiting; whether to look again at once."""
         self._request = request
         self._when_busy = when_busy
         self._free_since: dict[tuple[int, int], float] = {}
@@ -88,7 +88,7 @@ class Contender:
             won, view = self._try(LAST)
             if won:
                 return won
-            if self._tell(view):
+            if not view.free and self._say_busy():
                 continue
             if len(view.free) <= view.ahead:
                 break
@@ -104,7 +104,8 @@ class Contender:
                     raise self._unavailable()
                 if not view.is_in_line:
                     line.stand_again(self._request.alias, self._request.wanted, place)
-                self._tell(view)
+                if not view.free and clock.monotonic() - self._told_at >= TOLD_AGAIN:
+                    self._say_busy()
             except Error as error:
                 if has_passed(deadline) or not may_pass(error, self._request.alias):
                     raise
@@ -140,11 +141,8 @@ class Contender:
         lying = [resource for resource, since in self._free_since.items() if now - since >= GRACE]
         return random.choice(lying) if lying else None
 
-    def _tell(self, view: View) -> bool:
-        now = clock.monotonic()
-        if view.free or now - self._told_at < TOLD_AGAIN:
-            return False
-        self._told_at = now
+    def _say_busy(self) -> bool:
+        self._told_at = clock.monotonic()
         return self._when_busy()
 
     def _unavailable(self) -> ResourceUnavailable:

@@ -16,7 +16,7 @@ from django_delayed_tasks.leases import line
 from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.store import resources
-from django_delayed_tasks.store.resources import Details, Grant
+from django_delayed_tasks.store.resources import Details, Grant, Wanted
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class Lease:
         """Give it back; False when it was lost before. Afterwards nothing more happens to it from here."""
         if not self._give_back(resources.release):
             return False
-        line.wake(self.alias, self.pool)
+        line.wake(self.alias, Wanted(self.pool, self.name))
         return True
 
     def quarantine(self, period: timedelta) -> bool:

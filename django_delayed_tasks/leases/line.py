@@ -17,8 +17,8 @@ from django_delayed_tasks.store.resources import Wanted
 logger = logging.getLogger(__name__)
 
 _lock = Lock()
-_here: dict[tuple[str, str], list[Pauses]] = {}
-"""By alias and pool, in the order of their places."""
+_here: dict[tuple[str, Wanted], list[Pauses]] = {}
+"""By alias and what is wanted, in the order of their places."""
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
     """A place in line, given up at the end, and the pauses between the looks from it."""
     place = Place(alias, reconnecting(alias, lambda: waiting.enter(alias, wanted, PLACE_TTL)))
     pauses = Pauses()
-    key = (alias, wanted.pool)
+    key = (alias, wanted)
     renewer.keep(place)
     with _lock:
         _here.setdefault(key, []).append(pauses)
@@ -35,6 +35,8 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
     finally:
         with _lock:
             _here[key].remove(pauses)
+            if not _here[key]:
+                del _here[key]
         renewer.drop(place)
         try:
             waiting.leave(alias, [place.pk])
@@ -47,13 +49,14 @@ def stand_again(alias: str, wanted: Wanted, place: int) -> None:
     reconnecting(alias, lambda: waiting.enter(alias, wanted, PLACE_TTL, place))
 
 
-def wake(alias: str, pool: str) -> None:
-    """Something was given back: the first one here who does not know of anything yet looks at once."""
+def wake(alias: str, given_back: Wanted) -> None:
+    """This resource was given back: the first one here who wants it, and knows of nothing yet, looks at once."""
     with _lock:
-        for pauses in _here.get((alias, pool), ()):
-            if not pauses.woken.is_set():
-                pauses.woken.set()
-                return
+        for wanted in (given_back, Wanted(given_back.pool)):
+            for pauses in _here.get((alias, wanted), ()):
+                if not pauses.woken.is_set():
+                    pauses.woken.set()
+                    return
 
 
 def _forget() -> None:

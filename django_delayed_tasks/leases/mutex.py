@@ -11,6 +11,8 @@ from threading import Lock, get_ident
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
+from django.db import Error
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable
@@ -18,6 +20,7 @@ from django_delayed_tasks.leases import validation
 from django_delayed_tasks.leases.acquiring import Request, acquire
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Details, Grant, Wanted
 from django_delayed_tasks.store.validation import valid_json
@@ -47,7 +50,7 @@ def mutex(
         wait: seconds or a timedelta to wait for it; None for ever.
         state: what ``lease.state`` is when nobody has left one; a dict that is JSON.
         on_standby: called with the holder's host, pid and last heartbeat when somebody else holds it, and every five
-            seconds while waiting.
+            seconds while waiting. When it is free but left to those who wait for it: with those of who had it last.
         using: alias of the database; None for ``DELAYED_TASKS["DATABASE"]``.
 
     Raises:
@@ -83,7 +86,7 @@ class MutexLease(Lease):
         if _is_same(self.state, self._saved):
             return
         text = valid_state(self.state)
-        if not self._ask(resources.save_state, text):
+        if self._is_given_up or not self._ask(resources.save_state, text):
             self.lose()
             raise LeaseLost(f"mutex {self.name!r} is not held any more: its state was not saved")
         self._saved = json.dumps(self.state)
@@ -141,8 +144,8 @@ class Mutex:
             lease.release()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]:
-        """Each call holds the mutex. If it cannot be had: None when there is ``on_standby``, which was told, else
-        ResourceUnavailable.
+        """Each call holds the mutex. If it cannot be had: None when there is ``on_standby``, which was told who
+        has it if anybody has, else ResourceUnavailable.
         """
 
         @functools.wraps(function)
@@ -169,31 +172,63 @@ class Acquisition:
         self._mutex = mutex
         self._alias = mutex.using or settings.DATABASE
         self._wanted = Wanted(resources.MUTEXES, mutex.name)
+        self._has_told = False
+        self._own: BaseException | None = None
+        """What was not raised because the mutex could not be had."""
 
     def acquire(self) -> MutexLease:
         """The lease; see :meth:`Mutex.__enter__`."""
         request = Request(self._alias, self._wanted, self._mutex.ttl, self._mutex.wait)
-        grant, found, begun = acquire(request, self._when_busy)
+        try:
+            grant, found, begun = acquire(request, self._when_busy)
+        except ResourceUnavailable as error:
+            if error is self._own:
+                raise
+            raise self._explained(error) from None
         state = found.state if isinstance(found.state, dict) else deepcopy(self._mutex.state)
         return MutexLease(self._alias, grant, found._replace(state=state), request.ttl, begun)
 
     def _when_busy(self) -> bool:
         holder = waiting.holder_of(self._alias, self._wanted)
-        if holder is None:
-            return self._make_sure_it_exists()
-        if self._mutex.on_standby:
-            self._mutex.on_standby(holder.host, holder.pid or 0, holder.renewed_at or clock.EPOCH)
+        if holder is None:  # there was no such mutex, or it was given back since it was looked at
+            self._make_sure_it_exists()
+            return True
+        self._tell(holder)
         if self._mutex.wait != 0 and _is_held_by_this_thread(holder.holder):
-            raise ResourceUnavailable(
+            self._own = ResourceUnavailable(
                 f"mutex {self._mutex.name!r} is held by this very thread, which would wait for itself"
             )
+            raise self._own
         return False
 
-    def _make_sure_it_exists(self) -> bool:
-        if waiting.exists(self._alias, self._wanted):
-            return False
-        resources.ensure(self._alias, self._wanted)
-        return True
+    def _make_sure_it_exists(self) -> None:
+        if not waiting.exists(self._alias, self._wanted):
+            resources.ensure(self._alias, self._wanted)
+
+    def _tell(self, holder: Resource) -> None:
+        self._has_told = True
+        if self._mutex.on_standby is None:
+            return
+        try:
+            self._mutex.on_standby(holder.host, holder.pid or 0, holder.renewed_at or clock.EPOCH)
+        except BaseException as error:
+            self._own = error
+            raise
+
+    def _explained(self, error: ResourceUnavailable) -> ResourceUnavailable:
+        """The error with what is known of the holder, or the last one; who is on standby is told of him, if of none."""
+        try:
+            holder = waiting.holder_of(self._alias, self._wanted)
+            last = holder or waiting.row_of(self._alias, self._wanted)
+        except Error:
+            return error
+        if last and not holder and not last.enabled:
+            return ResourceUnavailable(f"{error}: it is disabled")
+        if last is None or last.acquired_at is None:
+            return error
+        if not self._has_told:
+            self._tell(last)
+        return ResourceUnavailable(f"{error}: {last.host}, process {last.pid}, {'has it' if holder else 'had it last'}")
 
 
 def _is_held_by_this_thread(holder: str) -> bool:

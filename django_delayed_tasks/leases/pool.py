@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import LeaseLost, UnknownPool
+from django_delayed_tasks.exceptions import LeaseLost, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Request, acquire
+from django_delayed_tasks.leases.acquiring import Request, acquire, has_passed
 from django_delayed_tasks.leases.lease import Lease
+from django_delayed_tasks.leases.pauses import LONGEST, Pauses
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Wanted
@@ -147,15 +148,28 @@ class LeasedResource:
     def acquire(self) -> None:
         """Hold a valid resource; see :meth:`Pool.lease`."""
         deadline = None if self._wait is None else clock.monotonic() + self._wait
+        refused: set[str] = set()
         while True:
             self._take(None if deadline is None else max(deadline - clock.monotonic(), 0.0))
-            try:
-                if self._valid is None or self._valid(self):
-                    return
-            except BaseException:
-                self.release()
-                raise
+            if self._is_valid():
+                return
+            name = self.name
             self._put_aside()
+            if has_passed(deadline) and (self._wait or name in refused):  # without waiting, each is tried once
+                raise ResourceUnavailable(
+                    f"a resource of pool {self.pool.name!r} that is valid could not be had in time"
+                )
+            if name in refused:  # it is back already: all that are free were tried
+                Pauses().sleep_for(LONGEST, deadline)
+                refused.clear()
+            refused.add(name)
+
+    def _is_valid(self) -> bool:
+        try:
+            return self._valid is None or bool(self._valid(self))
+        except BaseException:
+            self.release()
+            raise
 
     def _take(self, wait: float | None) -> None:
         alias = self.pool.alias

@@ -3,6 +3,7 @@
 Each database has its own: that one of them does not answer must not cost what is held in another.
 """
 
+import atexit
 import logging
 import os
 from contextlib import suppress
@@ -25,6 +26,8 @@ TOGETHER: Final = 0.25
 """What is due within this part of its interval is renewed along with the rest."""
 PLACE_TTL: Final = timedelta(seconds=6)
 """Of a place in line."""
+LAST_RENEWAL: Final = 1.0
+"""Seconds that the end of the process waits for one that is under way."""
 
 
 class Kept(Protocol):
@@ -60,17 +63,22 @@ class Renewer:
         self._threads: dict[str, Thread] = {}
         self._connections: dict[str, Any] = {}
         """The drivers' own, by alias: for :meth:`forget`."""
+        self._is_ending = False
 
     def keep(self, entry: Kept | Place) -> None:
         """Renew it from now on; it was just acquired."""
         with self._changed:
-            thread = self._threads.get(entry.alias)
-            if thread is None or not thread.is_alive():
-                thread = Thread(target=self._repeat, args=[entry.alias], name=f"ddt-leases-{entry.alias}", daemon=True)
-                thread.start()
-                self._threads[entry.alias] = thread
+            if not self._is_ending:  # Python 3.12 starts no thread then; the lease lasts for its ttl
+                self._ensure_thread(entry.alias)
             self._due[entry] = clock.monotonic() + _interval(entry)
             self._changed.notify_all()
+
+    def _ensure_thread(self, alias: str) -> None:
+        thread = self._threads.get(alias)
+        if thread is None or not thread.is_alive():
+            thread = Thread(target=self._repeat, args=[alias], name=f"ddt-leases-{alias}", daemon=True)
+            thread.start()
+            self._threads[alias] = thread
 
     def drop(self, entry: Kept | Place) -> None:
         """Renew it no more."""
@@ -83,8 +91,17 @@ class Renewer:
         with self._changed:
             return [entry for entry in self._due if not isinstance(entry, Place)]
 
+    def end(self) -> None:
+        """At the end of the process: a thread that writes to stderr while the interpreter goes would make it abort."""
+        with self._changed:
+            self._is_ending = True
+            self._changed.notify_all()
+            threads = list(self._threads.values())
+        for thread in threads:
+            thread.join(LAST_RENEWAL)
+
     def _repeat(self, alias: str) -> None:
-        while True:
+        while not self._is_ending:
             due = self._await_due(alias)
             try:
                 self.renew(alias, due)
@@ -101,6 +118,8 @@ class Renewer:
     def _await_due(self, alias: str) -> list[Kept | Place]:
         while True:
             with self._changed:
+                if self._is_ending:
+                    return []
                 ours = [at for entry, at in self._due.items() if entry.alias == alias]
                 now = clock.monotonic()
                 if ours and min(ours) <= now:
@@ -123,21 +142,23 @@ class Renewer:
         return due
 
     def renew(self, alias: str, due: list[Kept | Place]) -> None:
-        """Renew all of these, which are in one database: one statement for each ttl.
+        """Renew all of these, which are in one database: a statement or two for each ttl.
 
         Raises:
             Error: some could not be renewed.
         """
-        self._renew_leases(alias, [entry for entry in due if not isinstance(entry, Place)])
         self._renew_places(alias, [entry for entry in due if isinstance(entry, Place)])
+        self._renew_leases(alias, [entry for entry in due if not isinstance(entry, Place)])
 
     def _renew_leases(self, alias: str, leases: list[Kept]) -> None:
         begun = clock.monotonic()
-        held = resources.renew(alias, [(lease.grant, lease.ttl) for lease in leases])
+        found = resources.renew(alias, [(lease.grant, lease.ttl) for lease in leases])
         for lease in leases:
-            if lease.grant in held:
+            if lease.grant in found.held:
                 lease.renewed(begun)
                 self._postpone(lease, begun)
+            elif lease.grant in found.locked:  # to wait for it again, after those that are due by now
+                self._postpone(lease, begun - _interval(lease))
             elif lease in self._due:  # else it was given back meanwhile
                 lease.lose()
 
@@ -176,5 +197,6 @@ def _interval(entry: Kept | Place) -> float:
 
 
 renewer = Renewer()
+atexit.register(renewer.end)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=renewer.forget)

@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                 ('version', models.BigIntegerField(default=0, editable=False, verbose_name='version')),
                 ('attempts', models.IntegerField(default=0, editable=False, verbose_name='attempts')),
                 ('rescues', models.IntegerField(default=0, editable=False, verbose_name='rescues')),
-                ('executor', models.BigIntegerField(editable=False, null=True, verbose_name='executor')),
+                ('executor', models.BigIntegerField(default=0, editable=False, null=True, verbose_name='executor')),
                 ('last_error', models.TextField(blank=True, default='', editable=False, verbose_name='last error')),
                 ('deferred_when', models.DateTimeField(editable=False, null=True, verbose_name='deferred until')),
                 ('deferred_biz_ext', models.JSONField(editable=False, null=True)),

@@ -4,7 +4,7 @@ from django_delayed_tasks.store.adding import add
 from django_delayed_tasks.store.adding_many import add_many
 from django_delayed_tasks.store.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.cancelling import cancel, cancel_claim, delete
-from django_delayed_tasks.store.claiming import ClaimRequest, Strategy, strategy_for
+from django_delayed_tasks.store.claiming import ClaimRequest, Outpaced, Strategy, strategy_for
 from django_delayed_tasks.store.claims import ClaimedTask
 from django_delayed_tasks.store.finding import find_pending, find_runs
 from django_delayed_tasks.store.history import purge
@@ -25,6 +25,7 @@ __all__ = [
     "KnownLevels",
     "Level",
     "LevelKey",
+    "Outpaced",
     "Schedule",
     "Settlement",
     "Strategy",

@@ -17,9 +17,9 @@ from django_delayed_tasks.store.validation import Schedule, When
 
 COLUMNS = (
     f"biz_code, biz_num, {', '.join(CARRIED)}, when_time, claim_at, create_time, update_time,"
-    " status, version, attempts, rescues, last_error, deferred_queue"
+    " status, version, attempts, rescues, executor, last_error, deferred_queue"
 )
-FRESH = f"{PENDING}, 0, 0, 0, '', ''"
+FRESH = f"{PENDING}, 0, 0, 0, 0, '', ''"
 _SEEN = 1 << 60
 """Above every id: MySQL reports a row that was there already as id + this, or + twice this if it was running."""
 MOMENTS = ("when", "expires_at", "claim_at")

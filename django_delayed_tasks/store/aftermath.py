@@ -30,7 +30,7 @@ def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> 
         changes |= {"version": (f"CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", [])}
     # pause_requested comes last: MySQL evaluates from left to right and sees the values already assigned.
     changes |= {
-        "executor": ("NULL", []),
+        "executor": ("0", []),
         "cancel_requested_at": ("NULL", []),
         "update_time": (dialect.now, []),
         "pause_requested": ("NULL", []),

@@ -26,7 +26,7 @@ class ClaimRequest:
     ``floor`` is a moment before which nothing claimable is expected (None: unknown); ``excluded`` are codes that this
     executor has no handler for; ``rank`` of ``executors`` is its place among the live ones. What is due within
     ``ahead`` counts as due; whoever claims it holds it until it is. ``only``: of the first ``limit`` those of this
-    code, if any is named; no others are looked at for it.
+    code, if any is named; no others are looked at for it. ``rescues_below``: none that was rescued so often; None: any.
     """
 
     executor: int
@@ -39,13 +39,19 @@ class ClaimRequest:
     executors: int = 1
     ahead: timedelta = timedelta()
     only: str = ""
+    rescues_below: int | None = None
 
     def asks_for(self, biz_code: str) -> bool:
         """Whether it may be of this code."""
         return not self.only or biz_code == self.only
 
 
+class Outpaced(Exception):
+    """Others took every row that was read to be claimed: whether more are due is not known."""
+
+
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
+"""What it returns is claimed; nothing, when nothing is due. May raise :class:`Outpaced`."""
 
 
 def candidates(
@@ -67,6 +73,8 @@ def candidates(
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)
+    if request.rescues_below is not None:
+        conditions.append(f"rescues < {request.rescues_below:d}")
     if share:
         conditions.append(share)
     sql = (

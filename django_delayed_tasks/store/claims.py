@@ -1,9 +1,10 @@
 """What a claim gives its executor."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from django.db import connections
@@ -23,6 +24,7 @@ COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
     "trigger_text", "expires_at", "once", "claim_at",
 )  # fmt: skip
+_IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 
 
 @dataclass(slots=True, eq=False)
@@ -241,6 +243,11 @@ def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
         cursor.execute(f"SELECT last_error, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
         row = cursor.fetchone()
     return (claimed(row[1:], dialect_of(connection), 0), row[0]) if row else None
+
+
+def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor: int) -> list[ClaimedTask]:
+    """Rows that RETURNING gave, which has no order of its own, as claims in the order in which they are due."""
+    return [claimed(row, dialect, executor) for row in sorted(rows, key=_IN_ORDER)]
 
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:

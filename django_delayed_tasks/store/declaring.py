@@ -10,7 +10,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import Recurrence, Task
 from django_delayed_tasks.states import AddAction, IfExists, RunOutcome
-from django_delayed_tasks.store import adding
+from django_delayed_tasks.store import adding, executors
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.history import record_without_run
@@ -47,7 +47,7 @@ def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
 def _declare(alias: str, declared: Declared, now: datetime) -> bool:
     if parse(declared.trigger_text).next_after(now) is None:
         logger.warning("%s: %s has no time any more", declared.biz_code, declared.trigger_text)
-        return False
+        return _end_another(alias, declared)
 
     def work(cursor: CursorWrapper) -> bool:
         dialect = dialect_of(connections[alias])
@@ -126,34 +126,65 @@ def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, decl
     )
 
 
-def confirm(alias: str, codes: Sequence[str]) -> None:
-    """These codes have a handler with a trigger, here and now."""
-    if codes:
-        Recurrence.objects.using(alias).filter(biz_code__in=codes).update(declared_at=read_now(alias))
+def confirm(alias: str, codes: Sequence[str]) -> set[str]:
+    """These codes have a handler with a trigger, here and now; those of them that are not declared any more."""
+    known = Recurrence.objects.using(alias).filter(biz_code__in=codes)
+    if not codes or known.update(declared_at=read_now(alias)) == len(codes):
+        return set()
+    return set(codes) - set(known.values_list("biz_code", flat=True))
 
 
 def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:
-    """End the tasks of these codes (None: all) that no handler has declared for so long; the codes."""
+    """End the tasks of these codes (None: all that no live executor handles) that nobody has declared for so long.
+
+    Returns the codes.
+    """
     now = read_now(alias)
     gone = Recurrence.objects.using(alias).filter(declared_at__lte=now - unconfirmed_for)
-    if codes is not None:
-        gone = gone.filter(biz_code__in=codes)
+    gone = gone.exclude(biz_code__in=_handled(alias)) if codes is None else gone.filter(biz_code__in=codes)
     return [code for code in gone.order_by("biz_code").values_list("biz_code", flat=True) if _end(alias, code, now)]
 
 
-def _end(alias: str, code: str, now: datetime) -> bool:
-    dialect = dialect_of(connections[alias])
-    condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
+def _handled(alias: str) -> set[str]:
+    """The codes that some live executor has a handler of: it may not have come to confirm them."""
+    return set().union(*(peer.codes for peer in executors.live(alias)))
 
+
+def _end(alias: str, code: str, now: datetime) -> bool:
     def work(cursor: CursorWrapper) -> bool:
-        stop = f"cancel_requested_at = {dialect.now}, {FORGET_DEFERRED}"
-        cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])
-        waiting = f"{condition} AND status <> {RUNNING}"
-        record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], "its handler has gone")
-        cursor.execute(f"DELETE FROM {TASK} WHERE {waiting}", [code, NUM])
+        _stop(cursor, dialect_of(connections[alias]), code, "its handler has gone")
         deleted, _ = Recurrence.objects.using(alias).filter(biz_code=code, declared_at__lte=now).delete()
         if not deleted:
             transaction.set_rollback(True, using=alias)  # somebody has declared it meanwhile
         return bool(deleted)
 
     return atomically(alias, work)
+
+
+def _end_another(alias: str, declared: Declared) -> bool:
+    """The declared trigger is over: end the task if it goes by another one. With this one, it is in its last run."""
+
+    def work(cursor: CursorWrapper) -> bool:
+        dialect = dialect_of(connections[alias])
+        dialect.begin_writing(cursor, TASK)
+        rows = Task.objects.using(alias).select_for_update()
+        task = rows.filter(biz_code=declared.biz_code, biz_num=NUM, by_handler=True).first()
+        going_on = _next_of(task) if task else None
+        if going_on is None or going_on[0] == declared.trigger_text:
+            return False
+        _stop(
+            cursor, dialect, declared.biz_code, f"its handler's trigger has no time any more: {declared.trigger_text}"
+        )
+        return True
+
+    return atomically(alias, work)
+
+
+def _stop(cursor: CursorWrapper, dialect: Dialect, code: str, why: str) -> None:
+    """End the task that the handler of this code declared: now, or when its run has ended."""
+    condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
+    stop = f"cancel_requested_at = {dialect.now}, {FORGET_DEFERRED}"
+    cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])
+    waiting = f"{condition} AND status <> {RUNNING}"
+    record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], why)
+    cursor.execute(f"DELETE FROM {TASK} WHERE {waiting}", [code, NUM])

@@ -17,7 +17,7 @@ COLUMNS = "task_id, version, biz_code, biz_num, when_time, attempt, executor, ou
 
 def from_task(when: str = "t.when_time") -> str:
     """The first of these, of a task ``t``."""
-    return f"t.id, t.version, t.biz_code, t.biz_num, {when}, t.attempts, t.executor"
+    return f"t.id, t.version, t.biz_code, t.biz_num, {when}, t.attempts, NULLIF(t.executor, 0)"
 
 
 def record_without_run(

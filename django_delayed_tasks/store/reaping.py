@@ -71,12 +71,14 @@ def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
 
 
 def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
-    """A recurring task goes on; one whose trigger cannot be read does not."""
-    try:
-        trigger = parse(orphan.trigger_text) if orphan.trigger_text is not None else None
-    except InvalidTrigger:
+    """A recurring task goes on; one whose trigger cannot be read, or used, does not."""
+    if orphan.trigger_text is None:
         return {}
-    return recurring.recurrence(trigger, next_time(trigger, orphan.when_time, now)) if trigger else {}
+    try:
+        trigger = parse(orphan.trigger_text)
+        return recurring.recurrence(trigger, next_time(trigger, orphan.when_time, now))
+    except (InvalidTrigger, OverflowError):
+        return {}
 
 
 def held_by(alias: str, executor: int) -> set[Claim]:

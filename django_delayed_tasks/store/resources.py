@@ -7,14 +7,21 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import RESOURCE
-from django_delayed_tasks.store.transactions import decisively, in_one_statement
+from django_delayed_tasks.store.transactions import (
+    MayTryAgain,
+    briefly_waiting,
+    decisively,
+    in_one_statement,
+    is_lock_timeout,
+    is_transient_at_once,
+)
 
 MUTEXES: Final = "ddt.mutex"
 """The pool whose resources are the mutexes."""
@@ -43,6 +50,13 @@ class Grant(NamedTuple):
     id: int
     version: int
     holder: str
+
+
+class Renewed(NamedTuple):
+    """Leases that were renewed, and those whose rows stayed locked. Those in neither of them are lost."""
+
+    held: set[Grant]
+    locked: set[Grant]
 
 
 class Details(NamedTuple):
@@ -117,18 +131,53 @@ def details(alias: str, grant: Grant) -> Details | None:
     return found and Details(*found)
 
 
-def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> set[Grant]:
-    """Renew each lease that still runs for its ttl from now; those that do. One that ran out is not revived."""
-    dialect = dialect_of(connections[alias])
+def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> Renewed:
+    """Renew each lease that still runs for its ttl from now. One that ran out is not revived.
+
+    Rows that a transaction has locked are waited for at the end, and each for a second at most.
+    """
     by_ttl: defaultdict[timedelta, list[Grant]] = defaultdict(list)
     for grant, ttl in leases:
         by_ttl[ttl].append(grant)
-    held: set[Grant] = set()
+    found = Renewed(set(), set())
+    late: list[tuple[Grant, timedelta]] = []
     for ttl, grants in by_ttl.items():
-        assignments = f"renewed_at = {dialect.now}, busy_before = {dialect.later(ttl)}"
         for start in range(0, len(grants), _ONE_STATEMENT):
-            held |= _change(alias, grants[start : start + _ONE_STATEMENT], assignments)
-    return held
+            some = grants[start : start + _ONE_STATEMENT]
+            free = _unlocked(alias, some)
+            found.held.update(_extend(alias, free, ttl))
+            if len(free) < len(some):
+                late += [(grant, ttl) for grant in sorted(_still_held(alias, set(some) - set(free)))]
+    for grant, ttl in late:
+        try:
+            with briefly_waiting(alias):
+                found.held.update(_extend(alias, [grant], ttl))
+        except DatabaseError as error:
+            if not is_lock_timeout(error):
+                raise
+            found.locked.add(grant)
+    return found
+
+
+def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
+    """Those whose rows nobody has locked now, as far as the database can tell."""
+    dialect = dialect_of(connections[alias])
+    if not dialect.skip_locked:
+        return grants
+    condition, parameters = _held(grants)
+
+    def read(cursor: CursorWrapper) -> list[Grant]:
+        sql = f"SELECT id, version, holder FROM {dialect.by_key(RESOURCE)} WHERE {condition}{dialect.skip_locked}"
+        cursor.execute(sql, parameters)
+        return [Grant(*row) for row in cursor.fetchall()]
+
+    return in_one_statement(alias, read)
+
+
+def _extend(alias: str, grants: list[Grant], ttl: timedelta) -> set[Grant]:
+    dialect = dialect_of(connections[alias])
+    assignments = f"renewed_at = {dialect.now}, busy_before = {dialect.later(ttl)}"
+    return _change(alias, grants, assignments, may_try_again=is_transient_at_once) if grants else set()
 
 
 def is_held(alias: str, grant: Grant) -> bool:
@@ -162,17 +211,19 @@ def release_by_force(alias: str, pk: int, version: int) -> bool:
     return _write(alias, f"{sql} AND busy_before > {now}", [pk, version]) > 0
 
 
-def _change(alias: str, grants: list[Grant], assignments: str, values: Sequence[Any] = ()) -> set[Grant]:
+def _change(
+    alias: str, grants: list[Grant], assignments: str, values: Sequence[Any] = (), may_try_again: MayTryAgain = None
+) -> set[Grant]:
     condition, parameters = _held(grants)
     now = dialect_of(connections[alias]).now
     sql = (
         f"{dialect_of(connections[alias]).update(RESOURCE)} SET {assignments} WHERE {condition} AND busy_before > {now}"
     )
-    changed = _write(alias, sql, [*values, *parameters])
+    changed = _write(alias, sql, [*values, *parameters], may_try_again)
     return set(grants) if changed == len(grants) else _still_held(alias, grants) if changed else set()
 
 
-def _still_held(alias: str, grants: list[Grant]) -> set[Grant]:
+def _still_held(alias: str, grants: Collection[Grant]) -> set[Grant]:
     condition, parameters = _held(grants)
     now = dialect_of(connections[alias]).now
 
@@ -189,9 +240,9 @@ def _held(grants: Collection[Grant]) -> tuple[str, list[Any]]:
     return f"({condition})", [value for grant in grants for value in grant]
 
 
-def _write(alias: str, sql: str, parameters: Sequence[Any]) -> int:
+def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTryAgain = None) -> int:
     def write(cursor: CursorWrapper) -> int:
         cursor.execute(sql, parameters)
         return int(cursor.rowcount)
 
-    return decisively(alias, write)
+    return decisively(alias, write, may_try_again)

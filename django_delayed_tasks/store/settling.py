@@ -21,7 +21,7 @@ from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.history import COLUMNS, from_task
 from django_delayed_tasks.store.successes import remember
 from django_delayed_tasks.store.tables import RUN, RUNNING, TASK
-from django_delayed_tasks.store.transactions import atomically, is_lock_timeout, is_transient
+from django_delayed_tasks.store.transactions import atomically, is_lock_timeout, is_transient, is_transient_at_once
 
 
 class Settlement(NamedTuple):
@@ -75,17 +75,11 @@ def settle_soon(
     chosen = _first_of_each(settlements)
     dialect = dialect_of(connections[alias])
     try:
-        return _settle(
-            alias, chosen, _is_transient_at_once, lambda cursor: dialect.wait_at_most(cursor, seconds)
-        ), set()
+        return _settle(alias, chosen, is_transient_at_once, lambda cursor: dialect.wait_at_most(cursor, seconds)), set()
     except DatabaseError as error:
         if not is_lock_timeout(error):
             raise
     return atomically(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
-
-
-def _is_transient_at_once(error: BaseException) -> bool:
-    return is_transient(error) and not is_lock_timeout(error)
 
 
 def _settle(

@@ -1,17 +1,13 @@
 """Claiming with row locks that others skip. PostgreSQL needs one statement, MariaDB and MySQL a transaction of two."""
 
-from operator import itemgetter
-
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
-from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed, claimed_in_order
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import atomically, in_one_statement
-
-_IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -35,9 +31,7 @@ def _with_returning(cursor: CursorWrapper, dialect: Dialect, request: ClaimReque
         f" RETURNING {columns}",
         parameters,
     )
-    # RETURNING follows the update's order, not the select's.
-    rows = sorted(cursor.fetchall(), key=_IN_ORDER)
-    return [claimed(row, dialect, request.executor) for row in rows]
+    return claimed_in_order(cursor.fetchall(), dialect, request.executor)
 
 
 def _qualified(assignments: str) -> str:

@@ -1,17 +1,13 @@
 """Claiming where only one connection writes at a time, as on SQLite: nobody can take what the statement has found."""
 
-from operator import itemgetter
-
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.claiming import ClaimRequest, candidates, taking
-from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed
+from django_delayed_tasks.store.claims import COLUMNS, ClaimedTask, claimed_in_order
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import TASK
 from django_delayed_tasks.store.transactions import atomically
-
-_IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -25,9 +21,7 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
     def write(cursor: CursorWrapper) -> list[ClaimedTask]:
         cursor.execute(f"{update} RETURNING {', '.join(COLUMNS)}", parameters)
-        # RETURNING has no order of its own.
-        rows = sorted(cursor.fetchall(), key=_IN_ORDER)
-        return [claimed(row, dialect, request.executor) for row in rows]
+        return claimed_in_order(cursor.fetchall(), dialect, request.executor)
 
     # In a transaction: a row that cannot be read must not leave the others claimed by nobody.
     return atomically(alias, write)

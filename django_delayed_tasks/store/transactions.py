@@ -2,7 +2,8 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
@@ -10,8 +11,11 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store import galera
+from django_delayed_tasks.store.dialects import dialect_of
 
 T = TypeVar("T")
+MayTryAgain = Callable[[BaseException], bool] | None
+"""Tells of an error whether trying again may help; None: :func:`is_transient`."""
 
 TRIES = 12
 _REFUSALS = {1048, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, *range(3140, 3160)}
@@ -22,9 +26,7 @@ AUTO_INCREMENT = 1467
 _CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
 
 
-def atomically(
-    alias: str, work: Callable[[CursorWrapper], T], may_try_again: Callable[[BaseException], bool] | None = None
-) -> T:
+def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
 
     Outside, deadlocks, lock waits, serialisation failures, a busy SQLite and what a Galera cluster refused are tried
@@ -49,7 +51,7 @@ def atomically(
     raise AssertionError("unreachable")
 
 
-def in_one_statement(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """As :func:`atomically`, for work of a single statement, which is a transaction by itself.
 
     A node of a Galera cluster may be a moment behind here: for what finds out later that it was wrong.
@@ -60,20 +62,36 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T]) -> T:
             with connection.cursor() as cursor:
                 return work(cursor)
         except DatabaseError as error:
-            if connection.in_atomic_block or attempt + 1 == TRIES or not is_transient(error):
+            if connection.in_atomic_block or attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
                 raise
             _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
 
 
-def decisively(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+@contextmanager
+def briefly_waiting(alias: str) -> Iterator[None]:
+    """Inside, on this connection, a statement waits for a second at most for a row; then :func:`is_lock_timeout`."""
+    lock_wait = dialect_of(connections[alias]).lock_wait
+    if lock_wait is None:
+        yield
+        return
+    with connections[alias].cursor() as cursor:
+        cursor.execute(lock_wait[0])
+    try:
+        yield
+    finally:
+        with suppress(DatabaseError), connections[alias].cursor() as cursor:
+            cursor.execute(lock_wait[1])
+
+
+def decisively(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """As :func:`in_one_statement`, for what decides whether a claim or a lease is held: never behind."""
 
     def decide(cursor: CursorWrapper) -> T:
         with galera.caught_up(connections[alias]):
             return work(cursor)
 
-    return in_one_statement(alias, decide)
+    return in_one_statement(alias, decide, may_try_again)
 
 
 def _before_next_try(connection: BaseDatabaseWrapper, error: DatabaseError, attempt: int) -> None:
@@ -95,6 +113,11 @@ def is_transient(error: BaseException) -> bool:
         return False
     is_busy = "database is locked" in str(error) or "database table is locked" in str(error)
     return is_busy or _code(error) in _CODES
+
+
+def is_transient_at_once(error: BaseException) -> bool:
+    """As :func:`is_transient`, but for a row that stays locked."""
+    return is_transient(error) and not is_lock_timeout(error)
 
 
 def is_lock_timeout(error: BaseException) -> bool:

@@ -6,7 +6,7 @@ The line only decides who is first; a resource is won or lost by the versions in
 from collections.abc import Collection
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.db import IntegrityError, connections, transaction
 from django.db.backends.utils import CursorWrapper
@@ -18,6 +18,9 @@ from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.resources import Wanted
 from django_delayed_tasks.store.tables import RESOURCE, WAITER
 from django_delayed_tasks.store.transactions import decisively, in_one_statement
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
 
 LOOK_AHEAD: Final = 64
 """Free resources that are looked at."""
@@ -111,16 +114,25 @@ def sweep(alias: str) -> int:
 
 def exists(alias: str, wanted: Wanted) -> bool:
     """Whether there is such a resource, or one in the pool, whatever its state."""
-    named = {"name": wanted.name} if wanted.name else {}
-    return Resource.objects.using(alias).filter(pool=wanted.pool, **named).exists()
+    return _rows(alias, wanted).exists()
 
 
 def holder_of(alias: str, wanted: Wanted) -> Resource | None:
     """The row of the resource of that name, if it is held."""
     now = dialect_of(connections[alias]).now
-    rows: Any = Resource.objects.using(alias).filter(pool=wanted.pool, name=wanted.name)
+    rows: Any = _rows(alias, wanted)
     found: Resource | None = rows.extra(where=[f"holder <> '' AND busy_before > {now}"]).first()
     return found
+
+
+def row_of(alias: str, wanted: Wanted) -> Resource | None:
+    """The row of the resource of that name, which tells who held it last."""
+    return _rows(alias, wanted).first()
+
+
+def _rows(alias: str, wanted: Wanted) -> "QuerySet[Resource]":
+    named = {"name": wanted.name} if wanted.name else {}
+    return Resource.objects.using(alias).filter(pool=wanted.pool, **named)
 
 
 def _by_id(alias: str, statement: str, places: Collection[int]) -> None:

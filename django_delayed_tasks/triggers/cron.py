@@ -1,6 +1,6 @@
-"""Cron expressions, with all their daylight-saving cases, by the library cronsim."""
+"""Cron expressions, read by the library cronsim; which clock they go by on days when clocks change is decided here."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -31,7 +31,9 @@ class Cron(Trigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.expression, str) or len(self.expression) > LONGEST_EXPRESSION:
-            raise InvalidTrigger("expression", self.expression, f"expected a text of {LONGEST_EXPRESSION} characters")
+            raise InvalidTrigger(
+                "expression", self.expression, f"expected a text of at most {LONGEST_EXPRESSION} characters"
+            )
         self._set("expression", " ".join(self.expression.split()))
         self._set("tz", _checked(self.tz))
         try:
@@ -47,17 +49,37 @@ class Cron(Trigger):
         return ZoneInfo(self.tz or settings.TIME_ZONE)
 
     def _next(self, moment: datetime) -> datetime | None:
-        return self._first(moment, reverse=False)
+        local = moment.astimezone(self.zone)
+        return self._first(local, lambda found: found > moment)
 
     def _latest(self, after: datetime, until: datetime) -> datetime | None:
         # Backwards it begins before the given moment, which may be a time itself.
-        return self._first(until + timedelta(microseconds=1), reverse=True)
+        local = (until + timedelta(microseconds=1)).astimezone(self.zone)
+        if self._is_on_the_wall:
+            local += _repeated(local)
+        return self._first(local, lambda found: found <= until, reverse=True)
 
-    def _first(self, moment: datetime, reverse: bool) -> datetime | None:
+    def _first(self, local: datetime, suits: Callable[[datetime], bool], reverse: bool = False) -> datetime | None:
         try:
-            return next(CronSim(self.expression, moment.astimezone(self.zone), reverse=reverse), None)
+            return next(filter(suits, self._times(local, reverse)), None)
         except OverflowError:
             return None
+
+    def _times(self, local: datetime, reverse: bool) -> Iterator[datetime]:
+        if not self._is_on_the_wall:
+            yield from CronSim(self.expression, local, reverse=reverse)
+            return
+        for wall in CronSim(self.expression, local.replace(tzinfo=None), reverse=reverse):
+            yield _on(wall, self.zone)
+
+    @property
+    def _is_on_the_wall(self) -> bool:
+        """Whether it follows the clock on the wall: as Debian's cron has it, if neither minutes nor hours have a star.
+
+        cronsim does so itself for five fields, but goes back in time if asked in an hour that comes a second time.
+        """
+        minutes, hours = self.expression.split()[-5:-3]
+        return not minutes.startswith("*") and not hours.startswith("*")
 
     @property
     def description(self) -> str:
@@ -68,6 +90,29 @@ class Cron(Trigger):
         yield repr(self.expression)
         if self.tz:
             yield f"tz={self.tz!r}"
+
+
+def _on(wall: datetime, zone: ZoneInfo) -> datetime:
+    """When a clock there shows this: the first time that it does; if it never does, when it goes on."""
+    found = wall.replace(tzinfo=zone)
+    if _is_shown(found):
+        return found
+    found = found.replace(second=0)
+    while not _is_shown(found):
+        found += timedelta(minutes=1)
+    return found
+
+
+def _is_shown(local: datetime) -> bool:
+    return local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) == local.replace(tzinfo=None)
+
+
+def _repeated(local: datetime) -> timedelta:
+    """How much of what the clock has shown by now it is showing again."""
+    first, now = local.replace(fold=0).utcoffset(), local.utcoffset()
+    assert first is not None
+    assert now is not None
+    return max(first - now, timedelta())
 
 
 def _checked(tz: Any) -> str | None:

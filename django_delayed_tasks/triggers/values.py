@@ -8,6 +8,8 @@ from typing import Any
 from django_delayed_tasks.exceptions import InvalidTrigger
 
 LONGEST = timedelta(days=36525)
+EARLIEST_YEAR = 1000
+"""Databases keep no earlier one."""
 
 
 def moment(name: str, value: Any) -> datetime | None:
@@ -22,9 +24,12 @@ def moment(name: str, value: Any) -> datetime | None:
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidTrigger(name, value, "expected an aware datetime")
     try:
-        return value.astimezone(UTC)
+        found = value.astimezone(UTC)
     except OverflowError:
         raise InvalidTrigger(name, value, "is beyond all calendars") from None
+    if found.year < EARLIEST_YEAR:
+        raise InvalidTrigger(name, value, f"is before the year {EARLIEST_YEAR}")
+    return found
 
 
 def seconds(name: str, value: Any) -> float:

@@ -89,8 +89,16 @@ class Bench:
     def finish(self, tasks: list[ClaimedTask], seconds: float = 0.0) -> None:
         """Their runs ended after so long each, and were settled."""
         for task in tasks:
-            self.inflight.finish(task.claim, seconds)
+            self.inflight.finish([task.claim], seconds)
         self.inflight.remove([task.claim for task in tasks])
+
+    def poll_all(self) -> None:
+        """Poll until nothing is claimed any more."""
+        for _ in range(50):
+            if self.poller.poll():
+                return
+            self.finish(self.delivered[-len(self.inflight) :])
+        raise AssertionError("the poller never stops claiming")
 
     def end(self) -> None:
         """Give the lease back."""

@@ -48,7 +48,7 @@ class TestTogether:
             wait_until(lambda: len(seen) == min(threads, 3))
             gate.set()
             assert executor.drained.wait(LIMIT)
-        assert seen == [50, 50, 20]
+        assert sorted(seen) == [20, 50, 50]  # calls at once begin in any order
 
     @pytest.mark.parametrize("alike", [4, 2])
     def test_others_are_not_claimed_for_it(self, make_bench: Any, alike: int) -> None:
@@ -115,10 +115,9 @@ class TestOutcomes:
         assert TaskRun.objects.get(biz_num="1").result == {"n": 1}
         assert "ValueError: bad" in TaskRun.objects.get(biz_num="4").error
 
-    @pytest.mark.parametrize("atomic", [False, True])
     @pytest.mark.parametrize("returned", [[], [None], [None] * 4, "abc", {"0": None}, iter([None] * 3), 7])
-    def test_that_cannot_be_told_apart_fail_the_attempt_of_each(self, atomic: bool, returned: Any) -> None:
-        handler = batched(lambda tasks: returned, atomic=atomic)
+    def test_that_cannot_be_told_apart_fail_the_attempt_of_each(self, returned: Any) -> None:
+        handler = batched(lambda tasks: returned)
         end = run_batch(claim_some(3), handler, DatabaseClock())
         assert end.alone == []
         settle("default", end.left)

@@ -79,6 +79,17 @@ def test_a_renewed_lease_is_left_alone(bench: Bench) -> None:
     assert Executor.objects.get(id=other).alive is True
 
 
+def test_a_clock_that_was_set_back_is_not_asked_again_and_again(bench: Bench, django_assert_num_queries: Any) -> None:
+    """While nothing else reads it, since all threads are busy."""
+    registered("other", lease=5.0)
+    keeper = housekeeping(bench)
+    keeper.tick()
+    bench.clock.set(clock.host_now() + timedelta(seconds=20))  # as it was before
+    keeper.tick()
+    with django_assert_num_queries(0):
+        assert keeper.tick() > 0.1
+
+
 def test_rank_and_codes_of_the_others(bench: Bench) -> None:
     registered("other", codes=("theirs",))
     housekeeping(bench).tick()

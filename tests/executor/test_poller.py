@@ -17,15 +17,6 @@ from tests.executor.parts import Bench, add, handler_of, registered
 pytestmark = pytest.mark.django_db
 
 
-def poll_all(bench: Bench) -> None:
-    """Poll until nothing is claimed any more."""
-    for _ in range(50):
-        if bench.poller.poll():
-            return
-        bench.finish(bench.delivered[-len(bench.inflight) :])
-    raise AssertionError("the poller never stops claiming")
-
-
 def database_now() -> datetime:
     return read_agenda("default").now
 
@@ -34,7 +25,7 @@ def test_claims_what_is_due_and_nothing_else(bench: Bench) -> None:
     handler_of(lambda task: None)
     add("due")
     add("later", when=timedelta(hours=1))
-    poll_all(bench)
+    bench.poll_all()
     assert bench.numbers == ["due"]
     assert Task.objects.get(biz_num="later").status == TaskStatus.PENDING
 
@@ -43,7 +34,7 @@ def test_higher_priority_first_then_the_longest_wait(bench: Bench) -> None:
     handler_of(lambda task: None)
     for num, priority in (("low", -5), ("middle 1", 0), ("high", 7), ("middle 2", 0)):
         add(num, priority=priority)
-    poll_all(bench)
+    bench.poll_all()
     assert bench.numbers == ["high", "middle 1", "middle 2", "low"]
 
 
@@ -60,7 +51,7 @@ def test_serves_its_queues_only(make_bench: Any, options: dict[str, Any], expect
     for queue in "abc":
         add(f"in {queue}", queue=queue)
     bench = make_bench(**options)
-    poll_all(bench)
+    bench.poll_all()
     assert set(bench.numbers) == expected
 
 
@@ -127,7 +118,7 @@ def test_max_tasks_is_exact(make_bench: Any) -> None:
     for number in range(5):
         add(str(number))
     bench = make_bench(max_tasks=3)
-    poll_all(bench)
+    bench.poll_all()
     assert len(bench.delivered) == 3
 
 
@@ -159,7 +150,7 @@ class TestUnknownCodes:
         for number in range(30):
             add(f"strange {number}", code="unknown")
         add("known")
-        poll_all(bench)
+        bench.poll_all()
         assert "known" in bench.numbers
 
 

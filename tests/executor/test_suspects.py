@@ -46,7 +46,8 @@ def test_none_while_one_is_held(bench: Bench) -> None:
     add("fresh")
     bench.poller.poll()
     assert bench.numbers == ["a", "fresh"]
-    assert given_back(bench) == [PAUSE]
+    assert bench.released == []
+    assert Task.objects.get(biz_num="b").version == 0, "it was there for a moment"
 
 
 def test_the_next_when_that_one_has_ended(bench: Bench) -> None:
@@ -75,6 +76,14 @@ def test_after_the_first_rescue_all_go_on_at_once(bench: Bench) -> None:
     bench.poller.poll()
     assert bench.numbers == ["a", "b", "c"]
     assert bench.released == []
+
+
+@pytest.mark.parametrize(("rescues", "started"), [(0, ["a", "b"]), (1, ["a"])])
+def test_the_last_rescue_makes_one(make_bench: Any, rescues: int, started: list[str]) -> None:
+    bench = make_bench(max_rescues=1)
+    add_rescued("a", "b", rescues=rescues)
+    bench.poller.poll()
+    assert bench.numbers == started
 
 
 def test_a_drain_leaves_none_behind(make_bench: Any) -> None:

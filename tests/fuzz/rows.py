@@ -15,7 +15,7 @@ CODE = "fuzz"
 TABLE = Task._meta.db_table
 ORDINARY: Mapping[str, Any] = {
     "biz_code": CODE, "biz_ext": None, "queue": "default", "priority": 0, "status": 0, "version": 0, "attempts": 0,
-    "rescues": 0, "executor": None, "last_error": "", "deferred_when": None, "deferred_biz_ext": None,
+    "rescues": 0, "executor": 0, "last_error": "", "deferred_when": None, "deferred_biz_ext": None,
     "deferred_queue": "", "deferred_priority": None, "cancel_requested_at": None,
 }  # fmt: skip
 SMALL, WHOLE, BIG = 2**15, 2**31, 2**63

@@ -1,7 +1,8 @@
 """Which handlers are accepted, and what is said about the others."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -131,6 +132,54 @@ def in_a_generator(self: TaskHandler, task: Any) -> Iterator[int]:
 def test_a_handle_that_would_only_make_an_object_is_refused(handle: Any, problem: str) -> None:
     with pytest.raises(InvalidHandler, match=f"Variant: handle=.*expected a plain method.*{problem}"):
         register_task_handler(variant(handle=handle))
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "called"),
+    [
+        ("handle", lambda self: None, "(task)"),
+        ("handle", lambda self, task, *, shop: None, "(task)"),
+        ("handle", staticmethod(lambda: None), "(task)"),
+        ("backoff", lambda self: timedelta(), "(attempt)"),
+        ("on_failed", lambda self, task: None, "(task, error)"),
+        ("concurrency_key", lambda self: "customer", "(task)"),
+    ],
+)
+def test_a_method_that_could_not_be_called(method: str, value: Any, called: str) -> None:
+    with pytest.raises(InvalidHandler) as raised:
+        register_task_handler(variant(**{method: value}))
+    assert f"Variant: {method}=" in str(raised.value)
+    assert str(raised.value).endswith(f"expected to be called with {called}")
+
+
+@pytest.mark.parametrize(
+    "handle",
+    [lambda self, anything: None, lambda *given: None, lambda self, task, shop=None: None, staticmethod(print), dict],
+)
+def test_a_method_that_can_be_called(handle: Any) -> None:
+    register_task_handler(variant(handle=handle))
+
+
+def with_shop(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def with_it(self: TaskHandler, task: Any) -> None:
+        function(self, task, shop="the one")
+
+    return with_it
+
+
+def without_task(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def without_it(self: TaskHandler) -> None:
+        function(self, None)
+
+    return without_it
+
+
+def test_it_is_the_decorated_one_that_is_called() -> None:
+    register_task_handler(variant(handle=with_shop(lambda self, task, shop: None)))
+    with pytest.raises(InvalidHandler, match="expected to be called with"):
+        register_task_handler(variant(biz_code="other", handle=without_task(lambda self, task: None)))
 
 
 @pytest.mark.parametrize("attributes", [{"pool": "proxies"}, {"max_concurrent": 3}, {"rate": "5/s"}])

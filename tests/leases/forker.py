@@ -16,7 +16,7 @@ from typing import Any
 import django
 
 CHILDREN = 2
-TTL = 2.0
+TTL = 6.0
 
 
 def in_child(work: Callable[[], Any], ends_at_once: bool) -> int:
@@ -56,12 +56,14 @@ def main(waits: bool) -> None:
 
     Pool("proxies").add("a")
     with mutex("index", ttl=TTL) as lease:
-        await_renewal(lease)  # by now the renewer has a connection
         waiter = threading.Thread(target=wait_for_turn)
         if waits:
             waiter.start()
         connections.close_all()  # a fork copies this thread's; whose it is, is everybody's own business
-        codes = [in_child(use_leases, ends_at_once=bool(number % 2)) for number in range(CHILDREN)]
+        codes = []
+        for number in range(CHILDREN):
+            await_renewal(lease)  # by now the renewer has a connection, and does not use it, as SQLite demands
+            codes.append(in_child(use_leases, ends_at_once=bool(number % 2)))
         await_renewal(lease)
         lease.check()
         print("held", lease.is_held, codes, flush=True)

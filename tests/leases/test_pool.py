@@ -85,6 +85,34 @@ def test_none_is_valid(pool: Pool) -> None:
     assert free_names() == []
 
 
+@pytest.mark.parametrize("wait", [0, 1])
+def test_none_is_ever_valid_and_all_are_back_at_once(pool: Pool, wait: float) -> None:
+    asked = []
+
+    def refuse(resource: LeasedResource) -> bool:
+        asked.append(resource.name)
+        return False
+
+    with pytest.raises(ResourceUnavailable, match="that is valid could not be had"):
+        Pool(POOL, quarantine=0).lease(wait=wait, valid=refuse).__enter__()
+    assert asked[:3] == ["a", "b", "c"]
+    assert len(asked) <= 3 + 2  # one more, and one after the pause
+
+
+def test_no_other_is_tried_when_time_is_up(pool: Pool) -> None:
+    """However long the question takes."""
+    asked = []
+
+    def refuse(resource: LeasedResource) -> bool:
+        asked.append(resource.name)
+        assert not Event().wait(0.2)
+        return False
+
+    with pytest.raises(ResourceUnavailable), pool.lease(wait=0.1, valid=refuse):
+        pass
+    assert asked == ["a"]
+
+
 def test_a_validator_that_fails_keeps_nothing(pool: Pool) -> None:
     with pytest.raises(ZeroDivisionError), pool.lease(valid=lambda resource: 1 / 0):
         pass

@@ -27,7 +27,7 @@ def removed_and_added_again() -> bool:
 
 
 VERBS: dict[str, Callable[[Grant], Any]] = {
-    "renew": lambda grant: resources.renew(ALIAS, [(grant, TTL)]) == {grant},
+    "renew": lambda grant: resources.renew(ALIAS, [(grant, TTL)]).held == {grant},
     "is_held": lambda grant: resources.is_held(ALIAS, grant),
     "release": lambda grant: resources.release(ALIAS, grant),
     "quarantine": lambda grant: resources.quarantine(ALIAS, grant, DAY),
@@ -129,7 +129,7 @@ def test_a_disabled_one_is_kept_by_its_holder() -> None:
     add("a")
     grant = taken()
     assert resources.enable(ALIAS, wanted("a"), False)
-    assert resources.renew(ALIAS, [(grant, TTL)]) == {grant}
+    assert resources.renew(ALIAS, [(grant, TTL)]) == ({grant}, set())
     assert resources.release(ALIAS, grant)
     assert free_names() == []
     assert resources.enable(ALIAS, wanted("a"), True)
@@ -212,10 +212,10 @@ def test_renewals_tell_which_leases_are_lost() -> None:
     resources.release_by_force(ALIAS, *grants[7][:2])
     resources.release(ALIAS, grants[200])
     with statements() as sent:
-        held = resources.renew(ALIAS, [(grant, TTL) for grant in grants])
-    assert held == set(grants) - {grants[7], grants[200]}
-    assert len(sent) == 3 + 2
-    assert resources.renew(ALIAS, []) == set()
+        found = resources.renew(ALIAS, [(grant, TTL) for grant in grants])
+    assert found == (set(grants) - {grants[7], grants[200]}, set())
+    assert len(sent) == 3 * (1 + (connection.vendor != "sqlite")) + 2
+    assert resources.renew(ALIAS, []) == (set(), set())
 
 
 def test_reads_do_not_depend_on_what_is_busy(live_db: str) -> None:
@@ -230,6 +230,7 @@ def test_reads_do_not_depend_on_what_is_busy(live_db: str) -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute(f"ANALYZE {'TABLE ' * (connection.vendor == 'mysql')}{Resource._meta.db_table}")
+    assert resources.release(ALIAS, taken("0001"))  # MySQL reads its dictionary before the first change of a table
     limit = 60 * UNIT.get(connection.vendor, 1)
     with reads() as meter:
         assert len(waiting.look(ALIAS, wanted()).free) == 10
@@ -237,6 +238,6 @@ def test_reads_do_not_depend_on_what_is_busy(live_db: str) -> None:
     with reads() as meter:
         grant = resources.take(ALIAS, (template.pk, template.version), "me", TTL)
         assert grant
-        assert resources.renew(ALIAS, [(grant, TTL)])
+        assert resources.renew(ALIAS, [(grant, TTL)]).held
         assert resources.release(ALIAS, grant)
     assert meter.total <= limit

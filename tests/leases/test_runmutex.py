@@ -1,13 +1,16 @@
 """``manage.py runmutex``."""
 
+import os
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from pytest_django import DjangoDbBlocker
 
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.management.commands.runmutex import Command
@@ -15,6 +18,7 @@ from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store import resources
 from tests.processes.children import Child
 from tests.processes.conftest import Start
+from tests.processes.outages import Outage, private_database
 from tests.processes.waiting import wait_until
 from tests.store.verbs import ALIAS
 
@@ -27,17 +31,20 @@ OTHERS = {
 }
 
 SLEEP = "import time; time.sleep(600)"
+READS = "import sys; print('begun', flush=True); sys.stdin.readline(); sys.exit(5)"
 FAMILY = f"import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', '{SLEEP}'])"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); {SLEEP}"
-TELLS = f"""
-import signal, sys
+# It sleeps for moments only: a signal that arrives just before a sleep begins is noticed after it.
+TELLS = """
+import signal, sys, time
 def tell(number, frame):
     print("got", number, flush=True)
     sys.exit(7)
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, tell)
 print("begun", flush=True)
-{SLEEP}
+while True:
+    time.sleep(0.1)
 """
 
 
@@ -135,7 +142,7 @@ def test_the_command_ends_in_time_when_runmutex_stands_still(start: Start) -> No
 
 def test_it_broke_from_its_database_while_the_command_ran(start: Start) -> None:
     """The command's own exit code counts, and the mutex is given back."""
-    child = guarded(start, "import sys; print('begun', flush=True); sys.stdin.readline(); sys.exit(5)")
+    child = guarded(start, READS)
     if connection.vendor in KILL:
         with connection.cursor() as cursor:
             cursor.execute(OTHERS[connection.vendor])
@@ -144,6 +151,33 @@ def test_it_broke_from_its_database_while_the_command_ran(start: Start) -> None:
     child.say("")
     assert child.exit_code() == 5
     assert not Resource.objects.get(name="nightly").holder
+
+
+class TestWhileTheDatabaseIsAway:
+    """What became of the command is told all the same."""
+
+    @pytest.fixture
+    def outage(self, database: str, tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[Outage]:
+        with django_db_blocker.unblock(), private_database(database, tmp_path) as outage:
+            yield outage
+
+    @pytest.fixture
+    def process_environment(self, outage: Outage, database: str) -> dict[str, str]:
+        url = {f"DATABASE_URL_{database.upper()}": outage.url}
+        return {**os.environ, "DDT_DATABASE": database, **url, **outage.environment}
+
+    def test_it_ends(self, outage: Outage, start: Start) -> None:
+        child = guarded(start, READS)
+        outage.begin()
+        child.say("")
+        assert child.exit_code() == 5
+        assert "mutex 'nightly' could not be given back; it is free after its ttl" in child.output
+
+    def test_the_mutex_is_lost(self, outage: Outage, start: Start) -> None:
+        child = guarded(start, FAMILY, "3")
+        outage.begin()
+        assert child.exit_code() == 76
+        assert "was lost: the command was ended" in child.output
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from testproject.shop.models import Order, Product
 from testproject.shop.services import payments
 from tests.shop.helpers import place_order
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, available_apps=None)
 
 LINES = [f"Lamp {number};{number}.50" for number in range(1, 251)]
 

@@ -72,7 +72,7 @@ class GateBench:
         [task] = [task for task in self.running if task.biz_num == number]
         give_back_resource(task)
         settle("default", [settlement])
-        self.inflight.finish(task.claim)
+        self.inflight.finish([task.claim])
         self.inflight.remove([task.claim])
         self.running.remove(task)
 

@@ -117,7 +117,8 @@ def test_a_key_with_many_does_not_keep_others_from_being_claimed(bench: GateBenc
     for _ in range(5):  # each claims as many as there are threads
         bench.turn()
     assert bench.numbers == ["0", "other"]
-    assert len(bench.released) == 30 - 1 - PER_KEY
+    # Tasks, not releases: where this takes long they are due again meanwhile.
+    assert len({settlement.claim[0] for settlement in bench.released}) == 30 - 1 - PER_KEY
 
 
 @pytest.mark.parametrize("key", [lambda self, task: 1 / 0, lambda self, task: 5])

@@ -42,7 +42,7 @@ def test_full_local_queue_is_released_and_the_run_ends(starttask: Start, folder:
     ran = folder.count("ran")
     waiting = Task.objects.filter(biz_code="quick")
     assert {row.attempts for row in waiting} == {0}, "a task that was not started has used up an attempt"
-    assert {(row.status, row.executor) for row in waiting} == {(TaskStatus.PENDING, None)}
+    assert {(row.status, row.executor) for row in waiting} == {(TaskStatus.PENDING, 0)}
     given_back = [row.claim_at for row in waiting.filter(version__gt=0)]
     assert given_back, "nothing was in the local queue"
     began = folder.notes("started", "1")[0].at or database_now()

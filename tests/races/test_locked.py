@@ -1,4 +1,4 @@
-"""A caller's long transaction has one task locked: the others are settled and reaped, and so is that one afterwards."""
+"""A caller's long transaction has one task locked: the others are claimed, settled and reaped, and it is afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 
 from django_delayed_tasks import store
 from django_delayed_tasks.executor.inflight import InFlight
@@ -14,9 +14,9 @@ from django_delayed_tasks.executor.reports import Reports
 from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, executors
+from django_delayed_tasks.store import ClaimedTask, Settlement, compare_and_set, executors
 from tests.executor.parts import add, claim, registered
-from tests.threads import start_thread
+from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -118,3 +118,22 @@ def test_progress_is_written_of_the_others() -> None:
     tasks[0].progress(0.6)
     reports.write()
     assert list(Task.objects.order_by("biz_num").values_list("progress_fraction", flat=True)) == [0.6, 0.5, 0.5]
+
+
+def test_the_others_are_claimed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """Without waiting for the end of that transaction; the second time without waiting at all."""
+    monkeypatch.setattr(compare_and_set, "LOCK_WAIT", 1)
+    monkeypatch.setattr(compare_and_set, "AVOID", 600.0)
+    monkeypatch.setattr(compare_and_set, "_avoiding_until", {})
+    for num in "abc":
+        add(num=num)
+    executor = registered()
+    with locked_by_a_caller("b"):
+        assert [task.biz_num for task in in_thread(lambda: claim(executor))] == ["a", "c"]
+        add(num="d")
+        monkeypatch.setattr(compare_and_set, "LOCK_WAIT", 600)
+        assert [task.biz_num for task in in_thread(lambda: claim(executor))] == ["d"]
+        assert in_thread(lambda: claim(executor)) == []
+    if connection.vendor == "mysql":
+        assert "somebody's transaction has due tasks locked" in caplog.text
+    assert [task.biz_num for task in in_thread(lambda: claim(executor))] == ["b"]

@@ -10,13 +10,13 @@ from django.db import transaction
 from django_delayed_tasks import Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.executor.recurrences import RETIRE_AFTER, Recurrences
+from django_delayed_tasks.executor.recurrences import Recurrences
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.models import Recurrence
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, declaring, settle
-from django_delayed_tasks.triggers import Cron, Interval, Once
+from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.triggers import Cron, Interval
 from tests.executor.parts import claim, executing, handler_of, registered
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import MINUTE, NOON
@@ -177,46 +177,6 @@ def test_one_that_gets_it_back() -> None:
     nightly()
     start_at(5)
     assert waits_for() == 15
-
-
-class TestRetired:
-    """A handler that has gone: its task is ended when no executor has spoken for it for long."""
-
-    AFTER = RETIRE_AFTER / MINUTE
-
-    def retire_at(self, minute: float) -> list[str]:
-        with frozen_at(NOON + minute * MINUTE):
-            return declaring.retire("default", unconfirmed_for=RETIRE_AFTER)
-
-    def test_after_a_while(self) -> None:
-        nightly()
-        start_at(0)
-        assert self.retire_at(self.AFTER - 1) == []
-        assert self.retire_at(self.AFTER + 1) == ["nightly"]
-        assert not TaskRow.objects.exists()
-
-    def test_not_while_somebody_has_it(self) -> None:
-        nightly()
-        start_at(0)
-        with frozen_at(NOON + 9 * MINUTE):
-            Recurrences("default").confirm()
-        assert self.retire_at(self.AFTER + 1) == []
-
-    def test_a_run_that_goes_on_ends_first(self) -> None:
-        nightly()
-        start_at(0)
-        with frozen_at(NOON + 10 * MINUTE):
-            [task] = claim(registered())
-        assert self.retire_at(self.AFTER + 1) == ["nightly"]
-        assert TaskRow.objects.get().status == TaskStatus.RUNNING
-        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]) == {task.claim: Then.GONE}
-
-
-def test_a_trigger_whose_times_are_over_makes_no_task() -> None:
-    nightly(Once(NOON))
-    start_at(4)
-    assert not TaskRow.objects.exists()
 
 
 @pytest.mark.parametrize("trigger", ["0 3 * * *", Cron, 5, timedelta(minutes=5)])

@@ -22,7 +22,6 @@ from django_delayed_tasks.store.transactions import is_transient
 from tests.executor.parts import claim
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import NOON, Machine
-from tests.store.fixtures import ONLY_OURS
 from tests.store.meters import UNIT, reads
 from tests.store.pages import pages_of
 from tests.threads import DatabaseThread, start_thread
@@ -96,7 +95,7 @@ def is_done_for_good(machine: Machine) -> bool:
     return (len(machine.seen), Success.objects.count(), TaskRow.objects.count()) == (1, 1, 0)
 
 
-@ONLY_OURS
+@pytest.mark.django_db(transaction=True)
 class TestRaces:
     def test_fifty_add_what_is_new(self, machine: Machine) -> None:
         assert FILTERED not in {thread.result() for thread in begin(FIFTY)}

@@ -16,15 +16,6 @@ if django_settings.DDT_DATABASE == "sqlite":  # test_strategies.py compares this
 else:
     STRATEGIES["skip_locked"] = skip_locked.claim
 
-ONLY_OURS = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"])
-"""A test that commits leaves our tables to be emptied, and no others: a fraction of the work."""
-
-
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the tests that commit."""
-    if "live_db" in getattr(item, "fixturenames", ()):
-        item.add_marker(ONLY_OURS)
-
 
 @pytest.fixture(autouse=True)
 def any_code() -> Iterator[None]:

@@ -88,7 +88,7 @@ BEFORE: dict[str, Callable[[], Run]] = {
 LOST = "its executor died 1 times while it ran; not rescued again"
 
 QUIET: dict[str, Any] = {
-    "executor": None, "deferred_when": None, "deferred_biz_ext": None, "cancel_requested_at": None,
+    "executor": 0, "deferred_when": None, "deferred_biz_ext": None, "cancel_requested_at": None,
     "attempts": 0, "rescues": 0, "last_error": "", "biz_ext": "old", "when": OLD,
 }  # fmt: skip
 BUSY = QUIET | {"status": TaskStatus.RUNNING, "executor": EXECUTOR, "attempts": 2, "last_error": "not yet"}

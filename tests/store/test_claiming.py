@@ -1,5 +1,6 @@
 """What a claim takes, in which order, and what it gives: the same by every strategy."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -37,6 +38,25 @@ def test_what_the_row_says(db: None, frozen: None, strategy: Strategy) -> None:
     assert row.when == row.claim_at == row.create_time == row.update_time == NOW
 
 
+WAITING: dict[str, Callable[[], object]] = {
+    "added": verbs.add,
+    "added in bulk": lambda: api.add_tasks([verbs.task()]),
+    "released": lambda: [verbs.add(), verbs.settle(verbs.released(verbs.claim_one()))],
+}
+
+
+@pytest.mark.parametrize("way", WAITING)
+def test_a_row_does_not_grow_with_its_claim(db: None, strategy: Strategy, way: str) -> None:
+    """Nothing that it changes was NULL, which takes no room: InnoDB would have to split a page that is full."""
+    WAITING[way]()
+    before = vars(verbs.present())
+    verbs.claim(strategy)
+    after = vars(verbs.present())
+    changed = {name for name in before if before[name] != after[name]} - {"_state"}
+    assert "executor" in changed
+    assert [name for name in changed if before[name] is None] == []
+
+
 def test_every_claim_is_newer(db: None, frozen: None, strategy: Strategy) -> None:
     verbs.add()
     for attempt in (1, 2, 3):
@@ -51,6 +71,14 @@ def test_only_of_one_code_among_the_first(db: None, frozen: None, strategy: Stra
         api.add_task(Task(biz_code=code, biz_num=str(number)))
     assert nums(strategy, limit=4, only="one") == ["0", "2"]
     assert nums(strategy, limit=4) == ["1", "3", "4"]
+
+
+def test_only_what_was_rescued_less_often(db: None, frozen: None, strategy: Strategy) -> None:
+    for rescues in (2, 0, 3, 1):
+        verbs.add(str(rescues))
+        Task.objects.filter(biz_num=str(rescues)).update(rescues=rescues)
+    assert nums(strategy, rescues_below=2) == ["0", "1"]
+    assert nums(strategy) == ["2", "3"]
 
 
 def test_due_means_now_or_before(db: None, frozen: None, strategy: Strategy) -> None:

@@ -60,8 +60,9 @@ def test_other_calls(live_db: str) -> None:
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_claim(live_db: str, name: str) -> None:
-    api.add_tasks(verbs.task(str(i)) for i in range(50))
+    api.add_tasks(verbs.task(str(i)) for i in range(51))
     strategy = STRATEGIES[name]
+    verbs.claim(strategy, limit=1)  # before its first claim a connection may say how long it waits for locks
     expected = 1 if name == "sole_writer" or (name == "skip_locked" and live_db == "postgres") else 2
     assert cost(lambda: verbs.claim(strategy, limit=40)) == expected
     assert cost(lambda: verbs.claim(strategy, limit=40)) == expected

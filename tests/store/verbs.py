@@ -8,7 +8,7 @@ from django_delayed_tasks import api, store
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import UNCHANGED, AddResult
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, Strategy, compare_and_set
+from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Outpaced, Settlement, Strategy, compare_and_set
 from django_delayed_tasks.store.fences import Claim
 
 ALIAS = "default"
@@ -41,8 +41,11 @@ def claim(
     priority: int = 0,
     **rest: Any,
 ) -> list[ClaimedTask]:
-    """Claim what is due of one level."""
-    return strategy(ALIAS, ClaimRequest(executor, queue, priority, limit, **rest))
+    """Claim what is due of one level; nothing when others were quicker."""
+    try:
+        return strategy(ALIAS, ClaimRequest(executor, queue, priority, limit, **rest))
+    except Outpaced:
+        return []
 
 
 def claim_one(executor: int = EXECUTOR) -> ClaimedTask:

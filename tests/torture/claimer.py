@@ -55,8 +55,7 @@ class Claimer:
 
     def _settle(self, settlements: Iterable[Settlement]) -> None:
         chosen = list(settlements)
-        for settlement in chosen:
-            self._inflight.finish(settlement.claim)
+        self._inflight.finish(settlement.claim for settlement in chosen)
         settle("default", chosen)
         self._inflight.remove(settlement.claim for settlement in chosen)
 

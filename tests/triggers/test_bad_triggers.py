@@ -50,6 +50,7 @@ def test_interval_number(value: Any) -> None:
     ("name", "value"),
     [
         ("start", datetime(2026, 1, 1)), ("start", "tomorrow"), ("start", 5), ("end", NOON.date()),  # noqa: DTZ001
+        ("start", "0001-01-01T00:00Z"),
         ("end", "0001-01-01T00:00+23:00"), ("jitter", -1), ("jitter", "1"), ("jitter", math.nan), ("grace", -1),
         ("grace", timedelta(days=99999)), ("misfire", "ignore"), ("misfire", None), ("limit", 0), ("limit", 1.5),
         ("limit", True), ("every", "sometimes"),

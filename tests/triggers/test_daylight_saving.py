@@ -1,5 +1,6 @@
 """Days on which clocks change: a time that does not exist, and one that comes twice."""
 
+from bisect import bisect_right
 from datetime import datetime, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
@@ -84,6 +85,45 @@ def test_backwards_finds_what_forwards_finds(zone: str, day: str, expression: st
     for earlier, later in pairwise(times):
         assert trigger.latest_in(times[0] - timedelta(1), later) == later
         assert trigger.latest_in(times[0] - timedelta(1), later - timedelta(seconds=1)) == earlier
+
+
+FIXED = ["30 2 * * *", "0 0-3 * * *", "15 1 * * *", "45 1,2 * * *", "*/20 30 2 * * *", "0,30 15,45 1-3 * * *"]
+
+
+@pytest.mark.parametrize(("zone", "day"), CHANGES)
+@pytest.mark.parametrize("expression", [*FIXED, "*/30 * * * *"])
+def test_from_any_moment_the_next_and_the_latest_are_those_of_the_row(zone: str, day: str, expression: str) -> None:
+    """Also from within the hour that comes a second time."""
+    trigger = Cron(expression, tz=zone)
+    times = around(zone, day, expression)
+    assert times == sorted(set(times))
+    begin = times[0].replace(minute=7, second=13)
+    for moment in (begin + timedelta(minutes=10 * number, microseconds=number % 2) for number in range(6 * 72)):
+        if not times[0] <= moment < times[-1]:
+            continue
+        place = bisect_right(times, moment)
+        assert trigger.next_after(moment) == times[place], moment
+        assert trigger.latest_in(times[0] - timedelta(1), moment) == times[place - 1], moment
+
+
+SIX = [
+    ("Europe/Berlin", "2026-03-29", "0 30 2 * * *", ["03:00+02:00"]),
+    ("Europe/Berlin", "2026-10-25", "0 30 2 * * *", ["02:30+02:00"]),
+    ("Europe/Berlin", "2026-10-25", "*/30 30 2 * * *", ["02:30+02:00"] * 2),
+    ("Europe/Berlin", "2026-03-29", "*/30 30 2 * * *", ["03:00+02:00"]),
+]
+
+
+@pytest.mark.parametrize(("zone", "day", "expression", "fires"), SIX)
+def test_seconds_change_nothing(zone: str, day: str, expression: str, fires: list[str]) -> None:
+    assert on_that_day(zone, day, expression) == fires
+
+
+def test_a_whole_day_that_does_not_exist() -> None:
+    """Samoa went from one side of the date line to the other."""
+    begin = datetime(2011, 12, 29, tzinfo=ZoneInfo("Pacific/Apia"))
+    times = [time.astimezone(begin.tzinfo) for time in Cron("0 12 * * *", tz="Pacific/Apia").preview(3, begin)]
+    assert [f"{time:%m-%d %H:%M}" for time in times] == ["12-29 12:00", "12-31 00:00", "12-31 12:00"]
 
 
 def test_an_interval_does_not_look_at_clocks() -> None:

@@ -14,7 +14,7 @@ byte id, version, executor, schedule, deferred;
 bit cancel_requested;
 byte last_id;                         /* ids are never used again */
 
-/* The rows of executors, by their id; 0 is NULL. */
+/* The rows of executors, by their id; 0 is none. */
 bit alive[IDS + 1];
 byte last_executor;
 

@@ -267,5 +267,5 @@ class Gate:
 
     def _end(self, task: ClaimedTask, settlement: Settlement) -> None:
         self._inflight.unpark([task.claim])
-        self._inflight.finish(task.claim)
+        self._inflight.finish([task.claim])
         self._settle(settlement)

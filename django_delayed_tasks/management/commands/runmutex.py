@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import DatabaseError, Error, connections
 
 from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
-from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.leases import Mutex, mutex
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 
 HELD_ELSEWHERE: Final = 75
@@ -59,5 +59,16 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _run(self, given: dict[str, Any], command: list[str]) -> int:
-        with mutex(given["name"], ttl=given["ttl"], wait=given["wait"], using=given["database"]) as lease:
+        guard = mutex(given["name"], ttl=given["ttl"], wait=given["wait"], using=given["database"])
+        lease = guard.__enter__()
+        try:
             return GuardedCommand(command, lease).run()
+        finally:
+            self._give_back(guard)
+
+    def _give_back(self, guard: Mutex) -> None:
+        # What became of the command is to be told, whatever becomes of the mutex.
+        try:
+            guard.__exit__(None, None, None)
+        except Error as error:
+            self.stderr.write(f"mutex {guard.name!r} could not be given back; it is free after its ttl: {error}")

@@ -58,6 +58,12 @@ class Dialect:
         locks.
         """
 
+    lock_wait: tuple[str, str] | None = None
+    """Statements that let this connection wait for a lock for a second at most, and for as long as ever again."""
+
+    def waits_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
+        """As :meth:`wait_at_most`, where that holds for the whole connection; elsewhere nothing."""
+
     @property
     def skip_locked(self) -> str:
         """What a locking read ends with that leaves out rows which others have locked."""
@@ -88,9 +94,13 @@ class Dialect:
         """The later of two moments, neither of them NULL."""
         return f"GREATEST({one}, {other})"
 
+    def by_key(self, table: str) -> str:
+        """A table of which rows are found by primary key."""
+        return table
+
     def update(self, table: str) -> str:
         """The beginning of an UPDATE that finds its rows by primary key."""
-        return f"UPDATE {table}"
+        return f"UPDATE {self.by_key(table)}"
 
     def delete(self, table: str) -> str:
         """The beginning of a DELETE that finds its rows by primary key."""

@@ -21,12 +21,18 @@ _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+    lock_wait = (
+        "SET SESSION innodb_lock_wait_timeout = 1",
+        "SET SESSION innodb_lock_wait_timeout = DEFAULT",
+    )
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's: a new one begins with the server's default
         if getattr(session, "waits_at_most", None) != seconds:
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}")
             session.waits_at_most = seconds
+
+    waits_at_most = wait_at_most
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         code = error.args[0] if error.args else None
@@ -56,11 +62,11 @@ class MySQL(Dialect):
 
     # Told nothing, the optimiser reads a small table through the claim index, whose entries every add moves: thousands
     # of deadlocks where there are hardly any by primary key (docs/decisions/0002).
-    def update(self, table: str) -> str:
-        return f"UPDATE {table} FORCE INDEX (PRIMARY)"
+    def by_key(self, table: str) -> str:
+        return f"{table} FORCE INDEX (PRIMARY)"
 
     def delete(self, table: str) -> str:
-        return f"DELETE {table} FROM {table} FORCE INDEX (PRIMARY)"
+        return f"DELETE {table} FROM {self.by_key(table)}"
 
     # InnoDB locks the entry of the index through which it finds a row, then the row; a DELETE locks the row, then its
     # other entries. A caller finds a task by its identity: whoever locks it in another order would be a deadlock, and

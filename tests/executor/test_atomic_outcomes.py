@@ -1,0 +1,74 @@
+"""What an atomic handler returns and must not: its effects are undone, as if it had raised that."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import Done, Fail, Retry, TaskRun
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.batching import run_batch
+from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store import settle
+from tests.executor.batches import batched, claim_some, effects, numbers, outcomes, write, write_all
+from tests.executor.parts import handler_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+NOT_ACCEPTED = [Done(result={"total": Decimal("9.90")}), Done(biz_ext={1, 2}), True, "done"]
+
+
+@pytest.mark.parametrize("returned", NOT_ACCEPTED)
+def test_a_run(returned: Any) -> None:
+    def handle(task: Any) -> Any:
+        write(task)
+        return returned
+
+    [task] = claim_some(1)
+    settlement = run(task, handler_of(handle, atomic=True), DatabaseClock())
+    assert settlement
+    assert settlement.outcome == RunOutcome.RETRIED
+    assert settlement.error.startswith("Handler (code) returned ")
+    assert effects() == set()
+
+
+@pytest.mark.parametrize("returned", [Retry(), Fail("no"), Done("x"), timedelta(hours=1)])
+def test_what_may_be_returned_keeps_them(returned: Any) -> None:
+    def handle(task: Any) -> Any:
+        write(task)
+        return returned
+
+    [task] = claim_some(1)
+    assert run(task, handler_of(handle, atomic=True), DatabaseClock()) is None
+    assert effects() == {"0"}
+
+
+OF_A_BATCH: dict[str, Callable[[list[Any]], Any]] = {
+    "another length": lambda tasks: [None] * (len(tasks) + 1),
+    "no list": lambda tasks: 7,
+    "one that is none": lambda tasks: [True if task.biz_num == "1" else None for task in tasks],
+    "an exception": lambda tasks: [ValueError("bad") if task.biz_num == "1" else None for task in tasks],
+}
+
+
+@pytest.mark.parametrize("way", OF_A_BATCH)
+def test_a_batch(way: str) -> None:
+    """Each is run again by itself: one that is wrong does not hold the rest."""
+
+    def handle_batch(tasks: list[Any]) -> Any:
+        write_all(tasks)
+        return OF_A_BATCH[way](tasks)
+
+    handler = batched(handle_batch, atomic=True)
+    end = run_batch(claim_some(3), handler, DatabaseClock())
+    assert (end.left, numbers(end.alone), effects()) == ([], ["0", "1", "2"], set())
+    for task in end.alone:
+        settle("default", run_batch([task], handler, DatabaseClock()).left)
+    wrong = {"0", "1", "2"} if way in ("another length", "no list") else {"1"}
+    assert effects() == {"0", "1", "2"} - wrong
+    assert {num for num, outcome in outcomes().items() if outcome == RunOutcome.RETRIED} == wrong
+    for error in TaskRun.objects.filter(biz_num__in=wrong).values_list("error", flat=True):
+        assert "ValueError: bad" in error if way == "an exception" else error.startswith("Batched (code) returned ")

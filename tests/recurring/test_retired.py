@@ -1,0 +1,121 @@
+"""Recurring tasks whose handler, or the handler's trigger, is no more."""
+
+from datetime import timedelta
+
+import pytest
+
+from django_delayed_tasks import TaskRun, clock
+from django_delayed_tasks.clock import frozen_at
+from django_delayed_tasks.executor.recurrences import RETIRE_AFTER, Recurrences
+from django_delayed_tasks.handlers import registry
+from django_delayed_tasks.models import Task as TaskRow
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import Settlement, declaring, executors, settle
+from django_delayed_tasks.triggers import Interval, Once
+from tests.executor.parts import claim, registered
+from tests.recurring.machine import MINUTE, NOON
+from tests.recurring.test_handlers import nightly, own_handlers, start_at
+
+__all__ = ["own_handlers"]
+pytestmark = pytest.mark.django_db
+
+
+class TestRetired:
+    """A handler that has gone: its task is ended when no executor has spoken for it for long."""
+
+    AFTER = RETIRE_AFTER / MINUTE
+
+    def retire_at(self, minute: float) -> list[str]:
+        with frozen_at(NOON + minute * MINUTE):
+            return declaring.retire("default", unconfirmed_for=RETIRE_AFTER)
+
+    def test_after_a_while(self) -> None:
+        nightly()
+        start_at(0)
+        assert self.retire_at(self.AFTER - 1) == []
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+        assert not TaskRow.objects.exists()
+
+    def test_not_while_somebody_has_it(self) -> None:
+        nightly()
+        start_at(0)
+        with frozen_at(NOON + 9 * MINUTE):
+            Recurrences("default").confirm()
+        assert self.retire_at(self.AFTER + 1) == []
+
+    def test_a_run_that_goes_on_ends_first(self) -> None:
+        nightly()
+        start_at(0)
+        with frozen_at(NOON + 10 * MINUTE):
+            [task] = claim(registered())
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+        assert TaskRow.objects.get().status == TaskStatus.RUNNING
+        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+
+    def test_not_after_an_outage_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nobody could confirm: whoever is first does not end what belongs to the others."""
+        nightly()
+        start_at(0)
+        registry.clear()
+        seconds = [1000.0]
+        monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
+        other = Recurrences("default")  # of other handlers
+        confirmed = []
+        for seconds[0] in (1060.0, 1000.0 + 700, 1000.0 + 760):
+            with frozen_at(NOON + timedelta(seconds=seconds[0] - 1000)):
+                other.confirm()
+                confirmed.append(TaskRow.objects.exists())
+        assert confirmed == [True] * 3
+        for _ in range(11):
+            seconds[0] += 60
+            with frozen_at(NOON + timedelta(seconds=seconds[0] - 1000)):
+                other.confirm()
+        assert not TaskRow.objects.exists()
+
+    def test_not_while_a_live_executor_handles_it(self) -> None:
+        """It may be unable to confirm, and comes back."""
+        nightly()
+        start_at(0)
+        live = registered("b", codes=("nightly",))
+        assert self.retire_at(self.AFTER + 1) == []
+        executors.retire("default", live)
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+
+    def test_made_anew_by_who_has_it(self) -> None:
+        nightly()
+        start_at(0)
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+        with frozen_at(NOON + 30 * MINUTE):
+            Recurrences("default").confirm()
+        assert TaskRow.objects.get().biz_code == "nightly"
+
+
+def test_a_trigger_whose_times_are_over_makes_no_task() -> None:
+    nightly(Once(NOON))
+    start_at(4)
+    assert not TaskRow.objects.exists()
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_trigger_whose_times_are_over_ends_the_one_before(runs: bool) -> None:
+    nightly()
+    start_at(0)
+    if runs:
+        with frozen_at(NOON + 10 * MINUTE):
+            [task] = claim(registered())
+    nightly(Interval(minutes=10, end=NOON + 12 * MINUTE))
+    start_at(14)
+    if runs:
+        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+    else:
+        assert "no time any more: Interval" in TaskRun.objects.get().error
+    assert not TaskRow.objects.exists()
+
+
+def test_a_trigger_that_is_in_its_last_run_is_left_alone() -> None:
+    nightly(Interval(minutes=10, end=NOON + 12 * MINUTE))
+    start_at(0)
+    start_at(14)
+    assert TaskRow.objects.get().status == TaskStatus.PENDING
