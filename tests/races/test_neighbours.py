@@ -1,4 +1,4 @@
-"""A caller's open transaction holds up nobody who has to do with other tasks, and deadlocks are tried again."""
+"""A caller's open transaction holds up nobody who has to do with other tasks."""
 
 from collections.abc import Callable
 
@@ -6,8 +6,8 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks import api, store
-from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus, Then
 from django_delayed_tasks.store import Strategy
 from tests.races.blocking import wait_until_blocked, wait_until_passed_by
 from tests.store import verbs
@@ -56,35 +56,6 @@ def test_other_tasks_go_on(live_db: str, strategy: Strategy, call: str) -> None:
         if live_db != "sqlite":  # which has one writer at a time
             assert others.result(timeout=20) == expected
     assert others.result() == expected
-
-
-def test_a_settlement_that_loses_a_deadlock_is_tried_again(live_db: str) -> None:
-    """The caller holds the second task and asks for the first, of which the settlement has the lock."""
-    api.add_tasks(verbs.task(num) for num in "ab")
-    a, b = sorted(verbs.claim(), key=str)
-    with transaction.atomic():
-        # A transaction that wrote much is not the one that InnoDB ends; PostgreSQL ends who waited first.
-        api.add_tasks(verbs.task(str(i)) for i in range(500))
-        verbs.add("b", HOUR)
-        settling = start_thread(lambda: verbs.settle(verbs.done(a), verbs.done(b)))
-        wait_until_blocked(settling)
-        verbs.add("a", HOUR)
-    assert settling.result() == {a.claim: Then.AGAIN if verbs.row("a") else Then.GONE, b.claim: Then.AGAIN}
-    assert (verbs.outcomes("a"), verbs.outcomes("b")) == ([RunOutcome.DONE], [RunOutcome.DONE])
-    assert {verbs.present(num).when for num in "ab"} == {verbs.present(num).claim_at for num in "ab"}
-
-
-def test_a_cancellation_that_loses_a_deadlock_is_tried_again(live_db: str) -> None:
-    """Deleting many rows meets a caller who locks them in another order."""
-    api.add_tasks(verbs.task(f"x{i:02}") for i in range(40))
-    with transaction.atomic():
-        api.add_tasks(verbs.task(str(i)) for i in range(500))
-        verbs.add("x39", HOUR)
-        deleting = start_thread(lambda: api.delete_tasks(CODE, "x"))
-        wait_until_blocked(deleting)
-        verbs.add("x00", 2 * HOUR)
-    assert deleting.result() == 40
-    assert TaskRun.objects.count() == 40
 
 
 def test_bulk_adds_in_opposite_orders(live_db: str) -> None:
