@@ -4,6 +4,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,7 @@ def _lock(cache: Path) -> Iterator[None]:
 def _build(folder: Path) -> None:
     if find_program(["debootstrap"]) is None:
         install(["debootstrap"], "MySQL")
-    print(f"Making a folder with Debian {SUITE}'s MySQL, once (about two minutes) ...", flush=True)
+    print(f"Making a folder with Debian {SUITE}'s MySQL, once (about two minutes) ...", file=sys.stderr, flush=True)
     half_made = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
     try:
         _debootstrap(half_made)

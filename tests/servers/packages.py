@@ -1,8 +1,10 @@
 """Finding programs, and installing Debian packages where root may."""
 
+import fcntl
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,7 @@ from pathlib import Path
 from tests.servers.processes import ServerError
 
 APT_TIMEOUT = 900  # seconds
+DPKG = Path("/var/lib/dpkg")
 POLICY = Path("/usr/sbin/policy-rc.d")
 USUAL_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/opt/homebrew/bin")
 
@@ -29,15 +32,18 @@ def can_install() -> bool:
 
 
 def install(packages: Iterable[str], what_for: str) -> None:
-    """Install Debian packages without starting a service; ServerError says what to do instead."""
+    """Install Debian packages without starting a service; ServerError says what to do instead.
+
+    Says so on stderr: what the caller writes to stdout is read by programs.
+    """
     names = list(packages)
     if not can_install():
         raise ServerError(
             f"{what_for} was not found and cannot be installed here. Install it (on Debian as root: apt-get "
             f"install {' '.join(names)}), or run the tests on SQLite alone: make test DATABASES=sqlite"
         )
-    print(f"Installing {' '.join(names)} for {what_for} ...", flush=True)
-    with _no_services():
+    print(f"Installing {' '.join(names)} for {what_for} ...", file=sys.stderr, flush=True)
+    with _alone(), _no_services():
         _apt_get("update")
         _apt_get("install", "-y", "--no-install-recommends", *names)
 
@@ -55,6 +61,17 @@ def _apt_get(*arguments: str) -> None:
     )
     if result.returncode != 0:
         raise ServerError(f"apt-get {' '.join(arguments)} failed:\n{result.stdout[-4000:]}")
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One installation at a time: apt-get does not wait for another to end."""
+    folder = os.open(DPKG, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
 
 
 @contextmanager

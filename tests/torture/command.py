@@ -132,4 +132,12 @@ def _messages(runners: "dict[str, subprocess.Popen[bytes]]") -> Iterator[tuple[s
                 waiting.unregister(key.fileobj)
             *lines, parts[key.data] = (parts[key.data] + chunk).split(b"\n")
             for line in lines:
-                yield key.data, json.loads(line)
+                yield key.data, _message(key.data, line)
+
+
+def _message(name: str, line: bytes) -> dict[str, Any]:
+    try:
+        message: dict[str, Any] = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{name} said what is no message: {line!r}") from error
+    return message
