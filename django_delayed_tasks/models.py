@@ -69,6 +69,8 @@ class Task(models.Model):
     deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
     deferred_expires_at = models.DateTimeField(null=True, editable=False)
     deferred_once = models.BooleanField(null=True, editable=False)
+    # The schedule says nothing of the data: the next run gets what this one leaves.
+    deferred_keeps_ext = models.BooleanField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
 
     progress_fraction = models.FloatField(_("progress"), null=True, editable=False)

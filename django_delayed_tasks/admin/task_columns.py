@@ -115,7 +115,9 @@ class TaskColumns:
         return columns.moment_text(task.deferred_expires_at)
 
     @admin.display(description=_("data"))
-    def deferred_block(self, task: Task) -> SafeString | str:
+    def deferred_block(self, task: Task) -> Any:
+        if task.deferred_keeps_ext:
+            return _("what this run leaves")
         return columns.json_block(task.deferred_biz_ext)
 
     @admin.display(description=_("queue"))

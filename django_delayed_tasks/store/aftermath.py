@@ -25,7 +25,7 @@ _ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts
 
 def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> tuple[str, list[Any]]:
     """The assignments to one locked row."""
-    changes = _to_deferred(dialect) if is_deferred else _WAYS[settlement.then](dialect, settlement)
+    changes = _to_deferred(dialect, settlement) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
         changes |= {"version": (f"CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", [])}
     # pause_requested comes last: MySQL evaluates from left to right and sees the values already assigned.
@@ -40,12 +40,14 @@ def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> 
     return ", ".join([*assignments, FORGET_DEFERRED, FORGET_PROGRESS]), parameters
 
 
-def _to_deferred(dialect: Dialect) -> Assignments:
+def _to_deferred(dialect: Dialect, settlement: "Settlement") -> Assignments:
+    left, parameters = _left_data(dialect, settlement)
     return {
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
         # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
+        "biz_ext": (f"CASE WHEN deferred_keeps_ext = TRUE THEN {left} ELSE deferred_biz_ext END", parameters),
         "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
         "priority": ("COALESCE(deferred_priority, priority)", []),
         **_WAITING,
@@ -62,8 +64,13 @@ def _again(dialect: Dialect, settlement: "Settlement") -> Assignments:
         **_ANEW,
     }
     if settlement.biz_ext is not UNCHANGED:
-        changes["biz_ext"] = (dialect.json("%s"), [settlement.biz_ext])
+        changes["biz_ext"] = _left_data(dialect, settlement)
     return changes
+
+
+def _left_data(dialect: Dialect, settlement: "Settlement") -> tuple[str, list[Any]]:
+    """The data that the next run is to have, if nobody has said anything else meanwhile."""
+    return ("biz_ext", []) if settlement.biz_ext is UNCHANGED else (dialect.json("%s"), [settlement.biz_ext])
 
 
 def _recur(dialect: Dialect, settlement: "Settlement") -> Assignments:

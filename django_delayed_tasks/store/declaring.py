@@ -121,7 +121,8 @@ def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, decl
     kept = ", ".join(f"deferred_{column} = {column}" for column in CARRIED if column not in new)
     given = ", ".join(f"deferred_{column} = %s" for column in new)
     cursor.execute(
-        f"UPDATE {TASK} SET {kept}, {given}, deferred_when = %s WHERE {fence([(task.pk, task.version)])}",
+        f"UPDATE {TASK} SET {kept}, {given}, deferred_keeps_ext = TRUE, deferred_when = %s"
+        f" WHERE {fence([(task.pk, task.version)])}",
         [declared.queue, declared.priority, declared.trigger_text, when],
     )
 

@@ -52,7 +52,7 @@ def _instead(new: Callable[[str], str]) -> dict[str, str]:
 
 
 def _anyway(new: Callable[[str], str]) -> str:
-    return f"update_time = {new('update_time')}, by_handler = NULL, pause_requested = NULL"
+    return f"update_time = {new('update_time')}, by_handler = NULL, pause_requested = NULL, deferred_keeps_ext = NULL"
 
 
 upserted = cache(replacement)

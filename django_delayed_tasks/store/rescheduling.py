@@ -31,6 +31,7 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
     beside = [
         f"deferred_{column} = CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END" for column in CARRIED
     ]
+    beside.append(f"deferred_keeps_ext = CASE WHEN {deferring} THEN TRUE ELSE deferred_keeps_ext END")
     instead = {
         "when_time": moment,
         "claim_at": dialect.greatest(moment, dialect.now),

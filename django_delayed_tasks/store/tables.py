@@ -24,7 +24,8 @@ CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", 
 
 FORGET_DEFERRED: Final = (
     "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL,"
-    " deferred_trigger_text = NULL, deferred_expires_at = NULL, deferred_once = NULL"
+    " deferred_trigger_text = NULL, deferred_expires_at = NULL, deferred_once = NULL,"
+    " deferred_keeps_ext = NULL"
 )
 
 FORGET_PROGRESS: Final = "progress_fraction = NULL, progress_note = NULL, progress_at = NULL"

@@ -1,5 +1,6 @@
 """What the tests of recurring tasks turn by hand: an executor and a clock."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -32,6 +33,7 @@ class Machine:
     def __init__(self) -> None:
         self.seen: list[tuple[float, Any]] = []
         self.answers: list[Any] = []
+        self.beside: Callable[[], object] = lambda: None  # what somebody calls while it runs
         self.clock = HandClock()
         self.takes = timedelta()
         self.handler = handler_of(self.handle, code="recurring", backoff=lambda self, attempt: MINUTE)
@@ -41,6 +43,7 @@ class Machine:
     def handle(self, task: Any) -> Any:
         self.clock.moment += self.takes
         self.seen.append(((task.when - NOON) / MINUTE, task.biz_ext))
+        self.beside()
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer

@@ -101,6 +101,23 @@ def test_changed_and_changed_back_while_it_runs() -> None:
     assert (waits_for(), TaskRow.objects.get().trigger) == (22, EVERY_TEN)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_what_the_run_leaves_outlives_a_change_beside_it(gone: bool) -> None:
+    nightly()
+    start_at(0)
+    with frozen_at(NOON + 10 * MINUTE):
+        [task] = claim(registered())
+    if gone:
+        nightly(None)
+        start_at(11)
+    for minutes in (7, 9):
+        nightly(Interval(minutes=minutes))
+        start_at(12)
+    with frozen_at(NOON + 13 * MINUTE):
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON, biz_ext='"left"')])
+    assert (waits_for(), TaskRow.objects.get().biz_ext) == (21, "left")
+
+
 def test_gone_and_back_while_it_runs() -> None:
     nightly()
     start_at(0)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.triggers import next_time, parse
 
@@ -24,6 +25,12 @@ class Wanted(NamedTuple):
     ext: Any
     trigger: str | None = None
     once: bool = False
+    keeps_ext: bool = False
+    """Beside a run: it says nothing of the data."""
+
+    def after(self, left: Any) -> "Wanted":
+        """As it takes effect when the run beside it has ended, and left this data."""
+        return self._replace(ext=left if self.keeps_ext else self.ext, keeps_ext=False)
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,8 @@ class Model:
 
     def reschedule(self, now: datetime, when: datetime) -> bool:
         if self.live is not None:
-            self._put(now, (self.live.deferred or self.live.wanted)._replace(when=when), "replace")
+            own = self.live.wanted._replace(keeps_ext=self.live.status == TaskStatus.RUNNING)
+            self._put(now, (self.live.deferred or own)._replace(when=when), "replace")
         return self.live is not None
 
     def pause(self) -> bool:
@@ -146,8 +154,10 @@ class Model:
         live = self.live
         return live is not None and live.status == TaskStatus.RUNNING and live.version == version
 
-    def end(self, now: datetime, then: Then, when: datetime, outcome: RunOutcome | None = None) -> Then:
-        """The claim that is held ends so; ``when`` is the time of AGAIN, RECUR and RETRY."""
+    def end(
+        self, now: datetime, then: Then, when: datetime, outcome: RunOutcome | None = None, ext: Any = UNCHANGED
+    ) -> Then:
+        """The claim that is held ends so; ``when`` is the time of AGAIN, RECUR and RETRY, ``ext`` what the run left."""
         live = self.live
         assert live
         outcome = OUTCOMES.get(then) if outcome is None else outcome
@@ -162,11 +172,12 @@ class Model:
         taken = then in (Then.RESCUED, Then.RELEASED)
         version = live.version + taken
         waits = TaskStatus.PAUSED if live.pausing else TaskStatus.PENDING
+        left = live.wanted.ext if ext is UNCHANGED else ext
         if deferred:
-            self.live = Live(deferred, max(deferred.when, now), version=version, status=waits)
+            self.live = Live(deferred.after(left), max(deferred.when, now), version=version, status=waits)
             return Then.AGAIN
         quiet = replace(live, status=waits, version=version, attempts=live.attempts - taken, pausing=False)
-        again = Live(live.wanted._replace(when=when), max(when, now), version=version, status=waits)
+        again = Live(live.wanted._replace(when=when, ext=left), max(when, now), version=version, status=waits)
         self.live = {
             Then.GONE: None,
             Then.AGAIN: again,

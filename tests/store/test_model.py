@@ -1,5 +1,6 @@
 """Whatever is called in whatever order, the store does what the model in plain Python does."""
 
+import json
 from contextlib import ExitStack
 from dataclasses import astuple, replace
 from datetime import datetime, timedelta
@@ -14,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from django_delayed_tasks import api, clock, store
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
+from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement, steering
 from django_delayed_tasks.store.reaping import SPREAD
@@ -30,7 +32,9 @@ BESIDE = [*REPLACING, "cancel", "reschedule", "pause", "resume"]
 VERBS = st.sampled_from([*BESIDE, "run_now", "forget"])
 TRIGGER = str(Interval(hours=2))
 WHENS = st.sampled_from([-2, 0, 1, 3]).map(lambda hours: hours * HOUR)
+LEAVING = (Then.GONE, Then.AGAIN, Then.RECUR)
 THENS = st.sampled_from([Then.GONE, Then.GONE, Then.AGAIN, Then.RECUR, Then.RETRY, Then.FAILED, Then.RELEASED])
+LEFT = st.sampled_from([UNCHANGED, None, "left", [1, {"a": None}]])
 MODES = st.sampled_from(["replace", "replace", "keep", "raise", "earliest", "latest"])
 KINDS: list[dict[str, Any]] = [{}, {"once": True}, {"trigger": TRIGGER}]
 
@@ -116,12 +120,18 @@ class StoreMachine(RuleBasedStateMachine):
         assert live
         return live.attempts, live.wanted.ext
 
-    @rule(back=st.integers(1, 3), then=THENS, when=WHENS)
-    def settle(self, back: int, then: Then, when: Any) -> None:
-        self._settle(back, then, when)
+    @rule(back=st.integers(1, 3), then=THENS, when=WHENS, left=LEFT)
+    def settle(self, back: int, then: Then, when: Any, left: Any) -> None:
+        self._settle(back, then, when, left)
 
-    @rule(name=NAMES, kind=st.sampled_from(KINDS), calls=st.lists(st.sampled_from(BESIDE), max_size=3), then=THENS)
-    def run(self, name: str, kind: dict[str, Any], calls: list[str], then: Then) -> None:
+    @rule(
+        name=NAMES,
+        kind=st.sampled_from(KINDS),
+        calls=st.lists(st.sampled_from(BESIDE), max_size=3),
+        then=THENS,
+        left=LEFT,
+    )
+    def run(self, name: str, kind: dict[str, Any], calls: list[str], then: Then, left: Any) -> None:
         """One run of each task from its claim to its end, with these calls in between."""
         with clock.frozen_at(self.now):
             for num, model in self.tasks.items():
@@ -132,20 +142,21 @@ class StoreMachine(RuleBasedStateMachine):
             for verb, num in product(calls, self.tasks):
                 getattr(self, verb)(num, self.now + HOUR)
         for back in range(1, len(self.tasks) + 1):
-            self._settle(back, then, HOUR)
+            self._settle(back, then, HOUR, left)
 
-    def _settle(self, back: int, then: Then, when: Any) -> None:
+    def _settle(self, back: int, then: Then, when: Any, left: Any) -> None:
         if len(self.claims) < back:
             return
         num, claim = self.claims[-back]
+        left = left if then in LEAVING else UNCHANGED
         expected = {}
         model = self.tasks[num]
         once = model.is_remembered(then)
         if model.holds(claim[1]) and claim[0] == verbs.present(num).id:
-            expected[claim] = model.end(self.now, then, self.now + when)
+            expected[claim] = model.end(self.now, then, self.now + when, ext=left)
         settlement = Settlement(
             claim, OUTCOMES.get(then, RunOutcome.FAILED), then, when=when, after=self.after(then, when), error="e",
-            keep=then is not Then.RELEASED, once=once,
+            keep=then is not Then.RELEASED, once=once, biz_ext=as_text(left),
         )  # fmt: skip
         with clock.frozen_at(self.now):
             assert store.settle(ALIAS, [settlement]) == expected
@@ -196,6 +207,11 @@ class StoreMachine(RuleBasedStateMachine):
             self.newest[row.id] = row.version
 
 
+def as_text(left: Any) -> Any:
+    """As a settlement has it."""
+    return left if left is UNCHANGED or left is None else json.dumps(left)
+
+
 def seen(row: Task | None) -> tuple[Any, ...] | None:
     """The row as the model has it."""
     if row is None:
@@ -203,7 +219,10 @@ def seen(row: Task | None) -> tuple[Any, ...] | None:
     wanted = Wanted(row.when, row.biz_ext, row.trigger_text, bool(row.once))
     deferred = None
     if row.deferred_when:
-        deferred = Wanted(row.deferred_when, row.deferred_biz_ext, row.deferred_trigger_text, bool(row.deferred_once))
+        deferred = Wanted(
+            row.deferred_when, row.deferred_biz_ext, row.deferred_trigger_text, bool(row.deferred_once),
+            bool(row.deferred_keeps_ext),
+        )  # fmt: skip
     return astuple(
         Live(
             wanted, row.claim_at, TaskStatus(row.status), row.version, row.attempts, row.rescues,
