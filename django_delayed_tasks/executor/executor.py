@@ -111,6 +111,7 @@ class Executor:
             self.housekeeping.reap()
             self._pull_forward()
         except BaseException:
+            self.failures.finish(1.0)
             self.lease.end()
             raise
         wakeup.enlist(self.sleeper)

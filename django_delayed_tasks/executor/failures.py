@@ -29,6 +29,7 @@ class Failures:
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._queue: SimpleQueue[tuple[ClaimedTask, str] | None] = SimpleQueue()
+        self._told: ClaimedTask | None = None
         self._thread = Thread(target=self._loop, name="failures", daemon=True)
 
     def start(self) -> None:
@@ -40,13 +41,16 @@ class Failures:
         self._queue.put((task, error))
 
     def finish(self, timeout: float) -> None:
-        """Tell of what is left and end, within ``timeout`` seconds."""
+        """Tell of what is left and end, within ``timeout`` seconds; what is not told by then is logged."""
         self._queue.put(None)
         self._thread.join(timeout)
+        if self._thread.is_alive():
+            logger.error("%s: its failure is still being told; %d more are not", self._told, self._queue.qsize() - 1)
 
     def _loop(self) -> None:
         with connections.of_thread(self._alias):
             own = connections.OfThread()
             while (failure := self._queue.get()) is not None:
+                self._told = failure[0]
                 tell_failed(*failure)
                 own.tidy()

@@ -88,9 +88,11 @@ class Housekeeping:
             self.reap()
             self._clock.set(read_now(self._alias))  # nobody may have died: it was set back
             self.look_around()
-        for duty in self._duties:
-            if duty.is_due():
-                duty.done(again_soon=duty.perform())
+        for duty in [duty for duty in self._duties if duty.is_due()]:
+            # Last in line from here on: if it always fails, the others have their turn all the same.
+            self._duties.remove(duty)
+            self._duties.append(duty)
+            duty.done(again_soon=duty.perform())
         return self._until_next()
 
     def _until_next(self) -> float:

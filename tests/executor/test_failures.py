@@ -1,15 +1,19 @@
 """Who is told about a task that failed."""
 
+import threading
 from threading import Event
 from typing import Any
 
 import pytest
+from django.db import OperationalError
 
 from django_delayed_tasks import Retry, signals
+from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.failures import Failures, tell_failed
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from tests.executor.parts import add, claim_one, executing, handler_of
+from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -42,6 +46,42 @@ def test_all_are_told_before_it_ends() -> None:
     failures.start()
     failures.finish(timeout=30)
     assert told == [str(number) for number in range(20)]
+
+
+def test_what_is_left_untold_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    is_told, go_on = Event(), Event()
+
+    def on_failed(self: Any, task: Any, error: str) -> None:
+        is_told.set()
+        go_on.wait(60)
+
+    handler_of(lambda task: None, on_failed=on_failed)
+    failures = Failures("default")
+    failures.start()
+    for num in "abc":
+        add(num)
+    for task in sorted(claim(registered()), key=str):
+        failures.put(task, "no")
+    assert is_told.wait(30)
+    failures.finish(timeout=0)
+    go_on.set()
+    failures.finish(timeout=30)
+    [said] = [record.getMessage() for record in caplog.records]
+    assert " a" in said
+    assert said.endswith("its failure is still being told; 2 more are not")
+
+
+def test_a_start_that_fails_leaves_no_thread() -> None:
+    executor = Executor(ExecutorOptions(name="failing"))
+    executor.recurrences.declare = always_fails  # type: ignore[method-assign]
+    before = set(threading.enumerate())
+    with pytest.raises(OperationalError):
+        executor.start()
+    assert set(threading.enumerate()) == before
+
+
+def always_fails() -> None:
+    raise OperationalError("gone away")
 
 
 @pytest.mark.parametrize("way", ["attempts used up", "timeout"])

@@ -1,13 +1,14 @@
 """Duties that any executor does for all."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.housekeeping import Housekeeping
+from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.models import Executor, Task, TaskRun
@@ -175,3 +176,19 @@ def test_long_dead_executors_are_forgotten(bench: Bench) -> None:
 
 def test_claim_one_is_claimed() -> None:
     assert claim_one().attempts == 1
+
+
+def test_a_duty_that_always_fails_keeps_no_other_from_its_turn(bench: Bench) -> None:
+    keeper = housekeeping(bench)
+    done: list[str] = []
+
+    def fail() -> bool:
+        done.append("failing")
+        raise RuntimeError
+
+    keeper.add(Duty(0.0, fail))
+    keeper.add(Duty(0.0, lambda: bool(done.append("other"))))
+    for _ in range(3):
+        with suppress(RuntimeError):
+            keeper.tick()
+    assert done == ["failing", "other", "failing", "other", "failing"]

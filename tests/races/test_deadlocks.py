@@ -49,8 +49,11 @@ def lose(work: Callable[[], T], *, first: str, middle: str, last: str) -> T:
 
 
 def become_the_survivor() -> None:
-    """PostgreSQL ends who looks first, InnoDB who has written less."""
-    api.add_tasks(verbs.task(str(number)) for number in range(500))
+    """PostgreSQL ends who looks first, InnoDB who has written less.
+
+    It writes behind all others: InnoDB may lock the row after a new one too.
+    """
+    api.add_tasks(verbs.task(f"z{number}") for number in range(500))
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL deadlock_timeout = '60s'")
