@@ -186,8 +186,12 @@ def test_a_duty_that_always_fails_keeps_no_other_from_its_turn(bench: Bench) -> 
         done.append("failing")
         raise RuntimeError
 
+    def perform() -> bool:
+        done.append("other")
+        return False
+
     keeper.add(Duty(0.0, fail))
-    keeper.add(Duty(0.0, lambda: bool(done.append("other"))))
+    keeper.add(Duty(0.0, perform))
     for _ in range(3):
         with suppress(RuntimeError):
             keeper.tick()
