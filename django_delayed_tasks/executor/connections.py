@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -75,12 +76,26 @@ def discard_unusable(alias: str) -> bool:
     return True
 
 
-def has_broken(alias: str) -> bool:
-    """After an error: whether it was this thread's connection that broke; the next use opens a new one.
+def opened(alias: str) -> Any:
+    """This thread's connection as its driver has it, to be asked about by :func:`has_broken`.
 
-    Django has closed it already where the rollback failed, too.
+    Raises:
+        Error: the database cannot be reached.
     """
-    return connections[alias].connection is None or discard_unusable(alias)
+    connections[alias].ensure_connection()
+    return connections[alias].connection
+
+
+def has_broken(alias: str, used: Any) -> bool:
+    """After an error: whether it was this connection that broke; the next use opens a new one.
+
+    Where the rollback failed too, Django has closed it, and may have opened a new one.
+    """
+    global losses
+    if connections[alias].connection is used:
+        return discard_unusable(alias)
+    losses += 1
+    return True
 
 
 def does_answer(alias: str) -> bool:

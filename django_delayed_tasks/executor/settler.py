@@ -113,10 +113,12 @@ class Settler:
         """Settle the batch, however long the database is away; what others have locked is put aside for a while."""
         breaks = 0
         while not self._give_up.is_set():
+            used = None
             try:
+                used = connections.opened(self._alias)
                 became, waiting = settle_soon(self._alias, batch)
             except Exception as error:
-                is_break = connections.has_broken(self._alias) and connections.does_answer(self._alias)
+                is_break = connections.has_broken(self._alias, used) and connections.does_answer(self._alias)
                 breaks = breaks + 1 if is_break else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
                     self._wait(error)

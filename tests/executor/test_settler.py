@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, transaction
 
+from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor import settler as settler_module
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.portions import LARGEST
@@ -15,6 +16,8 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle, settle_soon
 from tests.executor.parts import add, claim, claim_one, registered
+
+BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())"}
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -98,6 +101,36 @@ def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST
+
+
+class TestBreakingConnections:
+    """A batch that breaks each connection within its transaction, at whose end Django makes a new one by itself."""
+
+    __test__ = settings.DDT_DATABASE != "sqlite"
+
+    def test_is_settled_apart(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        add("1")
+        add("2")
+        tasks = claim(registered())
+        tries: list[int] = []
+
+        def breaking(alias: str, batch: list[Settlement]) -> Any:
+            tries.append(len(batch))
+            if len(batch) > 1:
+                with transaction.atomic(), connection.cursor() as cursor:
+                    cursor.execute(BREAK[connection.vendor])
+            return settle_soon(alias, batch)
+
+        monkeypatch.setattr(settler_module, "settle_soon", breaking)
+        settler = Settler("default", InFlight(), ignore)
+        for task in tasks:
+            settler.put(done(task.claim))
+        losses = connections.losses
+        settler.start()
+        assert settler.finish(timeout=60)
+        assert tries == [2] * settler_module.MOST_BREAKS + [1, 1]
+        assert connections.losses - losses == settler_module.MOST_BREAKS
+        assert not Task.objects.exists()
 
 
 class TestLongestStatement:
