@@ -2,11 +2,17 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import get_ident
 from typing import Any
+
+from django.db import connection
 
 FOLDER = "DDT_TORTURE_FOLDER"
 NAME = "DDT_TORTURE_NAME"
@@ -14,6 +20,15 @@ STOP_BEFORE_CLAIM = "stop-before-claim"
 STOP_BEFORE_SETTLE = "stop-before-settle"
 BLOCK_HEARTBEAT = "block-heartbeat"
 GATE = "gate-is-open"
+HOLD_UNTIL_STOPPED = """
+import pathlib, sqlite3, sys, time
+holder = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
+holder.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+tasks = pathlib.Path(f"/proc/{sys.argv[2]}/task")
+while any(task.read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.glob("*/stat")):
+    time.sleep(0.001)
+"""
 
 
 def flag(folder: Path, what: str, executor: str) -> Path:
@@ -51,11 +66,32 @@ def _stopping_before(function: Any, what: str) -> Any:
         path = _flag(what)
         if path.exists():
             path.unlink(missing_ok=True)
-            # To this thread: a signal to the process stops another one first, and this one would go on for a moment.
-            signal.pthread_kill(get_ident(), signal.SIGSTOP)
+            _stop_here()
         return function(*arguments, **named)
 
     return stopping
+
+
+def _stop_here() -> None:
+    with _nobody_writing():
+        # To this thread: a signal to the process stops another one first, and this one would go on for a moment.
+        signal.pthread_kill(get_ident(), signal.SIGSTOP)
+
+
+@contextmanager
+def _nobody_writing() -> Iterator[None]:
+    """On SQLite, where a process that stands still while one of its threads writes keeps everybody from writing.
+
+    Another process has the lock until this one stands still.
+    """
+    if connection.vendor != "sqlite" or connection.in_atomic_block:  # where it has the lock itself
+        yield
+        return
+    command = [sys.executable, "-c", HOLD_UNTIL_STOPPED, str(connection.settings_dict["NAME"]), str(os.getpid())]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield
 
 
 def _blocked_before(function: Any) -> Any:
