@@ -50,12 +50,18 @@ class OfThread:
 
 
 def _tidy(connection: BaseDatabaseWrapper) -> None:
-    if connection.in_atomic_block or connection.autocommit != connection.settings_dict["AUTOCOMMIT"]:
+    if connection.in_atomic_block or _is_left_open(connection):
         logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
         connection.in_atomic_block = connection.closed_in_transaction = False
         connection.close()
     elif connection.errors_occurred:
         discard_unusable(connection.alias)
+
+
+def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
+    """Whether what is written next would be part of a transaction that nobody ends."""
+    is_managed: bool = connection.settings_dict["AUTOCOMMIT"]
+    return not connection.in_atomic_block and connection.autocommit != is_managed
 
 
 def refresh() -> None:
@@ -69,8 +75,10 @@ def discard_unusable(alias: str) -> bool:
     global losses
     connection = connections[alias]
     connection.errors_occurred = False
-    if connection.connection is None or connection.is_usable():
+    if connection.connection is None or (not _is_left_open(connection) and connection.is_usable()):
         return False
+    # Or a dead one that broke at the end of a transaction would be kept: Django closes nothing within one.
+    connection.in_atomic_block = connection.closed_in_transaction = False
     connection.close()
     losses += 1
     return True

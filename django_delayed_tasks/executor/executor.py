@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.2
 LONGEST_CALL = 60.0
-"""Seconds after which a statement of the heartbeat or the poller counts as never to be answered."""
+"""Seconds after which a statement of the heartbeat, the poller or the settler counts as never to be answered."""
 STALLED = 1.0
 """Seconds without a start after which what was prefetched is given back."""
 
@@ -240,9 +240,9 @@ class Executor:
         parts = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
         if dead := [part.name for part in parts if not part.is_alive]:
             return f"the thread {dead[0]} has ended"
-        if stuck := [
-            loop.name for loop in (self._beating, self._polling, self._guarding) if loop.busy_for() > self._patience
-        ]:
+        # Housekeeping has long work to do, on rows that may be many.
+        patience = {self._housekeeping.name: 10 * self._patience}
+        if stuck := [part.name for part in parts if part.busy_for() > patience.get(part.name, self._patience)]:
             return f"the thread {stuck[0]} gets no answer from the database"
         return ""
 

@@ -41,7 +41,7 @@ class Forgotten:
         period = max(EVERY, min(RAREST, self._took / SHARE))
         if at_once or (self._has_tried and began - self._looked >= period):
             self._release_all()
-            self._has_tried = False
+            self._has_tried = at_once  # what the server has not noticed to be lost may still be committed
             self._looked, self._took = began, clock.monotonic() - began
 
     def _release_all(self) -> None:

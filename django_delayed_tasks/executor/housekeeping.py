@@ -85,6 +85,7 @@ class Housekeeping:
     def tick(self) -> float:
         """Do what is due; seconds until it is worth asking again."""
         if self._first_expiry and self._clock.now() > self._first_expiry:
+            self._first_expiry = None  # until somebody looks around: if to reap fails, it must not come first for ever
             self.reap()
             self._clock.set(read_now(self._alias))  # nobody may have died: it was set back
             self.look_around()

@@ -15,8 +15,8 @@ from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store import executors
 
 TRUSTED_PART = 2 / 3
-_names_here: set[str] = set()
-"""Names of the executors that live in this process."""
+_here: dict[str, "Lease"] = {}
+"""Who has which name in this process."""
 
 
 class Lease:
@@ -38,11 +38,13 @@ class Lease:
         """
         begun = clock.monotonic()
         self.executor = executors.register(self._alias, self._identity(), self._length, self._is_predecessor_gone)
-        _names_here.add(self._options.name)
+        _here[self._options.name] = self
         self._renewed(begun)
 
     def _is_predecessor_gone(self, host: str, pid: int) -> bool:
-        return is_gone(host, pid) and (pid != os.getpid() or self._options.name not in _names_here)
+        # A row of our own that we know nothing of is one whose answer was lost.
+        is_another_here = _here.get(self._options.name, self) is not self
+        return is_gone(host, pid) and not (pid == os.getpid() and is_another_here)
 
     def renew(self) -> bool:
         """Renew; False when this executor was declared dead and must :meth:`acquire` anew."""
@@ -61,7 +63,8 @@ class Lease:
     def end(self) -> None:
         """Give the lease back."""
         self._trusted_until = float("-inf")
-        _names_here.discard(self._options.name)
+        if _here.get(self._options.name) is self:
+            del _here[self._options.name]
         executors.retire(self._alias, self.executor)
 
     def _renewed(self, begun: float) -> None:

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 from threading import Event, Thread
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
+from django_delayed_tasks.executor.busy import Busy
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class Loop:
         self._recover = recover
         self._farewell = farewell
         self._stopped = Event()
-        self._began: float | None = None
+        self._busy = Busy()
         self._backoff = Backoff()
         self._thread = Thread(target=self._repeat, name=name, daemon=True)
 
@@ -53,8 +53,7 @@ class Loop:
 
     def busy_for(self) -> float:
         """How many seconds the present iteration has taken; 0 between two."""
-        began = self._began
-        return 0.0 if began is None else clock.monotonic() - began
+        return self._busy.seconds()
 
     def stop(self, timeout: float = 5.0) -> None:
         """End after the present iteration; waits for it."""
@@ -75,13 +74,11 @@ class Loop:
             logger.warning("%s could not end in good order: %s", self._thread.name, error)
 
     def _attempt(self) -> float:
-        self._began = clock.monotonic()
         try:
-            seconds = self._iterate()
+            with self._busy:
+                seconds = self._iterate()
         except BaseException as error:
             return self._failed(error)
-        finally:
-            self._began = None
         if self._backoff.succeeded():
             logger.warning("%s goes on", self._thread.name)
         return seconds

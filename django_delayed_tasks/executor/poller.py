@@ -8,6 +8,7 @@ from datetime import timedelta
 from django.db import Error
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.batching import missing_in_batch
 from django_delayed_tasks.executor.demand import Demand
 from django_delayed_tasks.executor.forgotten import Forgotten
@@ -192,6 +193,7 @@ class Poller:
         except Error:
             # Of those that are claimed already nothing must be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
+            connections.discard_unusable(self._alias)
             return []
 
     def _note_claim(self, tasks: list[ClaimedTask], took: float, ahead: timedelta) -> None:

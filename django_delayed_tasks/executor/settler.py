@@ -10,11 +10,12 @@ from django.db import DatabaseError, InterfaceError
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.backoff import Backoff
+from django_delayed_tasks.executor.busy import Busy
 from django_delayed_tasks.executor.deciding import is_final_failure, storable
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.portions import Portion
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle, settle_soon
+from django_delayed_tasks.store import ClaimedTask, Settlement, settle_soon
 from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.transactions import is_unwritable
 
@@ -39,6 +40,7 @@ class Settler:
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
         self._has_ended = False
+        self._busy = Busy()
         self._give_up = Event()
         self._thread = Thread(target=self._loop, name="settler", daemon=True)
 
@@ -55,6 +57,10 @@ class Settler:
     def is_alive(self) -> bool:
         """Whether it goes on."""
         return self._thread.is_alive()
+
+    def busy_for(self) -> float:
+        """How many seconds the database has owed it an answer; 0 between two statements."""
+        return self._busy.seconds()
 
     def put(self, settlement: Settlement) -> None:
         """Settle this soon."""
@@ -115,8 +121,9 @@ class Settler:
         while not self._give_up.is_set():
             used = None
             try:
-                used = connections.opened(self._alias)
-                became, waiting = settle_soon(self._alias, batch)
+                with self._busy:
+                    used = connections.opened(self._alias)
+                    became, waiting = settle_soon(self._alias, batch)
             except Exception as error:
                 is_break = connections.has_broken(self._alias, used) and connections.does_answer(self._alias)
                 breaks = breaks + 1 if is_break else 0
@@ -170,11 +177,15 @@ class Settler:
         text = storable(f"the settlement could not be written: {error}")
         visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
         try:
-            self._report([visible], settle(self._alias, [visible]))
-            self._inflight.remove([settlement.claim])
-        except Exception:
+            with self._busy:
+                became, waiting = settle_soon(self._alias, [visible])
+            self._note_ends([visible], became, waiting)
+        except Exception as second:
             connections.discard_unusable(self._alias)
-            logger.exception("task %s stays claimed until this executor ends", settlement.claim)
+            if _may_pass(second):
+                self._put_aside([visible])
+            else:
+                logger.exception("task %s stays claimed until this executor ends", settlement.claim)
 
 
 def _may_pass(error: Exception) -> bool:

@@ -173,13 +173,19 @@ def test_replaced_under_its_name_it_asks_to_be_restarted() -> None:
         assert executor.worn_out.wait(30)
 
 
-def test_a_thread_without_an_answer_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "seconds"), [("heartbeat", 61.0), ("poller", 61.0), ("settler", 61.0), ("housekeeping", 601.0)]
+)
+def test_a_thread_without_an_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, name: str, seconds: float) -> None:
     with executing() as executor:
+        parts = (executor._beating, executor._polling, executor._housekeeping, executor.settler)
+        [part] = [part for part in parts if part.name == name]
+        monkeypatch.setattr(part, "busy_for", lambda: seconds - 2.0)
         assert executor._trouble() == ""
-        monkeypatch.setattr(executor._beating, "busy_for", lambda: 61.0)
+        monkeypatch.setattr(part, "busy_for", lambda: seconds)
         executor._watch()
         assert executor.worn_out.is_set()
-        assert "heartbeat gets no answer" in executor._trouble()
+        assert f"{name} gets no answer" in executor._trouble()
 
 
 def test_a_claim_of_an_earlier_life_is_not_started() -> None:

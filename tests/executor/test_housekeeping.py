@@ -6,8 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError
+from django.db.models import F
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import housekeeping as housekeeping_module
 from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.executor.screening import Screening
@@ -196,3 +199,27 @@ def test_a_duty_that_always_fails_keeps_no_other_from_its_turn(bench: Bench) -> 
         with suppress(RuntimeError):
             keeper.tick()
     assert done == ["failing", "other", "failing", "other", "failing"]
+
+
+def test_a_reap_that_always_fails_keeps_no_duty_from_its_turn(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The history may have no room for what reaping writes; to purge it would make some."""
+    other = registered("other", lease=5.0)
+    keeper = housekeeping(bench)
+    keeper.look_around()
+    done: list[str] = []
+
+    def fail(alias: str, max_rescues: int) -> dict[Any, Then]:
+        raise OperationalError(1114, "The table is full")
+
+    def perform() -> bool:
+        done.append("other")
+        return False
+
+    monkeypatch.setattr(housekeeping_module, "reap", fail)
+    keeper.add(Duty(0.0, perform))
+    Executor.objects.filter(id=other).update(expires_at=F("expires_at") - timedelta(seconds=60))
+    bench.clock.set(clock.host_now() + timedelta(seconds=60))
+    for _ in range(10):
+        with suppress(OperationalError):
+            keeper.tick()
+    assert done

@@ -1,11 +1,12 @@
 """The settler: natural batches, and what cannot be written."""
 
 from collections.abc import Iterator
+from threading import Event
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection, transaction
+from django.db import DataError, OperationalError, connection, transaction
 
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor import settler as settler_module
@@ -16,6 +17,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle, settle_soon
 from tests.executor.parts import add, claim, claim_one, registered
+from tests.waiting import wait_until
 
 BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())"}
 
@@ -78,6 +80,48 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
+
+
+def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claim_one()
+    go_on = Event()
+
+    def slow(alias: str, batch: list[Settlement]) -> Any:
+        assert go_on.wait(60)
+        return settle_soon(alias, batch)
+
+    monkeypatch.setattr(settler_module, "settle_soon", slow)
+    settler = Settler("default", InFlight(), ignore)
+    settler.start()
+    assert settler.busy_for() == 0
+    settler.put(done(task.claim))
+    wait_until(lambda: settler.busy_for() > 0)
+    go_on.set()
+    assert settler.finish(timeout=60)
+    assert settler.busy_for() == 0
+
+
+def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claim_one()
+    answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle_soon]
+
+    def flaky(alias: str, batch: list[Settlement]) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(alias, batch)
+
+    monkeypatch.setattr(settler_module, "settle_soon", flaky)
+    inflight = InFlight()
+    inflight.add([task])
+    told: list[str] = []
+    settler = Settler("default", inflight, lambda task, error: told.append(error))
+    settler.put(done(task.claim))
+    settler.start()
+    assert settler.finish(timeout=60)
+    assert Task.objects.get().status == TaskStatus.FAILED
+    assert len(inflight) == 0
+    assert told == ["the settlement could not be written: too long"]
 
 
 def test_it_tells_of_a_failure_that_was_written_and_of_no_other() -> None:

@@ -1,0 +1,125 @@
+"""What the executor makes of answers of the database that were lost on their way."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import DatabaseError, OperationalError, connection, transaction
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import NameInUse
+from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor.forgotten import Forgotten
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.models import Executor
+from django_delayed_tasks.store import Settlement, executors
+from django_delayed_tasks.store.transactions import atomically
+from tests.executor.parts import Bench, add, claim
+from tests.threads import in_thread
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server has not noticed yet that the connection of that claim is gone."""
+    found: list[Settlement] = []
+    forgotten = Forgotten("default", bench.lease, InFlight(), found.extend)
+    forgotten.look(at_once=True)
+    add()
+    [task] = claim(bench.lease.executor)
+    later = clock.monotonic() + 60
+    monkeypatch.setattr(clock, "monotonic", lambda: later)
+    forgotten.look(at_once=False)
+    assert [settlement.claim for settlement in found] == [task.claim]
+
+
+def test_a_registration_whose_answer_was_lost_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    lease = Lease(ExecutorOptions(name="executing"))
+    lease.acquire()
+    Executor.objects.update(alive=None)
+    assert not lease.renew()
+
+    def losing(alias: str, work: Callable[..., Any]) -> Any:
+        atomically(alias, work)
+        raise OperationalError(2013, "Lost connection to server during query")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(executors, "atomically", losing)
+        with pytest.raises(DatabaseError):
+            lease.acquire()
+    assert not lease.renew()
+    lease.acquire()
+    assert lease.renew()
+    assert Executor.objects.get(alive=True).pk == lease.executor
+    lease.end()
+
+
+def test_two_of_one_name_in_one_process_do_not_take_it_from_each_other() -> None:
+    first, second = (Lease(ExecutorOptions(name="executing", lease=30.0)) for _ in range(2))
+    first.acquire()
+    Executor.objects.update(alive=None)
+    second.acquire()
+    for lease in (first, first):
+        with pytest.raises(NameInUse):
+            lease.acquire()
+    first.end()
+    with pytest.raises(NameInUse):
+        first.acquire()
+    second.end()
+    first.acquire()
+    first.end()
+
+
+class TestEndOfATransaction:
+    """After the COMMIT, Django turns autocommit on again; to MariaDB and MySQL that is a statement of its own."""
+
+    __test__ = settings.DDT_DATABASE in ("mariadb", "mysql")
+
+    def test_a_connection_that_breaks_there_is_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def kill() -> None:
+            number = connection.connection.thread_id()
+            in_thread(lambda: execute(f"KILL {number}"))
+
+        def lose_connection() -> None:
+            commit = connection.commit
+
+            def commit_and_lose() -> None:
+                commit()
+                kill()
+
+            with monkeypatch.context() as patch:
+                patch.setattr(connection, "commit", commit_and_lose)
+                with pytest.raises(OperationalError), transaction.atomic():
+                    execute("SELECT 1")
+
+        def use() -> None:
+            lose_connection()
+            with pytest.raises(OperationalError):
+                atomically("default", lambda cursor: cursor.execute("SELECT 1"))
+            connections.discard_unusable("default")
+            atomically("default", lambda cursor: cursor.execute("SELECT 1"))
+            assert not connections.discard_unusable("default")
+
+        in_thread(use)
+
+
+def execute(sql: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def test_a_transaction_that_nobody_ends_is_discarded() -> None:
+    """Its connection works, but nothing that is written through it would be committed."""
+
+    def leave_open() -> None:
+        transaction.set_autocommit(False)
+        assert connections.discard_unusable("default")
+        assert transaction.get_autocommit()
+        assert not connections.discard_unusable("default")
+
+    in_thread(leave_open)
