@@ -46,8 +46,8 @@ def _to_deferred(dialect: Dialect, settlement: "Settlement") -> Assignments:
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
-        # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
         "biz_ext": (f"CASE WHEN deferred_keeps_ext = TRUE THEN {left} ELSE deferred_biz_ext END", parameters),
+        # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
         "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
         "priority": ("COALESCE(deferred_priority, priority)", []),
         **_WAITING,
