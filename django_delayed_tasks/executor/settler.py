@@ -13,11 +13,11 @@ from django_delayed_tasks.executor.backoff import Backoff
 from django_delayed_tasks.executor.busy import Busy
 from django_delayed_tasks.executor.deciding import is_final_failure, storable
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.portions import Portion
+from django_delayed_tasks.executor.portions import Portion, in_portions
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle_soon
 from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.transactions import is_unwritable
+from django_delayed_tasks.store.transactions import is_transient, is_unwritable
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,8 @@ class Settler:
     def _loop(self) -> None:
         with connections.of_thread(self._alias):
             while not self._has_ended:
-                self._settle_safely(self._take_locked())
+                for portion in in_portions(self._take_locked()):
+                    self._settle_safely(portion)
                 self._settle_safely(self._next_batch())
 
     def _settle_safely(self, batch: list[Settlement]) -> None:
@@ -125,8 +126,8 @@ class Settler:
                     used = connections.opened(self._alias)
                     became, waiting = settle_soon(self._alias, batch)
             except Exception as error:
-                is_break = connections.has_broken(self._alias, used) and connections.does_answer(self._alias)
-                breaks = breaks + 1 if is_break else 0
+                has_broken = connections.has_broken(self._alias, used) and not is_transient(error)
+                breaks = breaks + 1 if has_broken and connections.does_answer(self._alias) else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
                     self._wait(error)
                     continue

@@ -42,11 +42,13 @@ def aftermath(dialect: Dialect, settlement: "Settlement", is_deferred: bool) -> 
 
 def _to_deferred(dialect: Dialect, settlement: "Settlement") -> Assignments:
     left, parameters = _left_data(dialect, settlement)
+    # In a rolling deploy an older release may have put other data there, which knows nothing of the mark.
+    is_kept = f"deferred_keeps_ext = TRUE AND {dialect.same('deferred_biz_ext', 'biz_ext')}"
     return {
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
-        "biz_ext": (f"CASE WHEN deferred_keeps_ext = TRUE THEN {left} ELSE deferred_biz_ext END", parameters),
+        "biz_ext": (f"CASE WHEN {is_kept} THEN {left} ELSE deferred_biz_ext END", parameters),
         # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
         "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
         "priority": ("COALESCE(deferred_priority, priority)", []),

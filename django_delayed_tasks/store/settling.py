@@ -79,7 +79,17 @@ def settle_soon(
     except DatabaseError as error:
         if not is_lock_timeout(error):
             raise
-    return atomically(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
+
+    def settle_unlocked(cursor: CursorWrapper) -> tuple[dict[Claim, Then], set[Claim]]:
+        dialect.wait_at_most(cursor, seconds)
+        return _settle_unlocked(cursor, alias, chosen)
+
+    try:
+        return atomically(alias, settle_unlocked, is_transient_at_once)
+    except DatabaseError as error:  # the history itself is locked, as while an index is made
+        if not is_lock_timeout(error):
+            raise
+        return {}, {settlement.claim for settlement in chosen}
 
 
 def _settle(

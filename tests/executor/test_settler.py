@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.portions import LARGEST
 from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle, settle_soon
+from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle, settle_soon, transactions
 from tests.executor.parts import add, claim, claim_one, registered
 from tests.waiting import wait_until
 
@@ -145,6 +145,26 @@ def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST
+
+
+def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refuses all that reads or writes tables, and each try ends with another connection: no batch is to blame."""
+    task = claim_one()
+    refusals = iter(range((settler_module.MOST_BREAKS + 1) * transactions.TRIES))
+
+    def refusing(alias: str, batch: list[Settlement]) -> Any:
+        def refuse(cursor: Any) -> None:
+            if next(refusals, None) is not None:
+                raise OperationalError(1047, "WSREP has not yet prepared node for application use")
+
+        transactions.atomically(alias, refuse)
+        return settle_soon(alias, batch)
+
+    monkeypatch.setattr(settler_module, "settle_soon", refusing)
+    monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
+    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    assert not Task.objects.exists()
+    assert TaskRun.objects.get().outcome == RunOutcome.DONE
 
 
 class TestBreakingConnections:

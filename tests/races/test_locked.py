@@ -95,6 +95,28 @@ def test_what_waits_is_told_from_what_is_gone() -> None:
         assert store.settle_soon("default", ends) == ({held.claim: Then.GONE}, {locked.claim})
 
 
+def test_the_settler_waits_no_longer_for_the_history() -> None:
+    """An index is being made on it, say: what is settled is put aside, and the settler's thread is not stuck."""
+    [task] = claimed("a")
+    ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]
+    with history_locked():
+        assert start_thread(lambda: store.settle_soon("default", ends)).result(timeout=20) == ({}, {task.claim})
+    assert store.settle_soon("default", ends) == ({task.claim: Then.GONE}, set())
+
+
+@contextmanager
+def history_locked() -> Iterator[None]:
+    """Others can read it."""
+    lock, unlock = {
+        "postgresql": ("LOCK TABLE {} IN SHARE MODE", "SELECT 1"),
+        "mysql": ("LOCK TABLES {} READ", "UNLOCK TABLES"),
+    }[connection.vendor]
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(lock.format(TaskRun._meta.db_table))
+        yield
+        cursor.execute(unlock)
+
+
 def test_the_reaper_takes_the_others() -> None:
     tasks = claimed("a", "b", "c")
     executors.retire("default", tasks[0].executor)

@@ -303,3 +303,19 @@ def test_data_that_came_beside_the_run_is_newer(machine: Machine, rescheduled: s
     machine.beside = lambda: [calls[name]() for name in order]
     machine.run_at(10)
     assert TaskRow.objects.get().biz_ext == "new"
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_data_from_an_older_release_beside_the_run_count(machine: Machine, stale: bool) -> None:
+    """In a rolling deploy: it knows nothing of the mark, neither beside this run nor beside the one before."""
+    machine.answers = [Done(biz_ext="left")]
+    machine.add(biz_ext="first")
+    if stale:
+        TaskRow.objects.update(deferred_keeps_ext=True)
+    machine.beside = lambda: [
+        stale or reschedule_task("recurring", "1", NOON + 15 * MINUTE),
+        TaskRow.objects.update(deferred_when=NOON + 12 * MINUTE, deferred_biz_ext="new", deferred_trigger_text=None),
+    ]
+    machine.run_at(10)
+    task = TaskRow.objects.get()
+    assert (task.biz_ext, task.deferred_keeps_ext) == ("new", None)

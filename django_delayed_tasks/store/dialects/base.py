@@ -58,6 +58,10 @@ class Dialect:
         locks.
         """
 
+    def same(self, one: str, other: str) -> str:
+        """Whether two expressions have one value, or are both NULL."""
+        return f"{one} IS {other}"
+
     lock_wait: tuple[str, str] | None = None
     """Statements that let this connection wait for a lock for a second at most, and for as long as ever again."""
 

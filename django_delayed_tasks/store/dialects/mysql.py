@@ -29,10 +29,14 @@ class MySQL(Dialect):
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's: a new one begins with the server's default
         if getattr(session, "waits_at_most", None) != seconds:
-            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}")
+            # The second one is for whole tables, while somebody alters them.
+            cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}, lock_wait_timeout = {seconds:d}")
             session.waits_at_most = seconds
 
     waits_at_most = wait_at_most
+
+    def same(self, one: str, other: str) -> str:
+        return f"{one} <=> {other}"
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         code = error.args[0] if error.args else None

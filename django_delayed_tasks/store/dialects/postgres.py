@@ -17,6 +17,9 @@ class PostgreSQL(Dialect):
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
+    def same(self, one: str, other: str) -> str:
+        return f"{one} IS NOT DISTINCT FROM {other}"
+
     def later(self, by: timedelta) -> str:
         return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
 
