@@ -1,6 +1,6 @@
 """The settler: natural batches, and what cannot be written."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any
 
@@ -30,6 +30,18 @@ def ignore(task: ClaimedTask, error: str) -> None:
 
 def done(claim: tuple[int, int], **fields: Any) -> Settlement:
     return Settlement(claim, RunOutcome.DONE, Then.GONE, **fields)
+
+
+def answering(answers: list[Any]) -> Callable[..., Any]:
+    """``settle_soon`` that takes one after the other: raises it, or calls it."""
+
+    def answer(alias: str, batch: list[Settlement]) -> Any:
+        next_one = answers.pop(0)
+        if isinstance(next_one, Exception):
+            raise next_one
+        return next_one(alias, batch)
+
+    return answer
 
 
 def test_settles_all_that_is_put_before_it_ends() -> None:
@@ -69,14 +81,7 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
 def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle_soon]
-
-    def flaky(alias: str, batch: list[Settlement]) -> Any:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer(alias, batch)
-
-    monkeypatch.setattr(settler_module, "settle_soon", flaky)
+    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
     Settler("default", InFlight(), ignore).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
@@ -104,14 +109,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle_soon]
-
-    def flaky(alias: str, batch: list[Settlement]) -> Any:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer(alias, batch)
-
-    monkeypatch.setattr(settler_module, "settle_soon", flaky)
+    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
     inflight = InFlight()
     inflight.add([task])
     told: list[str] = []

@@ -1,11 +1,10 @@
 """Tasks that recur: one row, whose next time is written by whatever ends a run."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from django_delayed_tasks import Done, Fail, Reschedule, Task, TaskRun, add_task, api, reschedule_task
+from django_delayed_tasks import Fail, Reschedule, Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.executor.runner import run
@@ -102,14 +101,6 @@ def test_nor_does_a_fail(machine: Machine) -> None:
     machine.add()
     assert machine.run_at(10) is Then.RECUR
     assert machine.next == 20
-
-
-def test_state_is_carried_from_run_to_run(machine: Machine) -> None:
-    machine.answers = [Done(biz_ext={"count": 1}), Done(), None, Done(biz_ext=None)]
-    machine.add(biz_ext={"count": 0})
-    for minute in (10, 20, 30, 40, 50):
-        machine.run_at(minute)
-    assert [ext for _, ext in machine.seen] == [{"count": 0}, {"count": 1}, {"count": 1}, {"count": 1}, None]
 
 
 def test_reschedule_is_a_time_in_between(machine: Machine) -> None:
@@ -279,43 +270,3 @@ def test_many_at_once(machine: Machine) -> None:
     with frozen_at(NOON):
         api.add_tasks(Task(biz_code="recurring", biz_num=str(n), trigger=EVERY_TEN) for n in range(3))
     assert {(task.when - NOON) / MINUTE for task in TaskRow.objects.all()} == {10}
-
-
-def test_state_is_carried_past_another_time_that_came_beside_the_run(machine: Machine) -> None:
-    machine.answers = [Done(biz_ext={"count": 1}), Done(), RuntimeError(), Done(biz_ext=None), Fail("no")]
-    machine.add(biz_ext={"count": 0})
-    machine.beside = lambda: reschedule_task("recurring", "1", machine.clock.now() + MINUTE)
-    for minute in range(10, 16):
-        machine.run_at(minute)
-    ones = [(minute, {"count": 1}) for minute in (11, 12, 13)]
-    assert machine.seen == [(10, {"count": 0}), *ones, (14, None), (15, None)]
-
-
-@pytest.mark.parametrize("rescheduled", ["before", "after"])
-def test_data_that_came_beside_the_run_is_newer(machine: Machine, rescheduled: str) -> None:
-    calls: dict[str, Callable[[], object]] = {
-        "another time": lambda: reschedule_task("recurring", "1", NOON + 12 * MINUTE),
-        "new data": lambda: machine.add(biz_ext="new"),
-    }
-    order = list(calls) if rescheduled == "before" else list(calls)[::-1]
-    machine.answers = [Done(biz_ext="left")]
-    machine.add()
-    machine.beside = lambda: [calls[name]() for name in order]
-    machine.run_at(10)
-    assert TaskRow.objects.get().biz_ext == "new"
-
-
-@pytest.mark.parametrize("stale", [False, True])
-def test_data_from_an_older_release_beside_the_run_count(machine: Machine, stale: bool) -> None:
-    """In a rolling deploy: it knows nothing of the mark, neither beside this run nor beside the one before."""
-    machine.answers = [Done(biz_ext="left")]
-    machine.add(biz_ext="first")
-    if stale:
-        TaskRow.objects.update(deferred_keeps_ext=True)
-    machine.beside = lambda: [
-        stale or reschedule_task("recurring", "1", NOON + 15 * MINUTE),
-        TaskRow.objects.update(deferred_when=NOON + 12 * MINUTE, deferred_biz_ext="new", deferred_trigger_text=None),
-    ]
-    machine.run_at(10)
-    task = TaskRow.objects.get()
-    assert (task.biz_ext, task.deferred_keeps_ext) == ("new", None)
