@@ -89,7 +89,7 @@ def install(cell: Cell) -> str:
     python = str(cell.folder / "bin/python")
     steps: list[list[str]] = [
         [cell.python, "-m", "venv", "--clear", str(cell.folder)],
-        [python, *PIP, "--editable", ".[test]", f"Django=={cell.django}.*"],
+        [python, *PIP, "--editable", ".[bench,test]", f"Django=={cell.django}.*"],
     ]
     for step in steps:
         done = subprocess.run(step, cwd=ROOT, capture_output=True, text=True)

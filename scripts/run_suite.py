@@ -2,8 +2,12 @@
 
 ``python -m scripts.run_suite sqlite,mariadb,postgres [pytest options]``. A part is a process of pytest, with a database
 of its own on the same server. With options there is one process for each database, and the terminal is its own.
+
+A test that fails in a part is run once more, with no other test at the same time. If it passes then, the part counts
+as passed, and the table "flaky" names the test: it is a bug of the same rank as a test that fails twice.
 """
 
+import json
 import os
 import signal
 import subprocess
@@ -11,15 +15,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from tests.servers.commands import Interrupted, catch_signals, end_commands, start_command, status_of
 
 KNOWN = ("sqlite", "mariadb", "postgres", "mysql")
 GRACE = 20.0  # seconds that pytest has to clean up when this process is interrupted
 LOOK_EVERY = 0.1  # seconds
+TESTS_FAILED = 1  # pytest's exit code; others say that pytest itself could not go through
 
 # What is told by the work of the whole machine, or of the whole server: nothing else goes on beside it.
 ALONE = ("tests/leases/test_contention.py", "tests/store/test_pinned.py", "tests/executor/test_settler.py")
@@ -46,29 +50,39 @@ SIDE_BY_SIDE = {
 
 @dataclass
 class Part:
-    """The tests that `options` choose, on one database; `output` is None where that is the terminal."""
+    """The tests that `options` choose, on one database; `folder` keeps what they print, else the terminal shows it."""
 
     database: str
     name: str
     options: Sequence[str]
-    output: IO[bytes] | None = field(default_factory=tempfile.TemporaryFile)
+    folder: Path | None = None
     seconds: float = 0.0
     status: int = -1
+    flaky: Sequence[str] = ()
 
     def start(self) -> "subprocess.Popen[bytes]":
         self.seconds = -time.monotonic()
-        command = [sys.executable, "-m", "pytest", *self.options]
+        cache = () if self.folder is None else ("-o", f"cache_dir={self.folder / 'cache'}")
+        command = [sys.executable, "-m", "pytest", *cache, *self.options]
         # Children begin sooner with modules that are compiled already.
         extra = {"DDT_DATABASE": self.database, "PYTHONDONTWRITEBYTECODE": ""}
         # SIGINT, since pytest cleans up after that one only.
-        output = None if self.output is None else self.output.fileno()
-        return start_command(command, extra, pass_on=signal.SIGINT, output=output)
+        if self.folder is None:
+            return start_command(command, extra, pass_on=signal.SIGINT)
+        self.folder.mkdir(exist_ok=True)
+        with self.output.open("wb") as output:
+            return start_command(command, extra, pass_on=signal.SIGINT, output=output.fileno())
+
+    @property
+    def output(self) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{self.name}.txt"
 
     def end(self, process: "subprocess.Popen[bytes]") -> None:
         """Take its result, and show its output where the terminal has not."""
         self.status = status_of(process)
         self.seconds += time.monotonic()
-        if self.output:
+        if self.folder:
             self.show()
 
     def show(self) -> None:
@@ -76,13 +90,22 @@ class Part:
 
     def text(self) -> str:
         """Its output so far."""
-        assert self.output is not None
-        self.output.seek(0)
-        return self.output.read().decode(errors="replace").rstrip()
+        return self.output.read_text(errors="replace").rstrip()
+
+    def failed(self) -> list[str]:
+        """The ids of the tests whose last run failed, as pytest's cache has them."""
+        assert self.folder is not None
+        last_failed = self.folder / "cache/v/cache/lastfailed"
+        return sorted(json.loads(last_failed.read_text())) if last_failed.exists() else []
+
+    def failed_again(self) -> "Part":
+        """A part with the failed tests of this one."""
+        options = [*self.options, "--last-failed", "--last-failed-no-failures=none"]
+        return Part(self.database, f"{self.name}, again", options, self.folder)
 
     def closing_line(self) -> str:
         """Pytest's own summary."""
-        return self.text().rpartition("\n")[2].strip("= ") if self.output else ""
+        return self.text().rpartition("\n")[2].strip("= ") if self.folder else ""
 
 
 def run_lanes(lanes: Sequence[Sequence[Part]]) -> None:
@@ -118,11 +141,15 @@ def side_by_side(databases: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return {name: options for name, options in SIDE_BY_SIDE.items() if not (is_quick_look and name == "faults")}
 
 
-def run_in_parts(databases: Sequence[str]) -> list[Part]:
-    """In as little time as possible; the parts, in the order of their databases."""
+def run_in_parts(databases: Sequence[str], folder: Path) -> list[Part]:
+    """In as little time as possible; the parts, in the order of their databases. `folder` is for their output."""
+
+    def parts_of(name: str, options: Sequence[str]) -> list[Part]:
+        return [Part(database, name, options, folder / f"{database}-{name}") for database in databases]
+
     chosen = side_by_side(databases)
-    lanes = [[Part(database, name, options) for database in databases] for name, options in chosen.items()]
-    alone = [Part(database, "alone", ALONE) for database in databases]
+    lanes = [parts_of(name, options) for name, options in chosen.items()]
+    alone = parts_of("alone", ALONE)
     print(
         f"Side by side on {', '.join(databases)}: {', '.join(chosen)}. What each says comes at its end.",
         flush=True,
@@ -131,12 +158,24 @@ def run_in_parts(databases: Sequence[str]) -> list[Part]:
         print(f"Left out with SQLite alone, which is for a quick look: {left_out}. `make test` has all.", flush=True)
     run_lanes(lanes)
     run_lanes([alone])
+    run_failed_again([part for lane in (*lanes, alone) for part in lane])
     return [part for parts in zip(*lanes, alone, strict=True) for part in parts]
+
+
+def run_failed_again(parts: Sequence[Part]) -> None:
+    """Run what failed once more, one part at a time; a part whose tests pass then has passed, with flaky tests."""
+    for part in parts:
+        if part.status != TESTS_FAILED or not (failed := part.failed()):
+            continue
+        again = part.failed_again()
+        run_lanes([[again]])
+        part.flaky = sorted(set(failed) - set(again.failed()))
+        part.status = again.status
 
 
 def run_with_options(databases: Sequence[str], options: Sequence[str]) -> list[Part]:
     """The tests that these options of pytest choose, one database after the other."""
-    parts = [Part(database, "chosen", options, None) for database in databases]
+    parts = [Part(database, "chosen", options) for database in databases]
     for part in parts:
         print(f"\n--- {part.database} ---", flush=True)
         run_lanes([[part]])
@@ -150,7 +189,8 @@ def table(parts: Sequence[Part]) -> str:
         verdict = "passed" if part.status == 0 else f"exit {part.status}"
         line = f"{part.database:<10} {part.name:<10} {verdict:<8} {part.seconds:>8.1f}  {part.closing_line()}"
         lines.append(line.rstrip())
-    return "\n".join(lines)
+    flaky = [f"{part.database:<10} {name}" for part in parts for name in part.flaky]
+    return "\n".join([*lines, *(["", "flaky (failed, then passed alone):", *flaky] if flaky else [])])
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -163,10 +203,11 @@ def main(arguments: Sequence[str]) -> int:
     os.chdir(Path(__file__).resolve().parent.parent)
     databases, options, began = in_order(names), arguments[1:], time.monotonic()
     try:
-        parts = run_with_options(databases, options) if options else run_in_parts(databases)
+        with tempfile.TemporaryDirectory(prefix="ddt-suite-") as folder:
+            parts = run_with_options(databases, options) if options else run_in_parts(databases, Path(folder))
+            print(table(parts))
     except Interrupted as interrupted:
         return 128 + interrupted.signum
-    print(table(parts))
     print(f"{time.monotonic() - began:.0f} seconds in all", flush=True)
     return 1 if any(part.status for part in parts) else 0
 

@@ -12,7 +12,10 @@ from django_delayed_tasks.store import compare_and_set
 from tests.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
-NO_DATABASE = [f"test_{name}.py" for name in ("conf", "docs", "installing", "layers", "lazy_names", "verification")]
+NO_DATABASE = [
+    *(f"test_{name}.py" for name in ("conf", "docs", "installing", "layers", "lazy_names", "verification")),
+    "scripts",
+]
 collect_ignore = [] if settings.DDT_DATABASE == "sqlite" else NO_DATABASE
 
 # The same examples in every run, and none of them an error because the machine was busy.
