@@ -14,7 +14,7 @@ servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
 sources := django_delayed_tasks tests testproject scripts benchmarks verification
 
-.PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench
+.PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench mutants
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -59,9 +59,13 @@ BENCH ?=
 bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw the plots
 	$(PY) -m benchmarks $(BENCH)
 
+MUTANTS ?=
+mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
+	$(PY) -m scripts.mutants $(MUTANTS)
+
 matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
 	$(PY) -m scripts.matrix $(PYTEST)
 
 clean: ## Remove what was made
-	rm -rf $(VENV) .matrix build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .matrix mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
