@@ -1,8 +1,8 @@
 """Change the code in small ways, one at a time, and count the changes that no test notices.
 
 ``python -m scripts.mutants [--sample N] [folder ...]``. mutmut makes the changes and runs the tests, on SQLite. The
-sample has N mutants of each folder: the same ones each time, and a larger sample contains a smaller one. Results stay in
-``mutants/`` while neither the function nor its tests change, so a run that was interrupted continues where it ended.
+sample has N mutants of each folder: the same ones each time, and a larger sample contains a smaller one. Results stay
+in ``mutants/`` while neither the function nor its tests change, so an interrupted run continues where it ended.
 Prints a table and the mutants that survived; ``python -m mutmut show NAME`` shows one.
 """
 
