@@ -39,6 +39,8 @@ class Dialect:
     """Fragments of SQL for one connection."""
 
     for_update = " FOR UPDATE"
+    keeps_escaped_json = True
+    """Whether JSON text in ASCII is the same value to a database that cannot hold all characters."""
     driving_join = "JOIN"
     """A join that reads its left side first."""
 
