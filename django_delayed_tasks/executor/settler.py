@@ -18,8 +18,9 @@ from django_delayed_tasks.executor.portions import Portion, in_portions
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle_soon
 from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.escapes import in_ascii
 from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.plain import in_ascii, plain
+from django_delayed_tasks.store.plain import plain
 from django_delayed_tasks.store.transactions import is_transient, is_unwritable
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NOTE_LENGTH
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.escapes import in_ascii
 from django_delayed_tasks.store.fences import Claim, fence, in_status
-from django_delayed_tasks.store.plain import in_ascii
 from django_delayed_tasks.store.tables import RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, is_unwritable
 

@@ -10,7 +10,12 @@ from django_delayed_tasks.handlers import registry
 from tests.charsets.databases import NARROW, WHOLE, created, empty, switched_to
 
 SERVERS = ("mariadb", "mysql", "postgres")
-ONLY_ON = {"test_narrow.py": SERVERS, "test_migrating.py": SERVERS[:2], "test_postgres.py": SERVERS[2:]}
+ONLY_ON = {
+    "test_narrow.py": SERVERS,
+    "test_migrating.py": SERVERS[:2],
+    "test_connections.py": SERVERS[:2],
+    "test_postgres.py": SERVERS[2:],
+}
 collect_ignore = [name for name, databases in ONLY_ON.items() if settings.DDT_DATABASE not in databases]
 
 
