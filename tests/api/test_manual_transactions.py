@@ -62,7 +62,8 @@ def manual(live_db: str) -> Iterator[None]:
 
 def everything() -> list[list[dict[str, Any]]]:
     """All rows."""
-    return [list(model._default_manager.order_by("pk").values()) for model in MODELS]
+    managers: list[Any] = [model._default_manager for model in MODELS]
+    return [list(manager.order_by("pk").values()) for manager in managers]
 
 
 @pytest.mark.parametrize("verb", VERBS.values(), ids=list(VERBS))
