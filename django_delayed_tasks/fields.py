@@ -6,7 +6,7 @@ from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
 from django_delayed_tasks.exact_json import InFull
-from django_delayed_tasks.triggers import Trigger, parse
+from django_delayed_tasks.triggers import Trigger, parse_stored
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -60,7 +60,7 @@ class TriggerAttribute(DeferredAttribute):
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         text = super().__get__(instance, cls)
-        return parse(text) if isinstance(text, str) else text
+        return parse_stored(text) if isinstance(text, str) else text
 
     def __set__(self, instance: Any, value: Trigger | str | None) -> None:
         instance.__dict__[self.field.attname] = _text_of(value)
