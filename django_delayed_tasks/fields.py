@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
-from django_delayed_tasks.triggers import Trigger, parse
+from django_delayed_tasks.exact_json import InFull
+from django_delayed_tasks.triggers import Trigger, parse_stored
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -39,7 +40,11 @@ class AnyJSONField(models.JSONField):
 
     Django does so with text that is no JSON; Python has errors of its own for numbers of thousands of digits and for
     nesting of thousands of levels. One such row must not keep the others of a query from being read.
+    Numbers come back as they were, on every database.
     """
+
+    def __init__(self, *arguments: Any, **keywords: Any) -> None:
+        super().__init__(*arguments, **{**keywords, "encoder": InFull})
 
     def from_db_value(self, value: Any, expression: Any, connection: "BaseDatabaseWrapper") -> Any:
         try:
@@ -50,6 +55,7 @@ class AnyJSONField(models.JSONField):
     def deconstruct(self) -> Any:
         # To a migration it is Django's: what is stored is the same.
         name, _, arguments, keywords = super().deconstruct()
+        del keywords["encoder"]
         return name, "django.db.models.JSONField", arguments, keywords
 
 
@@ -58,7 +64,7 @@ class TriggerAttribute(DeferredAttribute):
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         text = super().__get__(instance, cls)
-        return parse(text) if isinstance(text, str) else text
+        return parse_stored(text) if isinstance(text, str) else text
 
     def __set__(self, instance: Any, value: Trigger | str | None) -> None:
         instance.__dict__[self.field.attname] = _text_of(value)

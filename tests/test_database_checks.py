@@ -69,6 +69,12 @@ def test_sqlite_begins_immediate(extra_database: ExtraDatabase, options: dict[st
             assert numbers() == [], "it is not the database of the tasks"
 
 
+def test_autocommit_is_on(extra_database: ExtraDatabase) -> None:
+    entry = {**connections.settings["default"], "AUTOCOMMIT": False}
+    with extra_database(entry):
+        assert numbers() == ["E008"]
+
+
 ENGINES = {"sqlite3": ["E011"], "mysql": ["E011"], "postgresql": []}
 
 

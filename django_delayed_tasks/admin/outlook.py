@@ -16,7 +16,7 @@ from django_delayed_tasks.admin.columns import EMPTY, duration_text
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.triggers import Cron, Every, Interval, Trigger, next_time, parse
+from django_delayed_tasks.triggers import Cron, Every, Interval, Trigger, next_time, parse_stored
 
 TIMES: Final = 10
 
@@ -33,7 +33,7 @@ class Plan:
     @property
     def trigger(self) -> Trigger:
         """Raises InvalidTrigger if the text is that of none."""
-        return parse(self.text)
+        return parse_stored(self.text)
 
     def times(self) -> list[datetime]:
         """The next ones, at most ``TIMES``; the first may have passed and be due."""
@@ -79,7 +79,7 @@ def _planned(task: Task, text: str, now: datetime) -> datetime | None:
     if task.when > now:
         return task.when
     try:
-        return next_time(parse(text), task.when, now)
+        return next_time(parse_stored(text), task.when, now)
     except InvalidTrigger:
         return None
 

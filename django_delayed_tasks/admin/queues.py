@@ -10,7 +10,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
@@ -177,7 +176,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
         if name not in paused or not queues.resume_queue(alias, name):
             self.message_user(request, _("The queue “%s” is not paused any more.") % name, messages.WARNING)
             return
-        transaction.on_commit(wakeup.wake, using=alias)
+        wakeup.when_committed(alias, lambda: [name])
         self._log(request, name, "Resumed.")
         self.message_user(request, _("The queue “%s” goes on.") % name, messages.SUCCESS)
 

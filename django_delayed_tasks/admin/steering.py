@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext as _
@@ -69,7 +68,7 @@ class SteeringActions(Base):
             ids = set(verb(alias, [(task.pk, task.version) for task in tasks]))
             log(request, [task for task in tasks if task.pk in ids], done)
             changed, asked = changed + len(ids), asked + len(tasks)
-        transaction.on_commit(wakeup.wake, using=alias)
+        wakeup.when_committed(alias)
         self._report(request, changed, asked, done)
 
     def _report(self, request: HttpRequest, changed: int, asked: int, done: str) -> None:

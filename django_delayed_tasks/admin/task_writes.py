@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from django.db import connections, transaction
+from django.db import connections
 from django.db.backends.utils import CursorWrapper
 from django.utils.translation import gettext as _
 
@@ -47,7 +47,7 @@ def change(task: Task, form: ChangeTaskForm) -> None:
         replace(task, form)
     elif form.changed_data:
         edit(task, form)
-    transaction.on_commit(wakeup.wake, using=settings.DATABASE)
+    wakeup.when_committed(settings.DATABASE)
 
 
 def edit(task: Task, form: ChangeTaskForm) -> None:

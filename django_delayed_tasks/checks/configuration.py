@@ -45,7 +45,7 @@ def _message(problem: conf.Problem) -> Error:
 
 
 def check_databases_configured(**_: Any) -> list[CheckMessage]:
-    """E004, E010, E011, E022, W010: how the database that holds the tasks is configured."""
+    """E004, E008, E010, E011, E022, W010: how the database that holds the tasks is configured."""
     alias = chosen_alias()
     if alias not in connections.settings:
         return [
@@ -60,6 +60,13 @@ def check_databases_configured(**_: Any) -> list[CheckMessage]:
 
 def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
     zone = connection.settings_dict["TIME_ZONE"]
+    if not connection.settings_dict["AUTOCOMMIT"]:
+        yield Error(
+            f"DATABASES[{alias!r}]['AUTOCOMMIT'] is False: no executor can work there.",
+            hint="What an executor writes would not be committed. Remove AUTOCOMMIT, or give the tasks an alias of "
+            "their own that has it (DELAYED_TASKS['DATABASE']).",
+            id="django_delayed_tasks.E008",
+        )
     if connection.vendor not in VENDORS:
         yield Error(
             f"The database {alias!r} ({connection.display_name}) is not supported.",

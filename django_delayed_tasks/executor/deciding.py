@@ -7,6 +7,7 @@ from typing import Any
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, shortened
+from django_delayed_tasks.executor.contexts import in_clean_context
 from django_delayed_tasks.executor.starting import following
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
@@ -157,7 +158,7 @@ def _lost(task: ClaimedTask, error: str) -> dict[str, Any]:
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
     try:
-        delay = handler.backoff(attempt)
+        delay = in_clean_context(handler.backoff, attempt)
         valid_when(delay, "backoff")
         return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
     except Exception:  # a back-off that fails must not cost the task its retry

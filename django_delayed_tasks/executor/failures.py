@@ -6,6 +6,7 @@ from threading import Thread
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor.contexts import in_clean_context
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store import ClaimedTask
 
@@ -14,6 +15,10 @@ logger = logging.getLogger(__name__)
 
 def tell_failed(task: ClaimedTask, error: str) -> None:
     """Call ``on_failed`` and send ``task_failed``; what they raise is logged."""
+    in_clean_context(_tell, task, error)
+
+
+def _tell(task: ClaimedTask, error: str) -> None:
     handler = find(task.biz_code)
     try:
         signals.task_failed.send_robust(sender=type(handler), task=task, error=error)

@@ -12,6 +12,7 @@ from pathlib import Path
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.store import executors
 
 TRUSTED_PART = 2 / 3
@@ -35,7 +36,9 @@ class Lease:
 
         Raises:
             NameInUse: another live process has the name.
+            TaskException: a transaction is open in this thread, or autocommit is off.
         """
+        refuse_in_transaction(self._alias, "an executor cannot be started")
         begun = clock.monotonic()
         self.executor = executors.register(self._alias, self._identity(), self._length, self._is_predecessor_gone)
         _here[self._options.name] = self

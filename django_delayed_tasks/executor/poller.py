@@ -38,7 +38,10 @@ from django_delayed_tasks.store import (
 logger = logging.getLogger(__name__)
 
 FRESH = 0.05
-"""Seconds for which an agenda says what is due, as long as there is something: then others may have become due."""
+"""Seconds for which an agenda says what is due, as long as there is something: then others may have become due.
+
+From each one is claimed once, however old it is: with very many levels, reading it takes longer than this.
+"""
 
 
 class Poller:
@@ -79,6 +82,8 @@ class Poller:
         self._claim = strategy_for(options.database, options.claim)
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")
+        self._is_unused = False
+        """Whether nothing was claimed from the agenda since it was read."""
         self.sweeps = Sweeps()
         self._suspects = Suspects(options.max_rescues)
         self._forgotten = Forgotten(options.database, lease, inflight, release)
@@ -139,11 +144,14 @@ class Poller:
         self._memory.learn(agenda)
         due = (level for level in agenda.due(self._ahead) if self._options.serves(level.queue))
         self._turns.begin(due, agenda.now)
+        self._is_unused = True
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Levels in the order of their priority, equals in turns, until enough is claimed."""
-        if clock.monotonic() - self._agenda_read >= min(FRESH, self._options.poll_interval):
+        age = clock.monotonic() - self._agenda_read
+        if not self._is_unused and age >= min(FRESH, self._options.poll_interval):
             self._turns.clear()
+        self._is_unused = False
         claimed = 0
         while claimed < wanted and (level := self._turns.next()):
             share = self._turns.share(wanted - claimed)

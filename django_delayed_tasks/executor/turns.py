@@ -1,5 +1,6 @@
 """Levels of one priority take turns: a storm in one queue does not hold up the tasks of another."""
 
+from bisect import insort
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -25,7 +26,8 @@ class Turns:
         self._due, self._now = list(due), now
         served = self._served
         self._served = {key: served[key] for key in map(_key, self._due) if key in served}
-        self._sort()
+        # Stable: of those that were never served the one that waits longest stays first.
+        self._due.sort(key=self._place)
 
     def clear(self) -> None:
         """What is due is not known any more."""
@@ -37,7 +39,8 @@ class Turns:
 
     def share(self, wanted: int) -> int:
         """How many tasks to claim from it, of so many that are wanted."""
-        equals = sum(level.priority == self._due[0].priority for level in self._due)
+        first = self._due[: wanted // SMALLEST + 1]  # with more than these, it is SMALLEST anyway
+        equals = sum(level.priority == first[0].priority for level in first)
         return min(wanted, max(SMALLEST, -(-wanted // equals)))
 
     def took(self, count: int, wanted: int) -> None:
@@ -45,12 +48,7 @@ class Turns:
         level = self._due.pop(0)
         self._served[_key(level)] = clock.monotonic()
         if count >= wanted:
-            self._due.append(level)
-            self._sort()
-
-    def _sort(self) -> None:
-        # Stable: of those that were never served the one that waits longest stays first.
-        self._due.sort(key=self._place)
+            insort(self._due, level, key=self._place)
 
     def _place(self, level: Level) -> tuple[bool, int, float]:
         return level.earliest > self._now, -level.priority, self._served.get(_key(level), float("-inf"))

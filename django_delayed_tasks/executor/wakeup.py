@@ -8,11 +8,12 @@ from datetime import datetime
 from functools import partial
 from threading import Event, Lock, local
 
-from django.db import transaction
+from django.db import connections, transaction
 
 from django_delayed_tasks import clock, forks
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notifying import can_notify, notify
+from django_delayed_tasks.store.transactions import in_transaction
 from django_delayed_tasks.store.validation import Schedule, When
 
 _lock = Lock()
@@ -44,7 +45,13 @@ def wake() -> None:
 def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (ANY,)) -> None:
     """Once the caller's transaction is committed, executors of this process look for due tasks; others, where they can
     be told, are told of what is in ``queues()``.
+
+    Of a transaction that was begun by turning autocommit off Django does not say when it is committed: nothing is said,
+    and executors find the task when they poll.
     """
+    connection = connections[alias]
+    if in_transaction(connection) and not (connection.in_atomic_block and connection.commit_on_exit):
+        return
     if settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues()))):
         said = named if len(named) <= MOST_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)

@@ -8,6 +8,7 @@ from threading import Lock, Thread
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor.contexts import in_clean_context
 from django_delayed_tasks.store import ClaimedTask
 
 logger = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class Worker(Thread):
         if running.began - self._last > IDLE or connections.losses != self._losses:
             self._losses = connections.losses
             connections.refresh()
-        self._pool.perform(running)
+        in_clean_context(self._pool.perform, running)
         self._own.tidy()
         self._last = clock.monotonic()
 

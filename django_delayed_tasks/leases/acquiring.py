@@ -18,7 +18,7 @@ from django_delayed_tasks.leases.pauses import GRACE, LONGEST, Pauses
 from django_delayed_tasks.leases.reconnecting import is_outage, reconnecting
 from django_delayed_tasks.store import resources, waiting
 from django_delayed_tasks.store.resources import Details, Grant, Wanted
-from django_delayed_tasks.store.transactions import is_transient
+from django_delayed_tasks.store.transactions import in_transaction, is_transient
 from django_delayed_tasks.store.waiting import LAST, View
 
 logger = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Contender:
             ResourceUnavailable: others held all for as long as the request says.
             TaskException: a transaction is open: a lease that is not committed excludes nobody.
         """
-        refuse_in_transaction(self._request.alias)
+        refuse_in_transaction(self._request.alias, "a lease cannot be acquired")
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
         if won := self._snatch():
             return won
@@ -167,12 +167,11 @@ def describe(wanted: Wanted) -> str:
     return f"mutex {wanted.name!r}" if wanted.pool == resources.MUTEXES else f"a resource of pool {wanted.pool!r}"
 
 
-def refuse_in_transaction(alias: str) -> None:
+def refuse_in_transaction(alias: str, refusal: str) -> None:
     """Raise TaskException if a transaction is open, other than the one that a TestCase puts around each test."""
     connection = connections[alias]
-    if connection.in_atomic_block:
-        is_open = not (connection.atomic_blocks and getattr(connection.atomic_blocks[-1], "_from_testcase", False))
-    else:
-        is_open = not connection.get_autocommit()
-    if is_open:
-        raise TaskException("a lease cannot be acquired inside a transaction: nobody else would see it")
+    blocks = connection.atomic_blocks
+    is_of_test = connection.in_atomic_block and blocks and getattr(blocks[-1], "_from_testcase", False)
+    if in_transaction(connection) and not is_of_test:
+        off = "" if connection.in_atomic_block else " (autocommit is off)"
+        raise TaskException(f"{refusal} inside a transaction{off}: other processes would not see it")

@@ -20,7 +20,7 @@ from django_delayed_tasks.store.replacing import (
     upserted_if_stopping,
 )
 from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, STOPPING, TASK
-from django_delayed_tasks.store.transactions import in_one_statement
+from django_delayed_tasks.store.transactions import in_one_statement, in_transaction
 from django_delayed_tasks.store.validation import Schedule, When
 
 COLUMNS = (
@@ -99,7 +99,7 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
     record locks only, where an upsert takes gap locks (docs/decisions/0002). Alone, one statement does all.
     """
     is_replacing = if_exists is IfExists.REPLACE
-    if dialect.connection.in_atomic_block:
+    if in_transaction(dialect.connection):
         sql, given = _update(dialect, schedule, is_replacing=is_replacing)
         cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
         if cursor.rowcount:

@@ -18,7 +18,7 @@ from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.progress import Report, report_of
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import decisively, in_one_statement
-from django_delayed_tasks.triggers import Trigger, parse
+from django_delayed_tasks.triggers import Trigger, parse_stored
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
@@ -64,7 +64,7 @@ class ClaimedTask:
         Raises:
             InvalidTrigger: the row's text is that of no trigger.
         """
-        return None if self._trigger_text is None else parse(self._trigger_text)
+        return None if self._trigger_text is None else parse_stored(self._trigger_text)
 
     @property
     def biz_ext(self) -> Any:

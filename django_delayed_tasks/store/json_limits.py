@@ -1,5 +1,6 @@
 """JSON that one of the databases would refuse, or not give back as it was."""
 
+import json
 import re
 from typing import Any
 
@@ -15,7 +16,8 @@ _SUSPECT = re.compile(r"\\u0000|\d{19}")
 def problem_of(value: Any, text: str) -> str | None:
     """What is wrong with the JSON ``value`` that is written ``text``; None if nothing is."""
     # In the text \u0000 is a NUL, or a backslash before "u0000"; digits may be part of a string: look at the values.
-    if text.count("[") + text.count("{") <= DEEPEST and not _SUSPECT.search(text):
+    is_plain = text.count("[") + text.count("{") <= DEEPEST and not _SUSPECT.search(text)
+    if is_plain and json.loads(text) == value:
         return None
     waiting = [(value, 0)]
     while waiting:
@@ -34,6 +36,8 @@ def _problem_of_one(item: Any, depth: int) -> str | None:
         return "holds a NUL character, which databases cannot keep"
     if isinstance(item, int) and item not in INTEGERS:
         return "holds an integer beyond 64 bits, which databases cannot keep exactly; give it as a str"
+    if isinstance(item, dict) and len(json.loads(json.dumps(dict.fromkeys(item)))) < len(item):
+        return "has two keys that are the same when they are written as text"
     if isinstance(item, dict | list | tuple) and depth >= DEEPEST:
         return f"is nested deeper than {DEEPEST} levels, which databases cannot keep"
     return None

@@ -11,7 +11,7 @@ from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.recurring import by_chance
 from django_delayed_tasks.store.tables import COUNT_ANEW, PAUSED, PENDING, RUNNING, STOPPING, TASK
 from django_delayed_tasks.store.transactions import atomically
-from django_delayed_tasks.triggers import next_time, parse
+from django_delayed_tasks.triggers import next_time, parse_stored
 
 
 def pause(alias: str, biz_code: str, biz_num: str) -> bool:
@@ -73,7 +73,7 @@ def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetim
     """The time to wait for, and when its run may begin."""
     if text is None:
         return when, when
-    trigger = parse(text)
+    trigger = parse_stored(text)
     if when <= now:
         when = next_time(trigger, when, now) or when
     return when, by_chance(trigger, when)

@@ -19,7 +19,7 @@ from django_delayed_tasks.store.fences import Claim
 from django_delayed_tasks.store.settling import Settlement, settle_lockable, settle_locked
 from django_delayed_tasks.store.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically, decisively, in_one_statement
-from django_delayed_tasks.triggers import next_time, parse
+from django_delayed_tasks.triggers import next_time, parse_stored
 
 SPREAD = 5.0
 """Seconds, for each rescue before, over which rescued tasks are spread."""
@@ -75,7 +75,7 @@ def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
     if orphan.trigger_text is None:
         return {}
     try:
-        trigger = parse(orphan.trigger_text)
+        trigger = parse_stored(orphan.trigger_text)
         return recurring.recurrence(trigger, next_time(trigger, orphan.when_time, now))
     except (InvalidTrigger, OverflowError):
         return {}

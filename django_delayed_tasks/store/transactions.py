@@ -11,6 +11,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store import galera
 from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.tables import TASK
 
 T = TypeVar("T")
 MayTryAgain = Callable[[BaseException], bool] | None
@@ -25,6 +26,15 @@ AUTO_INCREMENT = 1467
 _CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
 
 
+def in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Whether what is written now is part of a transaction that the caller ends: inside of ``atomic()``, or with
+    autocommit off.
+    """
+    if connection.connection is None:
+        return connection.in_atomic_block or not connection.settings_dict["AUTOCOMMIT"]
+    return connection.in_atomic_block or not connection.autocommit
+
+
 def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
 
@@ -36,8 +46,12 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
         DatabaseError: what the database said, when it is of another kind or tries are used up.
     """
     connection = connections[alias]
-    if connection.in_atomic_block:
+    if in_transaction(connection):
         with connection.cursor() as cursor:
+            if not connection.in_atomic_block:
+                # With autocommit off, Python's sqlite3 begins a transaction neither before a SELECT nor before a
+                # SAVEPOINT; and releasing a savepoint that is the outermost one commits.
+                dialect_of(connection).begin_writing(cursor, TASK)
             return work(cursor)
     for attempt in range(TRIES):
         try:
@@ -56,12 +70,13 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     A node of a Galera cluster may be a moment behind here: for what finds out later that it was wrong.
     """
     connection = connections[alias]
+    is_part = in_transaction(connection)
     for attempt in range(TRIES):
         try:
             with connection.cursor() as cursor:
                 return work(cursor)
         except DatabaseError as error:
-            if connection.in_atomic_block or attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
+            if is_part or attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
                 raise
             _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")

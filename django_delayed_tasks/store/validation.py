@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.exact_json import in_full
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.redaction import shown
@@ -139,12 +140,13 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
 
     Raises:
         InvalidTask: it is no JSON (NaN and infinities included), holds what a database cannot keep (a NUL, a lone
-            surrogate, an integer beyond 64 bits, too deep a nesting), or is larger than ``largest`` bytes.
+            surrogate, an integer beyond 64 bits, too deep a nesting), has two keys that JSON writes alike, or is larger
+            than ``largest`` bytes, numbers written in full.
     """
     if value is None:
         return None
     try:
-        text = _written(value)
+        text = in_full(_written(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidTask(field, value, f"is not JSON: {error}", shown(value)) from None
     problem = problem_of(value, text) or _unstorable(text)

@@ -10,7 +10,7 @@ from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Every, Interval
 from django_delayed_tasks.triggers.misfires import next_run, next_time, run_to_start, time_of
 from django_delayed_tasks.triggers.once import Once
-from django_delayed_tasks.triggers.text import parse
+from django_delayed_tasks.triggers.text import parse, parse_stored
 
 __all__ = [
     "LONGEST_TEXT",
@@ -23,6 +23,7 @@ __all__ = [
     "next_run",
     "next_time",
     "parse",
+    "parse_stored",
     "run_to_start",
     "time_of",
 ]

@@ -35,7 +35,7 @@ class Trigger(ABC):
         end: no time after it; None: for ever.
         jitter: up to so many seconds (or a timedelta), by chance, are waited beyond each time.
         misfire: what becomes of missed times: "coalesce", "skip" or "catch_up".
-        limit: how many missed times "catch_up" makes up for, at most; the latest ones.
+        limit: how many missed times "catch_up" makes up for, at most; the latest ones. From 1 to 1000.
         grace: a time that has passed by more seconds (or timedelta) than this is not run any more; None: for "skip" a
             minute, else without limit.
 
@@ -55,7 +55,7 @@ class Trigger(ABC):
         self._set("end", values.moment("end", self.end))
         self._set("jitter", values.seconds("jitter", self.jitter))
         self._set("misfire", values.one_of("misfire", self.misfire, Misfire))
-        self._set("limit", values.positive("limit", self.limit))
+        self._set("limit", values.limit("limit", self.limit))
         self._set("grace", None if self.grace is None else values.seconds("grace", self.grace))
         if self.start and self.end and self.end < self.start:
             raise InvalidTrigger("end", self.end, f"is before start={self.start.isoformat()!r}")

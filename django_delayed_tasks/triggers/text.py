@@ -11,6 +11,7 @@ from django_delayed_tasks.triggers.base import LONGEST_TEXT, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Interval
 from django_delayed_tasks.triggers.once import Once
+from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP
 
 _KINDS: dict[str, type[Trigger]] = {kind.__name__: kind for kind in (Once, Interval, Cron)}
 EXAMPLE = (
@@ -24,6 +25,15 @@ def parse(text: str) -> Trigger:
     Raises:
         InvalidTrigger: it is the text of none.
     """
+    return _parse(text)
+
+
+def parse_stored(text: str) -> Trigger:
+    """As :func:`parse`, of a row's text: a larger ``limit``, of an earlier release, counts as the largest there is."""
+    return _parse(text, MOST_CAUGHT_UP)
+
+
+def _parse(text: str, largest_limit: int | None = None) -> Trigger:
     if not isinstance(text, str) or len(text) > LONGEST_TEXT:
         raise InvalidTrigger("trigger", text, f"expected a text of at most {LONGEST_TEXT} characters")
     call = _call(text)
@@ -31,6 +41,8 @@ def parse(text: str) -> Trigger:
     if len({keyword.arg for keyword in call.keywords}) < len(call.keywords):
         raise InvalidTrigger("trigger", text, "an argument is given twice")
     options = {_name(text, keyword.arg): _literal(text, keyword.value) for keyword in call.keywords}
+    if largest_limit and type(options.get("limit")) is int:
+        options["limit"] = min(options["limit"], largest_limit)
     try:
         return _KINDS[call.func.id](*arguments, **options)  # type: ignore[attr-defined]
     except TypeError as error:

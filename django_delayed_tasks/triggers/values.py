@@ -8,6 +8,8 @@ from typing import Any
 from django_delayed_tasks.exceptions import InvalidTrigger
 
 LONGEST = timedelta(days=36525)
+MOST_CAUGHT_UP = 1000
+"""Missed times that are made up for: each run that does looks at all of them."""
 EARLIEST_YEAR = 1000
 """Databases keep no earlier one."""
 
@@ -47,6 +49,13 @@ def positive(name: str, value: Any) -> int:
     if type(value) is not int or value < 1:
         raise InvalidTrigger(name, value, "expected an int of at least 1")
     return value
+
+
+def limit(name: str, value: Any) -> int:
+    """How many missed times to make up for: an int from 1 to :data:`MOST_CAUGHT_UP`."""
+    if positive(name, value) > MOST_CAUGHT_UP:
+        raise InvalidTrigger(name, value, f"expected at most {MOST_CAUGHT_UP}: each run looks at so many times")
+    return int(value)
 
 
 def one_of(name: str, value: Any, words: Iterable[str]) -> str:

@@ -3,11 +3,12 @@
 import signal
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 import django_delayed_tasks
@@ -73,6 +74,20 @@ def test_a_call_from_code_returns_and_leaves_the_signals_alone() -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     call_command("starttask", "--drain")
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
+
+
+@pytest.mark.parametrize("command", [["starttask", "--drain"], ["starttask", "--reload"], ["runmutex", "nightly"]])
+def test_not_in_another_thread(command: list[str]) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        called = threads.submit(call_command, *command)
+        with pytest.raises(CommandError, match="only the main thread of a process can: elsewhere"):
+            called.result(30)
+
+
+@pytest.mark.usefixtures("live_db")
+def test_not_in_a_transaction() -> None:
+    with transaction.atomic(), pytest.raises(CommandError, match="cannot be started inside a transaction"):
+        call_command("starttask", "--drain")
 
 
 def test_wrong_option_ends_the_process_with_1(starttask: Start) -> None:

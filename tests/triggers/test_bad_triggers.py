@@ -53,7 +53,7 @@ def test_interval_number(value: Any) -> None:
         ("start", "0001-01-01T00:00Z"),
         ("end", "0001-01-01T00:00+23:00"), ("jitter", -1), ("jitter", "1"), ("jitter", math.nan), ("grace", -1),
         ("grace", timedelta(days=99999)), ("misfire", "ignore"), ("misfire", None), ("limit", 0), ("limit", 1.5),
-        ("limit", True), ("every", "sometimes"),
+        ("limit", True), ("limit", 1001), ("limit", 10**6), ("every", "sometimes"),
     ],
 )  # fmt: skip
 def test_options(name: str, value: Any) -> None:

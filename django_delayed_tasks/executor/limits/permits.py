@@ -9,6 +9,7 @@ from django.db import DatabaseError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
+from django_delayed_tasks.executor.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
@@ -64,7 +65,7 @@ class Permits:
             TypeError: the handler says something that is no text.
             Exception: the handler's own.
         """
-        key = self._handler.concurrency_key(task)
+        key = in_clean_context(self._handler.concurrency_key, task)
         if key is not None and not isinstance(key, str):
             raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a text or None")
         return key or ""

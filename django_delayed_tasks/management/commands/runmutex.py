@@ -11,6 +11,7 @@ from django.db import DatabaseError, Error, connections
 from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
 from django_delayed_tasks.leases import Mutex, mutex
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
+from django_delayed_tasks.management.main_thread import require_main_thread
 
 HELD_ELSEWHERE: Final = 75
 """Exit code when somebody else holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
@@ -40,6 +41,7 @@ class Command(BaseCommand):
         parser.usage = "%(prog)s NAME [options] -- command ..."
 
     def handle(self, *args: Any, **given: Any) -> None:
+        require_main_thread("runmutex", "elsewhere use django_delayed_tasks.mutex()")
         command = list(given.get("command") or self.command)
         if not command:
             raise CommandError("which command? It is given at the end, after --")

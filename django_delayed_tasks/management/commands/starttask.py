@@ -9,11 +9,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connections
 
 from django_delayed_tasks import __version__
-from django_delayed_tasks.exceptions import InvalidSetting, NameInUse
+from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.store import kept
@@ -57,6 +58,7 @@ class Command(BaseCommand):
         parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
 
     def handle(self, *args: Any, **given: Any) -> None:
+        require_main_thread("starttask", "elsewhere call django_delayed_tasks.start()")
         options = self._options(given)
         if not 1 <= given["processes"] <= MOST_PROCESSES:
             raise CommandError(f"--processes={given['processes']}: must be from 1 to {MOST_PROCESSES}")
@@ -109,7 +111,7 @@ class Command(BaseCommand):
         try:
             with kept.outside_of_pools():  # the reloader calls this in another thread
                 return run_executor(options, sys.stdout, signals, self._ready)
-        except (NameInUse, DatabaseError, ValueError) as error:
+        except (TaskException, DatabaseError, ValueError) as error:
             raise CommandError(str(error)) from None
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:
