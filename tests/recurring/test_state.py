@@ -47,7 +47,12 @@ def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(ma
     """Another time keeps what the run leaves, until an add says what the data are."""
     machine.answers = [Done(biz_ext="left")]
     machine.add(biz_ext="same")
-    machine.beside = lambda: reschedule_task("recurring", "1", NOON + 12 * MINUTE) and machine.add(biz_ext="same")
+
+    def beside() -> None:
+        reschedule_task("recurring", "1", NOON + 12 * MINUTE)
+        machine.add(biz_ext="same")
+
+    machine.beside = beside
     machine.run_at(10)
     assert TaskRow.objects.get().biz_ext == "same"
 
