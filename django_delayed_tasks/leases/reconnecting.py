@@ -18,7 +18,7 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
     """
     connection = connections[alias]
     before = connection.connection
-    is_free = not connection.in_atomic_block and (before is None or connection.autocommit)
+    is_free = before is None or connection.autocommit
     try:
         return work()
     except Error:
@@ -33,12 +33,12 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
 def drop_broken(alias: str) -> bool:
     """Close this thread's connection if it is broken, and no transaction ends with it; whether there is none now."""
     connection = connections[alias]
-    if connection.in_atomic_block:
-        return False
     if connection.connection is None:
         return True
+    if not connection.autocommit:  # as in every transaction, whoever began it
+        return False
     connection.errors_occurred = False
-    if not connection.autocommit or connection.is_usable():
+    if connection.is_usable():
         return False
     connection.close()
     return True

@@ -163,7 +163,7 @@ class Renewer:
                 self._postpone(lease, begun)
             elif lease.grant in found.locked:  # to wait for it again, after those that are due by now
                 self._postpone(lease, begun - _interval(lease))
-            elif lease in self._due:  # else it was given back meanwhile
+            else:  # or it was given back meanwhile, and says nothing
                 lease.lose()
 
     def _renew_places(self, alias: str, places: list[Place]) -> None:

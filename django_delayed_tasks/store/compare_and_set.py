@@ -49,7 +49,7 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     if not chosen:
         return []
     won = take(alias, dialect, request.executor, chosen)
-    share.note(len(chosen), len(won))
+    share.note(won_all=len(won) == len(chosen))
     if not won and not _is_avoiding(alias):
         raise Outpaced
     return won
@@ -67,7 +67,7 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
     try:
         won = _take(alias, dialect, executor, chosen)
     except DatabaseError as error:
-        if not is_lock_timeout(error) or connections[alias].in_atomic_block:
+        if not is_lock_timeout(error):
             raise
         logger.warning("somebody's transaction has due tasks locked for long; others are claimed meanwhile")
         _avoiding_until[alias] = monotonic() + AVOID
@@ -81,6 +81,7 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
 
 
 def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> int:
+    # The version would do, but for a row whose status was changed by other means.
     update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
 
     def write(cursor: CursorWrapper) -> int:

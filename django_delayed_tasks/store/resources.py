@@ -208,9 +208,7 @@ def save_state(alias: str, grant: Grant, state: str) -> bool:
 def release_by_force(alias: str, pk: int, version: int) -> bool:
     """End the lease, or the quarantine, of a resource that is in this version; its holder finds it out."""
     now = dialect_of(connections[alias]).now
-    sql = (
-        f"UPDATE {RESOURCE} SET version = version + 1, busy_before = {now}, {_FREE_NOW} WHERE id = %s AND version = %s"
-    )
+    sql = f"UPDATE {RESOURCE} SET busy_before = {now}, {_FREE_NOW} WHERE id = %s AND version = %s"
     return _write(alias, f"{sql} AND busy_before > {now}", [pk, version]) > 0
 
 

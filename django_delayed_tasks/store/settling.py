@@ -131,8 +131,8 @@ def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settle
     dialect = dialect_of(connections[alias])
     kept = [settlement for settlement in settlements if settlement.keep]
     claims = {settlement.claim for settlement in settlements}
-    if kept and record(cursor, dialect, kept) != len(kept):
-        raise _Changed
+    if kept:
+        record(cursor, dialect, kept)
     remember(cursor, dialect, [settlement.claim for settlement in settlements if settlement.once])
     cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
@@ -238,20 +238,20 @@ _RECORD = (
 )
 
 
-def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> int:
-    """A history row for each settlement whose claim is held, put together by the server; how many."""
+def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> None:
+    """A history row for each settlement, put together by the server; in a transaction that is undone if some claim is
+    not held.
+    """
     sent = dialect.rows(_RECORD, [_recorded(settlement) for settlement in settlements])
     of = sent.column
     when = f"COALESCE({of['stood_for']}, t.when_time)"
-    held = f"{_same_claim(of)} AND {in_status(RUNNING, 't.')}"
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
         f" SELECT {from_task(when)}, {of['outcome']}, {of['started']}, COALESCE({of['finished']}, {dialect.now}),"
         f" {dialect.json(of['result'])}, {of['error']}"
-        f" FROM {sent.source} {dialect.look_up(TASK, held)}",
+        f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
         sent.parameters,
     )
-    return int(cursor.rowcount)
 
 
 def _same_claim(of: dict[str, str]) -> str:

@@ -75,11 +75,11 @@ class Share:
         latest = self._read(self._others(), self._part(), "DESC")
         return latest[::-1] or self._read(replace(self._request, limit=min(self._request.limit, MOST_OF_ANYBODYS)))
 
-    def note(self, tried: int, won: int) -> None:
-        """So many of the rows that were read could be claimed."""
+    def note(self, won_all: bool) -> None:
+        """Whether all of the rows that were read could be claimed."""
         if self._is_of_others:
             more = FEWEST_OF_OTHERS + _of_others.get(self._key, FEWEST_OF_OTHERS)
-            _of_others[self._key] = min(more, self._request.limit) if won == tried else FEWEST_OF_OTHERS
+            _of_others[self._key] = min(more, self._request.limit) if won_all else FEWEST_OF_OTHERS
 
     def _others(self) -> ClaimRequest:
         most = max(FEWEST_OF_OTHERS, _of_others.get(self._key, 0))

@@ -72,7 +72,7 @@ def _take(alias: str, free: list[tuple[int, int]], period: timedelta) -> int:
     dialect = dialect_of(connections[alias])
     sql = (
         f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.later(period)}"
-        f" WHERE {fence(free)} AND busy_before <= {dialect.now}"
+        f" WHERE {fence(free)}"
     )
 
     def write(cursor: CursorWrapper) -> int:

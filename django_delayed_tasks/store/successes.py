@@ -8,8 +8,8 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
-from django_delayed_tasks.store.fences import Claim, fence, in_status
-from django_delayed_tasks.store.tables import RUNNING, SUCCESS, TASK
+from django_delayed_tasks.store.fences import Claim, fence
+from django_delayed_tasks.store.tables import SUCCESS, TASK
 from django_delayed_tasks.store.transactions import atomically, in_one_statement
 
 Identity = tuple[str, str]
@@ -19,12 +19,14 @@ _SENT = (Column("biz_code", "text"), Column("biz_num", "text"))
 
 
 def remember(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -> None:
-    """The tasks of these claims, as far as they are held, have been done; in the transaction that settles them."""
+    """The tasks of these claims have been done; in the transaction that settles them, which is undone if they are not
+    held.
+    """
     if claims:
         insert, tail = dialect.bulk_insert(IfExists.KEEP, "")
         cursor.execute(
             f"{insert} INTO {SUCCESS} ({_COLUMNS}) SELECT t.biz_code, t.biz_num, {dialect.now} FROM {TASK} t"
-            f" WHERE {fence(claims, 't.')} AND {in_status(RUNNING, 't.')}{tail}"
+            f" WHERE {fence(claims, 't.')}{tail}"
         )
 
 

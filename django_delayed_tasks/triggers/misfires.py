@@ -48,7 +48,7 @@ def next_run(trigger: Trigger, when: datetime, started: datetime, now: datetime)
     if trigger.misfire == Misfire.CATCH_UP:
         planned = trigger.next_after(when)
         return planned if planned is None else run_to_start(trigger, planned, now) or next_time(trigger, planned, now)
-    covered = trigger.latest_in(when, max(when, started)) or when
+    covered = trigger.latest_in(when, started) or when
     missed = trigger.latest_in(covered, now)
     if missed is not None and _is_in_grace(trigger, missed, now):
         return missed

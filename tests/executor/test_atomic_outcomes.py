@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import Done, Fail, Retry, TaskRun
+from django_delayed_tasks import Done, Fail, Retry, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.batching import run_batch
 from django_delayed_tasks.executor.runner import run
-from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.models import Success
+from django_delayed_tasks.states import AddAction, RunOutcome
 from django_delayed_tasks.store import settle
 from tests.executor.batches import batched, claim_some, effects, numbers, outcomes, write, write_all
-from tests.executor.parts import handler_of
+from tests.executor.parts import add, claim, handler_of, registered
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -44,6 +45,40 @@ def test_what_may_be_returned_keeps_them(returned: Any) -> None:
     [task] = claim_some(1)
     assert run(task, handler_of(handle, atomic=True), DatabaseClock()) is None
     assert effects() == {"0"}
+
+
+@pytest.mark.parametrize("returned", [None, Done("x")])
+def test_what_is_to_be_done_once_has_been_done(returned: Any) -> None:
+    """It is remembered in the transaction of the effects, by whichever way the run is settled."""
+
+    def add_once() -> AddAction:
+        return add_task(Task(biz_code="code", biz_num="1"), once=True).action
+
+    add_once()
+    [task] = claim(registered())
+    assert run(task, handler_of(lambda task: returned, atomic=True), DatabaseClock()) is None
+    assert not Task.objects.exists()
+    assert add_once() is AddAction.FILTERED
+
+
+def test_what_failed_has_not_been_done() -> None:
+    add_task(Task(biz_code="code", biz_num="1"), once=True)
+    [task] = claim(registered())
+    assert run(task, handler_of(lambda task: Fail("no"), atomic=True), DatabaseClock()) is None
+    assert not Success.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("keep_history", "kept"),
+    [("all", [RunOutcome.DONE, RunOutcome.FAILED]), ("failures", [RunOutcome.FAILED]), ("none", [])],
+)
+def test_the_history_has_what_the_handler_wants_kept(keep_history: str, kept: list[RunOutcome]) -> None:
+    handler = handler_of(lambda task: Fail("no") if task.biz_ext else None, atomic=True, keep_history=keep_history)
+    for num, fails in (("good", False), ("bad", True)):
+        add(num, biz_ext=fails)
+    for task in claim(registered()):
+        assert run(task, handler, DatabaseClock()) is None
+    assert list(TaskRun.objects.order_by("id").values_list("outcome", flat=True)) == kept
 
 
 OF_A_BATCH: dict[str, Callable[[list[Any]], Any]] = {

@@ -55,6 +55,27 @@ def codes() -> set[str]:
     return set(get_task_handlers())
 
 
+LOADS = """
+from django_delayed_tasks.handlers import load, task_handler
+
+PROBLEMS = load()
+
+@task_handler("greet")
+def greet(task): ...
+"""
+
+
+def test_a_module_that_loads_while_it_is_loaded_loads_nothing_twice(
+    make_package: MakePackage, caplog: pytest.LogCaptureFixture
+) -> None:
+    package = make_package({"loads": LOADS, "broken": "1 / 0"})
+    problems = loaded_from([f"{package}.loads.greet", f"{package}.broken.greet"])
+    assert [type(problem.error) for problem in problems] == [ZeroDivisionError]
+    assert len(caplog.records) == 1
+    assert import_module(f"{package}.loads").PROBLEMS == []
+    assert codes() >= {"greet"}
+
+
 @pytest.mark.parametrize(("name", "code"), [("Promotion", "promotion"), ("INSTANCE", "instance"), ("greet", "greet")])
 def test_a_path_may_name_a_class_an_instance_or_a_decorated_function(
     make_package: MakePackage, name: str, code: str

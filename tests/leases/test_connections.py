@@ -2,15 +2,16 @@
 
 import gc
 import sqlite3
+from contextlib import suppress
 from datetime import timedelta
 from threading import Event
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
 
 from django_delayed_tasks.leases import Pool, mutex
-from django_delayed_tasks.leases.reconnecting import reconnecting
+from django_delayed_tasks.leases.reconnecting import drop_broken, reconnecting
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store import waiting
@@ -129,6 +130,28 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert broken.is_set()
     assert connection.get_autocommit()
     assert Waiter.objects.filter(pk=place).exists()
+
+
+def test_a_transaction_keeps_its_connection() -> None:
+    """Also one in which PostgreSQL executes nothing more: it is the caller's to end it."""
+    connection.ensure_connection()
+    before = connection.connection
+    with transaction.atomic():
+        with suppress(Error), connection.cursor() as cursor:
+            cursor.execute("SELECT no_such_column")
+        assert not drop_broken("default")
+        transaction.set_rollback(True)
+    assert connection.connection is before
+
+
+def test_one_that_breaks_within_a_transaction_ends_with_it() -> None:
+    connection.ensure_connection()
+    before = connection.connection
+    with suppress(Error), transaction.atomic():
+        break_connection()
+        assert not drop_broken("default")
+        assert connection.connection is before
+    connection.close()
 
 
 def test_nothing_is_repeated_inside_a_transaction() -> None:

@@ -10,12 +10,12 @@ from django.db import connection, transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.leases import LeaseLost, MutexLease, ResourceUnavailable, mutex
+from django_delayed_tasks.leases import LeaseLost, ResourceUnavailable, mutex
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store import resources
-from tests.leases.rows import later
+from tests.leases.rows import force, later
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS, NOW
 from tests.threads import in_thread, start_thread
@@ -26,11 +26,6 @@ pytestmark = pytest.mark.usefixtures("live_db")
 
 def row(name: str = "index") -> Resource:
     return Resource.objects.get(pool=resources.MUTEXES, name=name)
-
-
-def force(lease: MutexLease) -> None:
-    """As a person does in the admin."""
-    assert resources.release_by_force(ALIAS, lease.grant.id, lease.token)
 
 
 def test_one_holder() -> None:

@@ -1,5 +1,6 @@
 """Slots: who holds one, and what frees it."""
 
+import hashlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -44,6 +45,14 @@ def test_not_more_than_are_wanted() -> None:
 def test_none_while_all_are_held() -> None:
     first, second, third, *_ = runs(3)
     assert take(first) + take(second) + take(third) == ["0", "1"]
+
+
+def test_those_that_have_one_are_among_those_that_are_wanted() -> None:
+    """There are no more threads to run them."""
+    first, second, third = runs(3)
+    assert take(first, limit=5) == ["0"]
+    assert take(first, second, third, limit=5, most=2) == ["0", "1"]
+    assert take(first, second, third, limit=5, most=1) == ["0", "1"]
 
 
 def test_who_has_one_keeps_it_and_gets_no_second_one() -> None:
@@ -156,6 +165,15 @@ def test_any_key_and_any_code(code: str, key: str) -> None:
     assert Resource.objects.count() == before + 1
 
 
+@pytest.mark.parametrize("key", ["k" * 101, "\0"])
+def test_a_key_that_looks_as_another_one_is_written(key: str) -> None:
+    first, second = runs(2)
+    written = f"sha256:{hashlib.sha256(key.encode()).hexdigest()}"
+    wanted: dict[str, list[Claim]] = {key: [first.claim], written: [second.claim]}
+    assert take_slots(ALIAS, CODE, 1, wanted, 10).keys() == {first.claim, second.claim}
+    assert Resource.objects.filter(name=f"{written}#1").exists()
+
+
 def test_a_smaller_limit_holds_from_now_on() -> None:
     first, second, third, fourth = runs(4)
     assert take(first, second, third, limit=3) == ["0", "1", "2"]
@@ -172,6 +190,16 @@ def test_unused_ones_are_deleted() -> None:
     Resource.objects.exclude(name="fresh#1").update(busy_before=clock.EPOCH)
     assert delete_unused_slots(ALIAS, 100) == 1
     assert set(Resource.objects.values_list("name", flat=True)) == {"held#1", "fresh#1"}
+
+
+def test_an_hour_after_they_were_last_taken() -> None:
+    with clock.frozen_at(verbs.NOW):
+        [run] = runs(1)
+        take(run)
+        verbs.settle(verbs.done(run))
+    for minutes, deleted in ((59, 0), (61, 1)):
+        with clock.frozen_at(verbs.NOW + timedelta(minutes=minutes)):
+            assert delete_unused_slots(ALIAS, 100) == deleted
 
 
 def test_one_that_is_taken_meanwhile_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:

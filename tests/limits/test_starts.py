@@ -58,6 +58,16 @@ def test_tells_when_the_next_one_is_free() -> None:
     assert 39 < taken.next_in <= 40
 
 
+def test_of_several_the_next_one_is_the_first() -> None:
+    take(2)
+    pass_by(20)
+    take(3)
+    taken = take_starts(ALIAS, CODE, MINUTE, 5)
+    assert taken.starts == 0
+    assert taken.next_in is not None
+    assert 39 < taken.next_in <= 40
+
+
 def test_two_that_found_the_same_ones_free() -> None:
     rows = starts._look(ALIAS, STARTS + CODE, 3)
     free = [(pk, version) for pk, version, _ in rows]

@@ -50,6 +50,17 @@ def test_between_reading_and_taking(db: None, call: str) -> None:
     assert row is None if call in ("cancel", "delete") else row and row.status == TaskStatus.PENDING
 
 
+@pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.PAUSED])
+def test_what_was_stopped_by_other_means_meanwhile(db: None, status: TaskStatus) -> None:
+    """By a statement of a person's own, that knows nothing of versions."""
+    verbs.add()
+    verbs.add("2")
+    candidates = read()
+    Task.objects.filter(biz_num="1").update(status=status)
+    assert [run.biz_num for run in take(candidates)] == ["2"]
+    assert verbs.present().status == status
+
+
 def test_the_same_schedule_again_is_another_one(db: None) -> None:
     """Only the version differs."""
     verbs.add(biz_ext="same")

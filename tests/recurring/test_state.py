@@ -43,6 +43,20 @@ def test_data_that_came_beside_the_run_is_newer(machine: Machine, rescheduled: s
     assert TaskRow.objects.get().biz_ext == "new"
 
 
+def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(machine: Machine) -> None:
+    """Another time keeps what the run leaves, until an add says what the data are."""
+    machine.answers = [Done(biz_ext="left")]
+    machine.add(biz_ext="same")
+
+    def beside() -> None:
+        reschedule_task("recurring", "1", NOON + 12 * MINUTE)
+        machine.add(biz_ext="same")
+
+    machine.beside = beside
+    machine.run_at(10)
+    assert TaskRow.objects.get().biz_ext == "same"
+
+
 @pytest.mark.parametrize("stale", [False, True])
 def test_data_from_an_older_release_beside_the_run_count(machine: Machine, stale: bool) -> None:
     """In a rolling deploy: it knows nothing of the mark, neither beside this run nor beside the one before."""

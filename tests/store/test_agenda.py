@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store import KnownLevels, Level, read_agenda
+from django_delayed_tasks.store import Agenda, KnownLevels, Level, read_agenda
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -42,6 +42,15 @@ def test_due_levels_in_order(db: None, frozen: None) -> None:
         with clock.frozen_at(NOW - since * HOUR):
             verbs.add(level, queue=level, priority=priority)
     assert [level.queue for level in read_agenda(ALIAS).due()] == ["b", "d", "c", "a"]
+
+
+def test_what_is_due_comes_before_what_is_due_soon() -> None:
+    """However high the priority of the latter."""
+    second = timedelta(seconds=1)
+    levels = [("soon", 9, 1), ("due", 0, 0), ("sooner", 5, 0.5), ("first", 1, -1), ("later", 99, 3)]
+    agenda = Agenda(NOW, tuple(Level(queue, priority, NOW + at * second) for queue, priority, at in levels))
+    assert [level.queue for level in agenda.due(2 * second)] == ["first", "due", "soon", "sooner"]
+    assert [level.queue for level in agenda.due()] == ["first", "due"]
 
 
 @pytest.mark.parametrize(("when", "seconds"), [(timedelta(seconds=90), 90.0), (timedelta(), 0.0), (-HOUR, 0.0)])

@@ -38,6 +38,15 @@ def test_what_the_row_says(db: None, frozen: None, strategy: Strategy) -> None:
     assert row.when == row.claim_at == row.create_time == row.update_time == NOW
 
 
+def test_a_claim_is_a_change(db: None, frozen: None, strategy: Strategy) -> None:
+    """``update_time`` tells when the row last changed."""
+    verbs.add()
+    with clock.frozen_at(NOW + HOUR):
+        verbs.claim(strategy)
+    row = verbs.present()
+    assert (row.create_time, row.update_time) == (NOW, NOW + HOUR)
+
+
 WAITING: dict[str, Callable[[], object]] = {
     "added": verbs.add,
     "added in bulk": lambda: api.add_tasks([verbs.task()]),

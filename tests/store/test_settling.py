@@ -6,7 +6,7 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks import api
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, compare_and_set
 from tests.store import verbs
@@ -104,6 +104,17 @@ def test_of_two_settlements_of_one_claim_the_first_counts(written: None, first: 
     assert verbs.outcomes("a") == [chosen.outcome]
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_claim_that_was_settled_otherwise_deletes_nothing(written: None, keep: bool) -> None:
+    """A retry keeps the version: what waits for it looks as the claim did, but for its status."""
+    run = running("a")["a"]
+    verbs.settle(verbs.retry(run))
+    before = Task.objects.values().get()
+    assert verbs.settle(verbs.done(run, keep=keep, once=True)) == {}
+    assert Task.objects.values().get() == before
+    assert (verbs.outcomes("a"), Success.objects.exists()) == ([RunOutcome.RETRIED], False)
+
+
 def test_two_claims_of_one_task_in_a_batch(written: None) -> None:
     """Only the newer one is held."""
     stale = running("a")["a"]
@@ -135,6 +146,13 @@ def test_again_with_other_data(db: None, frozen: None) -> None:
         "other": ({"page": 2}, NOW + HOUR, NOW + HOUR),
         "none": (None, NOW - HOUR, NOW),
     }
+
+
+def test_a_retry_is_never_due_before_now(db: None, frozen: None) -> None:
+    """Executors look no further back than a few seconds."""
+    run = running("a")["a"]
+    verbs.settle(verbs.retry(run, after=-HOUR))
+    assert verbs.present("a").claim_at == NOW
 
 
 def test_many_versions_in_one_batch(db: None) -> None:

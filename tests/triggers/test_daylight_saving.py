@@ -78,6 +78,33 @@ def test_every_half_hour_is_every_half_hour_of_real_time(zone: str, day: str) ->
 
 
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
+@pytest.mark.parametrize("expression", ["0 * * * *", "45 */1 * * *", "30 15 * * * *"])
+def test_every_hour_is_every_hour_of_real_time(zone: str, day: str, expression: str) -> None:
+    """But where clocks change by half an hour: there the wall shows that minute half an hour sooner or later."""
+    times = around(zone, day, expression)
+    change = [timedelta(hours=hours) for hours in (1, 0.5, 1.5)]
+    pauses = [later - earlier for earlier, later in pairwise(times)]
+    assert set(pauses) <= (set(change) if zone == "Australia/Lord_Howe" else {timedelta(hours=1)})
+    assert sum(pause != timedelta(hours=1) for pause in pauses) <= 1
+
+
+NIGHTS = [
+    ("Europe/Berlin", "2026-03-29", "00:00+01:00 01:00+01:00 03:00+02:00 04:00+02:00"),
+    ("Europe/Berlin", "2026-10-25", "00:00+02:00 01:00+02:00 02:00+02:00 02:00+01:00 03:00+01:00"),
+    ("America/New_York", "2026-03-08", "00:00-05:00 01:00-05:00 03:00-04:00 04:00-04:00"),
+    ("America/New_York", "2026-11-01", "00:00-04:00 01:00-04:00 01:00-05:00 02:00-05:00 03:00-05:00"),
+    ("Australia/Lord_Howe", "2026-10-04", "00:00+10:30 01:00+10:30 03:00+11:00 04:00+11:00"),
+    ("Asia/Shanghai", "2026-03-29", "00:00+08:00 01:00+08:00 02:00+08:00 03:00+08:00 04:00+08:00"),
+]
+
+
+@pytest.mark.parametrize(("zone", "day", "fires"), NIGHTS)
+def test_a_fixed_minute_of_every_hour_comes_in_the_hour_that_comes_twice_too(zone: str, day: str, fires: str) -> None:
+    shown = fires.split()
+    assert on_that_day(zone, day, "0 * * * *")[: len(shown)] == shown
+
+
+@pytest.mark.parametrize(("zone", "day"), CHANGES)
 @pytest.mark.parametrize("expression", ["30 2 * * *", "*/30 * * * *", "0 0-3 * * *", "15 1 * * *", "45 1,2 * * *"])
 def test_backwards_finds_what_forwards_finds(zone: str, day: str, expression: str) -> None:
     trigger = Cron(expression, tz=zone)
@@ -91,7 +118,7 @@ FIXED = ["30 2 * * *", "0 0-3 * * *", "15 1 * * *", "45 1,2 * * *", "*/20 30 2 *
 
 
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
-@pytest.mark.parametrize("expression", [*FIXED, "*/30 * * * *"])
+@pytest.mark.parametrize("expression", [*FIXED, "*/30 * * * *", "0 * * * *"])
 def test_from_any_moment_the_next_and_the_latest_are_those_of_the_row(zone: str, day: str, expression: str) -> None:
     """Also from within the hour that comes a second time."""
     trigger = Cron(expression, tz=zone)

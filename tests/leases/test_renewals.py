@@ -1,0 +1,137 @@
+"""What a renewal promises its holders: when it is trusted from, and what becomes of what was given back meanwhile."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.leases.acquiring import Request, acquire
+from django_delayed_tasks.leases.renewer import Place, renewer
+from django_delayed_tasks.models import Waiter
+from django_delayed_tasks.store import waiting
+from django_delayed_tasks.store.resources import Grant
+from tests.leases.rows import TTL, add, force, taken, wanted
+from tests.store.verbs import ALIAS
+
+pytestmark = pytest.mark.usefixtures("live_db")
+
+
+class Holder:
+    """What the renewer keeps, as it sees it."""
+
+    def __init__(self, grant: Grant, when_renewed: Callable[["Holder"], None] = lambda holder: None) -> None:
+        self.alias, self.grant, self.ttl = ALIAS, grant, TTL
+        self.begun: list[float] = []
+        self.is_lost = False
+        self._when_renewed = when_renewed
+
+    def renewed(self, begun: float) -> None:
+        self.begun.append(begun)
+        self._when_renewed(self)
+
+    def lose(self) -> None:
+        self.is_lost = True
+
+
+@contextmanager
+def sent_at() -> Iterator[list[float]]:
+    """The monotonic moments at which statements were sent to the database."""
+    moments: list[float] = []
+
+    def note(execute: Callable[..., Any], *statement: Any) -> Any:
+        moments.append(clock.monotonic())
+        return execute(*statement)
+
+    with connection.execute_wrapper(note):
+        yield moments
+
+
+def test_it_is_trusted_from_before_the_database_was_asked() -> None:
+    """Which counts from later, however long the answer takes: it gives it to others after we doubt it, never before."""
+    add("a")
+    holder = Holder(taken())
+    with sent_at() as moments:
+        renewer.renew(ALIAS, [holder])
+    [begun] = holder.begun
+    assert begun <= moments[0]
+
+
+@pytest.mark.parametrize("wait", [0, 60])
+def test_so_is_what_was_just_acquired(wait: float) -> None:
+    add("a")
+    with sent_at() as moments:
+        _, _, begun = acquire(Request(ALIAS, wanted(), TTL, wait), lambda: False)
+    assert begun <= moments[0]
+
+
+def test_a_slow_renewal_does_not_make_a_lease_last_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [clock.monotonic()]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    with mutex("index", ttl=30) as lease:
+
+        def answer_late(execute: Callable[..., Any], *statement: Any) -> Any:
+            now[0] += 9
+            return execute(*statement)
+
+        begun = now[0]
+        with connection.execute_wrapper(answer_late):
+            renewer.renew(ALIAS, [lease])
+        assert now[0] >= begun + 9
+        assert lease.runs_until == begun + 30
+        now[0] = begun + 19.9
+        assert lease.is_held
+        now[0] = begun + 20
+        assert not lease.is_held
+
+
+def test_what_is_dropped_while_it_is_renewed_stays_dropped() -> None:
+    """The renewer's thread would renew it for ever, and keep its connection for it."""
+    add("a")
+    holder = Holder(taken(), renewer.drop)
+    renewer.keep(holder)
+    renewer.renew(ALIAS, [holder])
+    assert holder.begun
+    assert holder not in renewer.leases()
+
+
+def test_a_place_that_is_left_while_it_is_renewed_stays_left() -> None:
+    place = Place(ALIAS, waiting.enter(ALIAS, wanted(), timedelta(seconds=60)))
+    renewer.keep(place)
+
+    def leave_first(execute: Callable[..., Any], *statement: Any) -> Any:
+        renewer.drop(place)
+        return execute(*statement)
+
+    with connection.execute_wrapper(leave_first):
+        renewer.renew(ALIAS, [place])
+    assert place not in renewer._due
+
+
+def test_what_was_given_back_before_its_renewal_is_not_called_lost(caplog: pytest.LogCaptureFixture) -> None:
+    with mutex("index") as lease:
+        assert lease.release()
+        renewer.renew(ALIAS, [lease])
+    assert "lost" not in caplog.text
+
+
+def test_what_was_taken_away_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    with mutex("index") as lease, mutex("other") as other:
+        force(lease)
+        renewer.renew(ALIAS, [lease, other])
+        assert (lease.is_held, other.is_held) == (False, True)
+        assert renewer.leases() == [other]
+    assert caplog.text.count("was lost") == 1
+
+
+def test_with_its_places_it_sweeps_out_those_of_the_dead() -> None:
+    """Of whichever process: nobody else would."""
+    dead = waiting.enter(ALIAS, wanted(), timedelta(seconds=-60))
+    mine = waiting.enter(ALIAS, wanted("a"), timedelta(seconds=60))
+    renewer.renew(ALIAS, [Place(ALIAS, mine)])
+    left = list(Waiter.objects.values_list("pk", flat=True))
+    assert (dead in left, left) == (False, [mine])

@@ -1,0 +1,42 @@
+"""Claims come in the order in which they are due, however the database found and returned them."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.store import Strategy
+from tests.store import verbs
+from tests.store.verbs import HOUR, NOW
+
+pytestmark = pytest.mark.usefixtures("db", "frozen")
+
+COUNT = 12
+OTHER_PLANS = ["enable_nestloop = off, enable_mergejoin = off", "enable_nestloop = off, enable_hashjoin = off"]
+"""By which PostgreSQL returns what it has updated in the order of the table, or of the ids."""
+
+
+@pytest.fixture(params=OTHER_PLANS if connection.vendor == "postgresql" else [""])
+def planned(request: pytest.FixtureRequest) -> None:
+    """The planner does not join in the order of what is due."""
+    with connection.cursor() as cursor:
+        for setting in filter(None, request.param.split(", ")):
+            cursor.execute(f"SET LOCAL {setting}")
+
+
+def test_the_youngest_row_may_be_due_first(planned: None, strategy: Strategy) -> None:
+    for number in range(COUNT):
+        verbs.add(str(number))
+    for number in range(COUNT):
+        Task.objects.filter(biz_num=str(number)).update(claim_at=NOW - HOUR - timedelta(seconds=number))
+    assert [int(run.biz_num) for run in verbs.claim(strategy)] == list(range(COUNT))[::-1]
+
+
+def test_rows_of_one_moment_are_due_in_the_order_of_their_ids(planned: None, strategy: Strategy) -> None:
+    for number in range(COUNT):
+        verbs.add(str(number))
+    verbs.settle(*(verbs.released(run) for run in verbs.claim(strategy) if int(run.biz_num) % 2))
+    Task.objects.update(claim_at=NOW)
+    ids = [run.id for run in verbs.claim(strategy)]
+    assert ids == sorted(ids)

@@ -1,0 +1,89 @@
+"""Rescues are counted for one run; when it has ended in any other way, the next one begins with none."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks import store
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.tables import TASK
+from tests.store import verbs
+from tests.store.verbs import ALIAS, NOW
+
+pytestmark = pytest.mark.usefixtures("db", "frozen")
+
+
+def recur(run: ClaimedTask) -> Settlement:
+    return Settlement(run.claim, RunOutcome.DONE, Then.RECUR, when=NOW)
+
+
+def deferred(run: ClaimedTask) -> Settlement:
+    verbs.add(when=NOW, biz_ext="new")
+    return verbs.done(run)
+
+
+FINISHED: dict[str, Callable[[ClaimedTask], Settlement]] = {
+    "again": lambda run: verbs.again(run, timedelta()),
+    "recurs": recur,
+    "deferred beside it": deferred,
+}
+
+
+def rescued(times: int = 1) -> ClaimedTask:
+    """A run of a task that has been rescued so often."""
+    for _ in range(times):
+        verbs.claim_one()
+        assert list(store.reap(ALIAS, max_rescues=times).values()) == [Then.RESCUED]
+        Task.objects.update(claim_at=NOW)  # those that died together twice are spread
+    run = verbs.claim_one()
+    assert run.rescues == times
+    return run
+
+
+@pytest.mark.parametrize("end", FINISHED)
+def test_a_run_that_ends_takes_its_rescues_with_it(end: str) -> None:
+    verbs.add()
+    verbs.settle(FINISHED[end](rescued()))
+    assert verbs.present().rescues == 0
+
+
+@pytest.mark.parametrize("end", FINISHED)
+def test_a_task_that_goes_on_for_ever_may_be_rescued_as_often_each_time(end: str) -> None:
+    verbs.add()
+    for _ in range(3):
+        verbs.settle(FINISHED[end](rescued(2)))
+    verbs.claim_one()
+    assert list(store.reap(ALIAS, max_rescues=2).values()) == [Then.RESCUED]
+
+
+def test_a_retry_is_of_the_same_run() -> None:
+    verbs.add()
+    verbs.settle(verbs.retry(rescued(), after=timedelta()))
+    assert verbs.claim_one().rescues == 1
+
+
+def test_a_release_is_of_the_same_run() -> None:
+    verbs.add()
+    verbs.settle(verbs.released(rescued()))
+    assert verbs.claim_one().rescues == 1
+
+
+UNUSABLE = {
+    "unreadable": "Never()",
+    "jitter beyond the calendar": "Once('9999-12-31T23:59:59+00:00', jitter=3000000000)",
+}
+
+
+@pytest.mark.parametrize("trigger", UNUSABLE)
+def test_one_whose_trigger_cannot_be_used_does_not_keep_the_others_from_being_rescued(trigger: str) -> None:
+    for num in ("broken", "plain"):
+        verbs.add(num)
+    verbs.claim()
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {TASK} SET trigger_text = %s WHERE biz_num = 'broken'", [UNUSABLE[trigger]])
+    assert list(store.reap(ALIAS, max_rescues=0).values()) == [Then.FAILED] * 2
+    assert set(Task.objects.values_list("status", flat=True)) == {TaskStatus.FAILED}

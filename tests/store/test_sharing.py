@@ -1,0 +1,72 @@
+"""How many an executor takes at once of what is best left to others: more each time that these do not want them."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks import api
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.store import ClaimRequest, compare_and_set, sharing
+from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.sharing import FEWEST_OF_OTHERS, share_of
+from tests.store import verbs
+from tests.store.verbs import ALIAS
+
+pytestmark = pytest.mark.usefixtures("db", "frozen")
+
+
+@pytest.fixture(autouse=True)
+def none_known() -> Iterator[None]:
+    """What executors of other tests have seen is forgotten."""
+    sharing._of_others.clear()
+    yield
+    sharing._of_others.clear()
+
+
+def leave_to_others(count: int) -> None:
+    """So many tasks are due, all of which are best left to another executor than the one of rank 0."""
+    api.add_tasks([verbs.task(str(number)) for number in range(3 * count)])
+    theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1][:count]
+    assert len(theirs) == count
+    Task.objects.exclude(pk__in=theirs).delete()
+
+
+def claim(limit: int = 100) -> int:
+    """How many the executor of rank 0 takes at once."""
+    return len(compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, limit, rank=0, executors=2)))
+
+
+def best_left() -> int:
+    """How many it would go for now."""
+    return sharing._of_others[ALIAS, 1]
+
+
+def test_more_each_time_that_it_gets_all_of_them() -> None:
+    leave_to_others(100)
+    for times in (2, 3, 4):
+        assert claim() > 0
+        assert best_left() == times * FEWEST_OF_OTHERS
+
+
+def test_no_more_than_it_has_room_for() -> None:
+    leave_to_others(100)
+    for _ in range(5):
+        assert claim(limit=10) <= 10
+    assert best_left() == 10
+
+
+def test_few_again_when_others_were_quicker() -> None:
+    leave_to_others(100)
+    claim()
+    request = ClaimRequest(1, "default", 0, 100, rank=0, executors=2)
+    share = sharing.Share(ALIAS, dialect_of(connection), request)
+    assert share.read()
+    share.note(won_all=False)
+    assert best_left() == FEWEST_OF_OTHERS
+
+
+def test_what_is_its_own_says_nothing_of_others() -> None:
+    api.add_tasks([verbs.task(str(number)) for number in range(20)])
+    claim(limit=1)
+    assert sharing._of_others == {}
