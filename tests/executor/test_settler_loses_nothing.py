@@ -17,6 +17,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle_soon
 from tests.executor.parts import add, claim, registered
 from tests.executor.test_settler import answering, done, ignore
+from tests.threads import start_thread
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -98,6 +99,29 @@ def test_of_two_batches_that_have_to_wait_both_are_settled(monkeypatch: pytest.M
     settle_rest(settler)
     assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 3
     assert len(inflight) == 0
+
+
+def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is taken together with what tells the settler to end."""
+    tasks, inflight = held("a", "b")
+    go_on = Event()
+
+    def first(alias: str, batch: list[Settlement]) -> Any:
+        assert go_on.wait(60)
+        return settle_soon(alias, batch)
+
+    answers: list[Any] = [first, all_locked, settle_soon]
+    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    settler = Settler("default", inflight, ignore)
+    settler.start()
+    settler.put(done(tasks[0].claim))
+    wait_until(lambda: len(answers) == 2)
+    settler.put(done(tasks[1].claim))
+    ending = start_thread(lambda: settler.finish(timeout=60))
+    wait_until(lambda: settler._queue.qsize() == 2)
+    go_on.set()
+    assert ending.result(timeout=90)
+    assert (answers, len(inflight)) == ([], 0)
 
 
 def test_what_has_to_wait_is_still_held(monkeypatch: pytest.MonkeyPatch) -> None:
