@@ -10,6 +10,7 @@ from django.db import DataError, InterfaceError, OperationalError
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor import settler as settler_module
+from django_delayed_tasks.executor.backoff import Backoff
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
@@ -159,6 +160,22 @@ def test_a_failure_that_cannot_be_written_yet_is_not_the_last_one(monkeypatch: p
             settler.settle([done(task.claim)])
     settle_rest(settler)
     assert list(Task.objects.values_list("status", flat=True)) == [TaskStatus.FAILED] * 2
+
+
+def test_an_outage_is_no_batch_that_breaks_connections(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
+    [task], inflight = held("a")
+    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle_soon]
+    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
+    monkeypatch.setattr(connections, "has_broken", lambda alias, used: True)
+    monkeypatch.setattr(connections, "does_answer", lambda alias: False)
+    Settler("default", inflight, ignore).settle([done(task.claim)])
+    assert TaskRun.objects.get().outcome == RunOutcome.DONE
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"settling waits for the database: {GONE_AWAY}", "settling goes on"]
 
 
 class TestOutageThatOutlastsTheStop:
