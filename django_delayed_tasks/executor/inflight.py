@@ -42,7 +42,7 @@ class InFlight:
         """These were claimed."""
         new = {task.claim: task for task in tasks}
         with self._lock:
-            self._forget(new)
+            self._forget(new)  # a server that lost its last commits gives a version twice
             self._tasks |= new
             self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
             self._counts[Stage.UNFINISHED] += len(new)

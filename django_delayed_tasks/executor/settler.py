@@ -139,7 +139,6 @@ class Settler:
             else:
                 self._note_ends(batch, became, waiting)
             return
-        self._inflight.remove(settlement.claim for settlement in batch)
 
     def _note_ends(self, batch: list[Settlement], became: dict[Claim, Then], waiting: set[Claim]) -> None:
         self._put_aside([settlement for settlement in batch if settlement.claim in waiting])

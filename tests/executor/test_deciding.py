@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import Done, Fail, Reschedule, Retry
+from django_delayed_tasks import Done, Fail, Interval, Reschedule, Retry
+from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.deciding import LONGEST_ERROR, Raised, decide, storable
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED
@@ -24,8 +25,8 @@ class Handler(TaskHandler):
         return timedelta(seconds=10 * attempt)
 
 
-def task_on_attempt(attempts: int) -> ClaimedTask:
-    return ClaimedTask(7, 4, "code", "1", NOW, None, "default", 0, attempts, 0, "default")
+def task_on_attempt(attempts: int, rescues: int = 0, **fields: Any) -> ClaimedTask:
+    return ClaimedTask(7, 4, "code", "1", NOW, None, "default", 0, attempts, rescues, "default", **fields)
 
 
 def decided(result: Any, attempts: int = 1, handler: TaskHandler | None = None) -> Settlement:
@@ -136,3 +137,65 @@ def test_errors_become_storable() -> None:
     long = storable("x" * LONGEST_ERROR * 2 + "the end")
     assert len(long) < LONGEST_ERROR + 100
     assert long.endswith("the end")
+
+
+def test_no_run_ends_before_it_began() -> None:
+    """The clock may be set back meanwhile; the history is read by people."""
+    settlement = decide(task_on_attempt(1), Handler(), None, NOW, NOW - timedelta(hours=1))
+    assert (settlement.started, settlement.finished) == (NOW, NOW)
+
+
+def lost(rescues: int) -> Settlement:
+    """Of a run that was told that its claim is gone."""
+    task = task_on_attempt(1, rescues)
+    return decide(task, Handler(), Raised(ClaimLost("gone"), "gone"), NOW, NOW)
+
+
+def test_a_lost_claim_is_no_failed_attempt_and_the_longer_the_pause_the_more_there_were() -> None:
+    pauses = [lost(rescues).after for rescues in range(3)]
+    assert {lost(rescues).then for rescues in range(3)} == {Then.RESCUED}
+    assert timedelta() < pauses[0] < pauses[1] < pauses[2]
+
+
+def recurring(result: Any, attempts: int = 1) -> Settlement:
+    task = task_on_attempt(attempts, _trigger_text=str(Interval(hours=1, start=NOW)))
+    return decide(task, Handler(), result, NOW, NOW)
+
+
+@pytest.mark.parametrize(
+    ("result", "attempts", "outcome"),
+    [
+        (None, 1, RunOutcome.DONE),
+        (Done("x"), 1, RunOutcome.DONE),
+        (Fail("no"), 1, RunOutcome.FAILED),
+        (Retry(), 3, RunOutcome.FAILED),
+    ],
+)
+def test_what_recurs_goes_to_its_next_time(result: Any, attempts: int, outcome: RunOutcome) -> None:
+    settlement = recurring(result, attempts)
+    assert (settlement.outcome, settlement.then) == (outcome, Then.RECUR)
+    assert (settlement.when, settlement.stood_for) == (NOW + timedelta(hours=1), NOW)
+
+
+@pytest.mark.parametrize(("result", "then"), [(Retry(), Then.RETRY), (Reschedule(LATER), Then.AGAIN)])
+def test_or_stays_with_this_one(result: Any, then: Then) -> None:
+    settlement = recurring(result)
+    assert settlement.then is then
+    assert settlement.stood_for == NOW
+
+
+@pytest.mark.parametrize(
+    ("result", "attempts", "is_remembered"),
+    [
+        (None, 1, True),
+        (Done("x"), 1, True),
+        (Fail("no"), 1, False),
+        (Retry(), 1, False),
+        (Retry(), 3, False),
+        (LATER, 1, False),
+    ],
+)
+def test_what_is_to_be_done_once_is_remembered_when_it_is_done(result: Any, attempts: int, is_remembered: bool) -> None:
+    task = task_on_attempt(attempts, once=True)
+    assert decide(task, Handler(), result, NOW, NOW).once is is_remembered
+    assert decide(task_on_attempt(attempts), Handler(), result, NOW, NOW).once is False

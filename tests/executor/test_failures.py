@@ -1,19 +1,22 @@
 """Who is told about a task that failed."""
 
 import threading
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
 import pytest
 from django.db import OperationalError
 
-from django_delayed_tasks import Retry, signals
+from django_delayed_tasks import Fail, Interval, Retry, TaskRun, clock, signals
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.failures import Failures, tell_failed
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.executor.batches import batched
 from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -105,3 +108,43 @@ def test_on_failed_sees_the_task_failed(way: str) -> None:
         go_on.set()
     assert seen[0][0] == TaskStatus.FAILED
     assert ("TaskTimeout" if way == "timeout" else "never") in seen[0][1]
+
+
+class TestRecurring:
+    """A recurring task is never FAILED: that the attempts of one time are used up is told all the same."""
+
+    @pytest.mark.parametrize("raises", [True, False])
+    @pytest.mark.parametrize("atomic", [False, True])
+    @pytest.mark.parametrize("is_batched", [False, True])
+    def test_used_up_attempts_are_told(self, is_batched: bool, atomic: bool, raises: bool) -> None:
+        told: list[tuple[str, int, str]] = []
+
+        def fail(given: Any) -> Any:
+            if raises:
+                raise ValueError("no more")
+            return [Fail("no more") for _ in given] if is_batched else Fail("no more")
+
+        def on_failed(self: Any, task: Any, error: str) -> None:
+            told.append((task.biz_num, Task.objects.get().status, error))
+
+        make = batched if is_batched else handler_of
+        make(fail, atomic=atomic, max_attempts=1, on_failed=on_failed)
+        add(trigger=Interval(hours=1), when=timedelta())
+        with executing():
+            wait_until(lambda: told)
+        assert [one[:2] for one in told] == [("1", TaskStatus.PENDING)]
+        assert "no more" in told[0][2]
+        assert Task.objects.get().when > clock.host_now() + timedelta(minutes=30)
+
+    @pytest.mark.parametrize("atomic", [False, True])
+    def test_what_is_no_failure_is_not_told(self, atomic: bool) -> None:
+        told: list[str] = []
+
+        def handle(task: Any) -> Any:
+            return Retry(after=timedelta()) if task.attempts == 1 else None
+
+        handler_of(handle, atomic=atomic, max_attempts=2, on_failed=lambda self, task, error: told.append(error))
+        add(trigger=Interval(hours=1), when=timedelta())
+        with executing():
+            wait_until(lambda: TaskRun.objects.filter(outcome=RunOutcome.DONE).exists())
+        assert told == []

@@ -9,15 +9,17 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
-from django_delayed_tasks.executor import connections
+from django_delayed_tasks.executor import connections, poller
 from django_delayed_tasks.executor.forgotten import Forgotten
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.store import Settlement, executors
+from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, executors, strategy_for
 from django_delayed_tasks.store.transactions import atomically
+from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim
+from tests.executor.test_settler import BREAK
 from tests.threads import in_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,6 +38,48 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
     monkeypatch.setattr(clock, "monotonic", lambda: later)
     forgotten.look(at_once=False)
     assert [settlement.claim for settlement in found] == [task.claim]
+
+
+def batch_of_four() -> None:
+    """Four due tasks that one call takes, of which an executor with one thread claims the first by itself."""
+    batched(lambda tasks: None, batch_size=4)
+    for number in range(4):
+        add(str(number))
+
+
+class TestCompany:
+    """More of a batch is claimed by a statement of its own; what the first one has won must not be lost with it."""
+
+    def test_whose_answer_was_lost_is_found_by_the_next_look(
+        self, make_bench: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        now = clock.monotonic()
+
+        def after(seconds: float) -> None:
+            monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)
+            bench.lease.renew()
+
+        def strategy(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+            tasks = usual(alias, request)
+            if request.only:
+                raise OperationalError(2013, "Lost connection to server during query")
+            return tasks
+
+        usual = strategy_for("default", "auto")
+        monkeypatch.setattr(poller, "strategy_for", lambda alias, name: strategy)
+        bench = make_bench(threads=1)
+        for seconds in (0.0, 100.0):  # it looks at once, and again when the lost connection must have been noticed
+            after(seconds)
+            bench.poller.poll()
+        batch_of_four()
+        after(101.0)
+        bench.poller.poll()
+        assert (bench.numbers, bench.released) == (["0"], [])
+        after(200.0)
+        bench.inflight.park(task.claim for task in bench.delivered)  # or it would want nothing more
+        bench.poller.poll()
+        assert len(bench.released) == 3
+        assert not {settlement.claim for settlement in bench.released} & {task.claim for task in bench.delivered}
 
 
 def test_a_registration_whose_answer_was_lost_is_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,6 +150,33 @@ class TestEndOfATransaction:
             assert not connections.discard_unusable("default")
 
         in_thread(use)
+
+
+class TestBrokenConnection:
+    """Breaks while more of a batch is claimed."""
+
+    __test__ = settings.DDT_DATABASE != "sqlite"
+
+    def test_the_next_claim_has_another_one(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def strategy(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+            if request.only:
+                execute(BREAK[connection.vendor])
+            return usual(alias, request)
+
+        def poll() -> None:
+            before = connections.losses
+            bench.poller.poll()
+            assert (bench.numbers, connections.losses - before) == (["0"], 1)
+            monkeypatch.setattr(poller, "missing_in_batch", lambda tasks: 0)
+            bench.finish(bench.delivered)
+            bench.poller.poll()
+            assert bench.numbers[:2] == ["0", "1"]
+
+        usual = strategy_for("default", "auto")
+        monkeypatch.setattr(poller, "strategy_for", lambda alias, name: strategy)
+        bench = make_bench(threads=1)
+        batch_of_four()
+        in_thread(poll)
 
 
 def execute(sql: str) -> None:

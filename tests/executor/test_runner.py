@@ -1,5 +1,6 @@
 """One run, from the handler to its settlement."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from django_delayed_tasks import Fail, Retry, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.runner import run
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import Settlement, cancel, reap
 from tests.executor.parts import add, claim, claim_one, handler_of, registered
+from tests.recurring.machine import MINUTE, NOON, HandClock
 
 pytestmark = pytest.mark.django_db
 
@@ -118,3 +120,31 @@ def test_reaped_tasks_of_the_dead_do_not_touch_the_living() -> None:
     add("mine")
     claim(registered())
     assert reap("default", 3) == {}
+
+
+@pytest.mark.parametrize(("keep_history", "is_kept"), [("all", True), ("failures", True), ("none", False)])
+def test_of_a_run_that_was_refused_the_history_keeps_what_the_handler_says(keep_history: str, is_kept: bool) -> None:
+    handler = handler_of(lambda task: None, max_lateness=60, keep_history=keep_history)
+    settlement = settlement_of(run(claim_one(when=timedelta(hours=-1)), handler, DatabaseClock()))
+    assert (settlement.outcome, settlement.keep) == (RunOutcome.EXPIRED, is_kept)
+
+
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_a_run_is_as_long_as_its_handler_takes(is_atomic: bool) -> None:
+    """What receivers of run_started take before is not counted."""
+    hand = HandClock()
+
+    def handle(task: Any) -> None:
+        hand.moment += 3 * MINUTE
+        raise ValueError("no")
+
+    def receiver(**_: Any) -> None:
+        hand.moment += 5 * MINUTE
+
+    signals.run_started.connect(receiver)
+    try:
+        handler = handler_of(handle, atomic=is_atomic, max_lateness=None)
+        settlement = settlement_of(run(claim_one(), handler, hand))
+    finally:
+        signals.run_started.disconnect(receiver)
+    assert (settlement.started, settlement.finished) == (NOON + 5 * MINUTE, NOON + 8 * MINUTE)

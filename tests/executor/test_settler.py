@@ -37,7 +37,7 @@ def answering(answers: list[Any]) -> Callable[..., Any]:
 
     def answer(alias: str, batch: list[Settlement]) -> Any:
         next_one = answers.pop(0)
-        if isinstance(next_one, Exception):
+        if isinstance(next_one, BaseException):
             raise next_one
         return next_one(alias, batch)
 

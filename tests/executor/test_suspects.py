@@ -8,7 +8,7 @@ from django.db import OperationalError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.screening import released
-from django_delayed_tasks.executor.suspects import PATIENCE, PAUSE, SUSPECT
+from django_delayed_tasks.executor.suspects import PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.parts import Bench, add, claim, executing, handler_of
@@ -60,15 +60,17 @@ def test_the_next_when_that_one_has_ended(bench: Bench) -> None:
 
 
 def test_nor_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that hangs is waited for no longer."""
+    """For ten seconds one that hangs keeps the others from being claimed here, and no longer."""
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
     add_rescued("a")
     bench.poller.poll()
-    now = clock.monotonic()
-    monkeypatch.setattr(clock, "monotonic", lambda: now + PATIENCE + 1)
-    monkeypatch.setattr(type(bench.lease), "may_claim", True)
     add_rescued("b")
-    bench.poller.poll()
-    assert bench.numbers == ["a", "b"]
+    for seconds, numbers in ((9.0, ["a"]), (11.0, ["a", "b"])):
+        monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
+        bench.lease.renew()
+        bench.poller.poll()
+        assert bench.numbers == numbers
 
 
 def test_after_the_first_rescue_all_go_on_at_once(bench: Bench) -> None:
@@ -84,6 +86,19 @@ def test_the_last_rescue_makes_one(make_bench: Any, rescues: int, started: list[
     add_rescued("a", "b", rescues=rescues)
     bench.poller.poll()
     assert bench.numbers == started
+
+
+def test_where_none_is_allowed_fresh_ones_are_none(make_bench: Any) -> None:
+    """MAX_RESCUES was lowered to 0; one that was rescued before is run alone still."""
+    bench = make_bench(max_rescues=0)
+    add("fresh")
+    add_rescued("a", "b", rescues=1)
+    add("fresh too")
+    bench.poller.poll()
+    assert bench.numbers == ["fresh", "a", "fresh too"]
+    add("later")
+    bench.poller.poll()
+    assert bench.numbers == ["fresh", "a", "fresh too", "later"]
 
 
 def test_a_drain_leaves_none_behind(make_bench: Any) -> None:

@@ -24,4 +24,8 @@ def test_what_began_in_time_has_run_however_late_that_is_noticed() -> None:
     worker: Any = SimpleNamespace(name="worker-1")
     database_clock.set(clock.host_now() + timedelta(seconds=5))
     watchdog._take(worker, Running(tasks, began=clock.monotonic() - 5))
-    assert [settlement.outcome for settlement in given_up] == [RunOutcome.RETRIED]
+    [settlement] = given_up
+    assert settlement.outcome == RunOutcome.RETRIED
+    assert settlement.started
+    assert settlement.finished
+    assert timedelta(seconds=4.9) < settlement.finished - settlement.started < timedelta(seconds=30)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.executor.limits.permits import Permits
-from django_delayed_tasks.executor.limits.room import LONGEST, OF_LATE, SPAN, Room
+from django_delayed_tasks.executor.limits.room import LONGEST, OF_LATE, PER_ROOM, SPAN, Room
 from django_delayed_tasks.store import ClaimedTask
 from tests.executor.parts import claim, handler_of, registered
+from tests.executor.test_inflight import a_task
 from tests.limits.parts import add_some
 
 Later = Callable[[float], None]
@@ -71,3 +72,29 @@ def test_the_speed_of_a_rate_is_its_own_in_the_long_run(later: Later) -> None:
     room.note_granted(tasks[:20], 30)
     later(0.1)
     assert room.speed == pytest.approx(1.0)
+
+
+def keyed_room() -> Room:
+    handler = handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: "never asked here")
+    return Room(handler, Permits("default", handler, timedelta(seconds=15)))
+
+
+def test_however_many_keys_there_are_only_so_many_wait() -> None:
+    """Claims that were under way when the room was full find a place still, and no more."""
+    room = keyed_room()
+    for number in range(3 * PER_ROOM):
+        assert room.has_place(str(number))
+        room.enter(a_task(number), str(number))
+    assert not room.has_place("one more")
+
+
+def test_a_key_that_was_refused_is_asked_for_last() -> None:
+    """Or one whose slots are all taken would be looked at first, time and again."""
+    room = keyed_room()
+    tasks = [a_task(number) for number in range(4)]
+    for task, key in zip(tasks, ["busy", "busy", "free", "free"], strict=True):
+        room.enter(task, key)
+    assert list(room.candidates()) == tasks
+    room.note_granted(tasks[2:3], 4)
+    room.leave(tasks[2])
+    assert list(room.candidates()) == [tasks[3], tasks[0], tasks[1]]
