@@ -40,7 +40,7 @@ def _run(chosen: list[str], database: str, folder: Path) -> tuple[dict[str, Resu
     document = folder / "report.json"
     command = [sys.executable, "-m", "tests.torture", "--databases", database, "--size", "short", "--seed", SEED]
     command += ["--lanes", str(LANES), "--json", str(document)]
-    command += [word for name in chosen for word in ("--scenario", name)]
+    command += [word for name in dict.fromkeys(chosen) for word in ("--scenario", name)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
     results = json.loads(document.read_text())["results"]
     return {_name(result): result for result in results}, ended.stdout + ended.stderr
