@@ -16,6 +16,10 @@ else:
     CharField = TriggerBase = models.CharField
 
 
+EXACT_COLLATION = "utf8mb4_bin"
+"""MariaDB, MySQL: of texts that are equal only if every character is."""
+
+
 class ExactCharField(CharField):
     """A CharField whose values are equal only if every character is.
 
@@ -26,7 +30,7 @@ class ExactCharField(CharField):
     def db_parameters(self, connection: "BaseDatabaseWrapper") -> Any:
         parameters = super().db_parameters(connection)
         if connection.vendor == "mysql":
-            parameters["collation"] = "utf8mb4_bin"
+            parameters["collation"] = EXACT_COLLATION
         return parameters
 
 

@@ -47,6 +47,8 @@ def offered(task: Task) -> list[tuple[str, Any]]:
     names: tuple[str, ...] = _OFFERED.get(task.status, ())
     if task.status == TaskStatus.RUNNING and task.pause_requested:
         names = ("resume",)
+    elif task.cancel_requested_at and not task.deferred_when:
+        names = ()
     return [(name, BUTTONS[name]) for name in names]
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_delayed_tasks.store import kept
+
 logger = logging.getLogger(__name__)
 
 losses = 0
@@ -43,7 +45,7 @@ class OfThread:
         """
         if len(connections.settings) != self._names:  # a project may add databases while it runs
             self._names = len(connections.settings)
-            self._all = [connections[alias] for alias in connections]
+            self._all = kept.keep()
         for connection in self._all:
             if connection.connection is not None:
                 _tidy(connection)
@@ -118,9 +120,10 @@ def does_answer(alias: str) -> bool:
 
 @contextmanager
 def of_thread(alias: str) -> Iterator[None]:
-    """This thread's connections: prepared at the start, closed at the end."""
+    """This thread's connections: its own, prepared at the start, closed at the end."""
+    kept.keep()
     prepare(alias)
     try:
         yield
     finally:
-        connections.close_all()
+        kept.close()

@@ -10,7 +10,7 @@ from threading import Event, Lock, local
 
 from django.db import transaction
 
-from django_delayed_tasks import clock
+from django_delayed_tasks import clock, forks
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store.notifying import can_notify, notify
 from django_delayed_tasks.store.validation import Schedule, When
@@ -35,6 +35,7 @@ _said = _Said()
 
 def wake() -> None:
     """Every executor of this process looks for due tasks now."""
+    forks.look()
     with _lock:
         for sleeper in _sleepers:
             sleeper.set()
@@ -82,3 +83,13 @@ def dismiss(sleeper: Event) -> None:
     """No more."""
     with _lock:
         _sleepers.discard(sleeper)
+
+
+def _forget() -> None:
+    """In a forked child: the executors are its parent's, whose threads may have held the lock."""
+    global _lock
+    _lock = Lock()
+    _sleepers.clear()
+
+
+forks.forget_in_child(_forget)

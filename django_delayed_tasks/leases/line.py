@@ -1,13 +1,13 @@
 """Those of this process who stand in a line: they are woken when something is given back here."""
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
 from django.db import Error
 
+from django_delayed_tasks import forks
 from django_delayed_tasks.leases.pauses import Pauses
 from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
@@ -66,5 +66,4 @@ def _forget() -> None:
     _here.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+forks.forget_in_child(_forget)

@@ -5,17 +5,16 @@ Each database has its own: that one of them does not answer must not cost what i
 
 import atexit
 import logging
-import os
 from contextlib import suppress
 from datetime import timedelta
 from threading import Condition, Thread
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from django.db import Error, connections
 
-from django_delayed_tasks import clock
+from django_delayed_tasks import clock, forks
 from django_delayed_tasks.leases.reconnecting import drop_broken
-from django_delayed_tasks.store import resources, waiting
+from django_delayed_tasks.store import kept, resources, waiting
 from django_delayed_tasks.store.resources import Grant
 
 logger = logging.getLogger(__name__)
@@ -61,12 +60,11 @@ class Renewer:
         self._changed = Condition()
         self._due: dict[Kept | Place, float] = {}
         self._threads: dict[str, Thread] = {}
-        self._connections: dict[str, Any] = {}
-        """The drivers' own, by alias: for :meth:`forget`."""
         self._is_ending = False
 
     def keep(self, entry: Kept | Place) -> None:
         """Renew it from now on; it was just acquired."""
+        forks.look()
         with self._changed:
             if not self._is_ending:  # Python 3.12 starts no thread then; the lease lasts for its ttl
                 self._ensure_thread(entry.alias)
@@ -93,6 +91,7 @@ class Renewer:
 
     def end(self) -> None:
         """At the end of the process: a thread that writes to stderr while the interpreter goes would make it abort."""
+        forks.look()
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()
@@ -101,11 +100,17 @@ class Renewer:
             thread.join(LAST_RENEWAL)
 
     def _repeat(self, alias: str) -> None:
+        kept.keep()
+        try:
+            self._renew_until_the_end(alias)
+        finally:
+            kept.close()
+
+    def _renew_until_the_end(self, alias: str) -> None:
         while not self._is_ending:
             due = self._await_due(alias)
             try:
                 self.renew(alias, due)
-                self._connections[alias] = connections[alias].connection
             except Error as error:
                 logger.warning("leases in the database %r could not be renewed: %s", alias, error)
             except Exception:
@@ -127,7 +132,6 @@ class Renewer:
                 if ours or connections[alias].connection is None:
                     self._changed.wait(min(ours) - now if ours else None)
                     continue
-            self._connections.pop(alias, None)
             with suppress(Exception):
                 connections[alias].close()
 
@@ -176,20 +180,8 @@ class Renewer:
                 self._due[entry] = begun + _interval(entry)
 
     def forget(self) -> None:
-        """In a forked child: what is held is held by the parent, and so are the connections."""
-        for connection in self._connections.values():
-            _part_from(connection)
+        """In a forked child: what is held is held by the parent."""
         self.__init__()  # type: ignore[misc]
-
-
-def _part_from(connection: Any) -> None:
-    # Not closed, which would say good-bye to the server in the parent's name: some drivers do so by themselves when the
-    # object goes. It has nothing to say it through now.
-    with suppress(Exception):
-        descriptor = connection.fileno()
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
 
 
 def _interval(entry: Kept | Place) -> float:
@@ -198,5 +190,4 @@ def _interval(entry: Kept | Place) -> float:
 
 renewer = Renewer()
 atexit.register(renewer.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=renewer.forget)
+forks.forget_in_child(renewer.forget)

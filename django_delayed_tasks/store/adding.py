@@ -10,8 +10,16 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.replacing import PREFERRING, conflicts, preferred, replacement, upserted
-from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.replacing import (
+    PREFERRING,
+    conflicts,
+    preferred,
+    rearmament,
+    replacement,
+    upserted,
+    upserted_if_stopping,
+)
+from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, STOPPING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import Schedule, When
 
@@ -21,16 +29,21 @@ COLUMNS = (
 )
 FRESH = f"{PENDING}, 0, 0, 0, 0, '', ''"
 _SEEN = 1 << 60
-"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if it was running."""
+"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if the new schedule is put
+beside its run."""
 MOMENTS = ("when", "expires_at", "claim_at")
 """Of a schedule."""
 Named = tuple[str, dict[str, Any]]
 """A statement and its parameters, by name."""
-_REPORT = f"version = version + 0 * LAST_INSERT_ID(id + IF(status = {RUNNING}, 2, 1) * {_SEEN})"
+_REPORT = "version = version + 0 * LAST_INSERT_ID(id + IF({is_beside}, 2, 1) * {seen})"
+_REPLACING = _REPORT.format(is_beside=f"status = {RUNNING}", seen=_SEEN)
+_KEEPING = _REPORT.format(is_beside=STOPPING, seen=_SEEN)
 
 
 def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
     """Make ``schedule`` the next of its identity. Part of the caller's transaction, if there is one.
+
+    A task that runs for the last time, since it was cancelled meanwhile, counts as none.
 
     Raises:
         TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
@@ -62,9 +75,15 @@ def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, 
         cursor.execute(insert + " ON CONFLICT (biz_code, biz_num) DO NOTHING RETURNING id", parameters)
         if row := cursor.fetchone():
             return AddResult(row[0], AddAction.CREATED)
-        cursor.execute(f"SELECT id FROM {TASK} WHERE biz_code = %s AND biz_num = %s", schedule[:2])
-        if row := cursor.fetchone():
-            return AddResult(row[0], AddAction.KEPT)
+        cursor.execute(f"SELECT id, {STOPPING} FROM {TASK} WHERE biz_code = %s AND biz_num = %s", schedule[:2])
+        task_id, is_stopping = cursor.fetchone() or (None, True)
+        if not is_stopping:
+            return AddResult(task_id, AddAction.KEPT)
+        if task_id is not None:
+            rearm = f"{dialect.on_conflict(upserted(dialect.new))} WHERE {STOPPING}"
+            cursor.execute(f"{insert}{rearm} RETURNING id, version, status", parameters)
+            if row := cursor.fetchone():
+                return _result(*row)
 
 
 def _result(task_id: int, version: int, status: int) -> AddResult:
@@ -81,13 +100,13 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
     """
     is_replacing = if_exists is IfExists.REPLACE
     if dialect.connection.in_atomic_block:
-        update = f"UPDATE {TASK} SET {_REPORT}", _given(schedule)
-        sql, given = _update(dialect, schedule) if is_replacing else update
+        sql, given = _update(dialect, schedule, is_replacing=is_replacing)
         cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
         if cursor.rowcount:
             return _reported(cursor.lastrowid, if_exists)
     insert, parameters = _insert(dialect, schedule)
-    changes = f"{_REPORT}, {upserted(dialect.new)}" if is_replacing else _REPORT
+    of_stopping = f"{_KEEPING}, {upserted_if_stopping(dialect.new)}"
+    changes = f"{_REPLACING}, {upserted(dialect.new)}" if is_replacing else of_stopping
     cursor.execute(insert + dialect.on_conflict(changes), parameters)
     return _reported(cursor.lastrowid, if_exists)
 
@@ -96,7 +115,7 @@ def _add_preferred_by_last_id(
     cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists
 ) -> AddResult:
     """An upsert has no condition here: what exists is updated if it is to be, else found, else created."""
-    update, given = _update(dialect, schedule)
+    update, given = _update(dialect, schedule, is_replacing=True)
     when = "%(when)s" if "when" in given else dialect.moment(schedule.when)[0]
     condition = f"biz_code = %(biz_code)s AND biz_num = %(biz_num)s AND {preferred(if_exists, when)}"
     for _ in range(2):
@@ -104,25 +123,27 @@ def _add_preferred_by_last_id(
         if cursor.rowcount:
             return _reported(cursor.lastrowid, IfExists.REPLACE)
         found = _add_by_last_id(cursor, dialect, schedule, IfExists.KEEP)
-        if found.action is AddAction.CREATED:
+        if found.action is not AddAction.KEPT:
             break
     return found
 
 
-def _update(dialect: Dialect, schedule: Schedule) -> Named:
+def _update(dialect: Dialect, schedule: Schedule, *, is_replacing: bool) -> Named:
     given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = {column: f"%({column})s" for column in CARRIED} | moments
-    return f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}", given
+    if is_replacing:
+        return f"UPDATE {TASK} SET {_REPLACING}, {replacement(values.__getitem__)}", given
+    return f"UPDATE {TASK} SET {_KEEPING}, {rearmament(values.__getitem__)}", given
 
 
 def _reported(last_id: int, if_exists: IfExists) -> AddResult:
     seen, task_id = divmod(last_id, _SEEN)
     if not seen:
         return AddResult(task_id, AddAction.CREATED)
-    if if_exists is not IfExists.REPLACE:
-        return AddResult(task_id, AddAction.KEPT)
-    return AddResult(task_id, AddAction.DEFERRED if seen > 1 else AddAction.REPLACED)
+    if seen > 1:
+        return AddResult(task_id, AddAction.DEFERRED)
+    return AddResult(task_id, AddAction.REPLACED if if_exists is IfExists.REPLACE else AddAction.KEPT)
 
 
 def _insert(dialect: Dialect, schedule: Schedule) -> Named:

@@ -13,7 +13,7 @@ from django_delayed_tasks.store import adding
 from django_delayed_tasks.store.adding import COLUMNS, FRESH
 from django_delayed_tasks.store.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.replacing import PREFERRING, upserted
-from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.tables import STOPPING, TASK
 from django_delayed_tasks.store.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule, When
 
@@ -70,17 +70,19 @@ def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> in
     chosen = [unique[identity] for identity in sorted(unique)]
     if if_exists is IfExists.RAISE:
         return _add_new(alias, chosen)
-    return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), chosen, if_exists))
+    write = _write if if_exists is IfExists.REPLACE else _write_around
+    return atomically(alias, lambda cursor: write(cursor, dialect_of(connections[alias]), chosen, if_exists))
 
 
 def _add_preferred(alias: str, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
     """One by one: MariaDB and MySQL have no upsert with a condition."""
 
-    def work(cursor: CursorWrapper) -> int:
-        results = [adding.add(alias, schedule, if_exists) for schedule in chosen]
-        return sum(result.action is not AddAction.KEPT for result in results)
+    return atomically(alias, lambda cursor: _add_each(alias, chosen, if_exists))
 
-    return atomically(alias, work)
+
+def _add_each(alias: str, chosen: Iterable[Schedule], if_exists: IfExists) -> int:
+    results = [adding.add(alias, schedule, if_exists) for schedule in chosen]
+    return sum(result.action is not AddAction.KEPT for result in results)
 
 
 def _repeated(batch: Sequence[Schedule]) -> tuple[str, str]:
@@ -109,14 +111,38 @@ def _add_new(alias: str, chosen: Sequence[Schedule]) -> int:
 def _write_or_nothing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> int:
     # A savepoint: the caller's transaction must survive the refusal.
     with transaction.atomic(using=dialect.connection.alias):
-        return _write(cursor, dialect, chosen, IfExists.RAISE)
+        return _write_around(cursor, dialect, chosen, IfExists.RAISE)
 
 
 def _first_existing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> tuple[str, str] | None:
+    return min(_existing(cursor, dialect, chosen, f"NOT {STOPPING}"), default=None)
+
+
+def _existing(
+    cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], condition: str
+) -> set[tuple[str, str]]:
+    """The identities of those whose task meets the condition."""
     sent = dialect.rows(SENT[:2], [schedule[:2] for schedule in chosen])
-    same = f"t.biz_code = {sent.column['biz_code']} AND t.biz_num = {sent.column['biz_num']}"
-    cursor.execute(f"SELECT t.biz_code, t.biz_num FROM {sent.source} JOIN {TASK} t ON {same}", sent.parameters)
-    return min(cursor.fetchall(), default=None)
+    same = f"{TASK}.biz_code = {sent.column['biz_code']} AND {TASK}.biz_num = {sent.column['biz_num']}"
+    cursor.execute(
+        f"SELECT {TASK}.biz_code, {TASK}.biz_num FROM {sent.source} {dialect.driving_join} {TASK} ON {same}"
+        f" WHERE {condition}",
+        sent.parameters,
+    )
+    return set(cursor.fetchall())
+
+
+def _write_around(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
+    """Write those that are to leave an existing task as it is.
+
+    What is beside a run that is to be the last, as few are, is written one by one. A task that is being cancelled after
+    this look counts as one that was there before the cancellation.
+    """
+    stopping = _existing(cursor, dialect, chosen, STOPPING)
+    beside = [schedule for schedule in chosen if schedule[:2] in stopping]
+    rest = [schedule for schedule in chosen if schedule[:2] not in stopping]
+    written = _add_each(dialect.connection.alias, beside, if_exists)
+    return written + (_write(cursor, dialect, rest, if_exists) if rest else 0)
 
 
 def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:

@@ -7,7 +7,7 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.fences import LAST_VERSION
-from django_delayed_tasks.store.tables import CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING
+from django_delayed_tasks.store.tables import ANEW, CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.settling import Settlement
@@ -19,7 +19,7 @@ _TAKEN = (Then.RESCUED, Then.RELEASED)
 """Claims that end without the run's knowledge: whoever still has one must find another version."""
 
 _WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
-_ANEW: Assignments = {"attempts": ("0", []), "rescues": ("0", []), "last_error": ("''", [])}
+_ANEW: Assignments = {column: (value, []) for column, value in ANEW.items()}
 _ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END", [])}
 
 
@@ -48,6 +48,8 @@ def _to_deferred(dialect: Dialect, settlement: "Settlement") -> Assignments:
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
+        # FALSE is TRUE of what is run in any case (docs/decisions/0012).
+        "once": ("CASE WHEN deferred_once IS NULL THEN NULL ELSE TRUE END", []),
         "biz_ext": (f"CASE WHEN {is_kept} THEN {left} ELSE deferred_biz_ext END", parameters),
         # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
         "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),

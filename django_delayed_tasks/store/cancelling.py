@@ -29,7 +29,7 @@ def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[
     # The write comes first: it locks the row on every database, so that what is read next stays true.
     dialect = dialect_of(connections[alias])
     now = dialect.now
-    changes = f"cancel_requested_at = {now}, update_time = {now}, {FORGET_DEFERRED}"
+    changes = f"cancel_requested_at = {now}, update_time = {now}, pause_requested = NULL, {FORGET_DEFERRED}"
     cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", parameters)
     if not cursor.rowcount:
         return CancelResult.MISSING

@@ -15,7 +15,7 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.history import record_without_run
 from django_delayed_tasks.store.recurring import by_chance, first_time, read_now
-from django_delayed_tasks.store.tables import CARRIED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, COUNT_ANEW, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.triggers import parse
@@ -67,7 +67,7 @@ def _note(alias: str, declared: Declared, now: datetime) -> None:
 def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
     rows = Task.objects.using(dialect.connection.alias).select_for_update()
     task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
-    if task is None:
+    if task is None or (not task.by_handler and _next_of(task) is None):
         return _create(cursor, dialect, declared, now)
     if not task.by_handler or _next_of(task) == declared[1:]:
         return False
@@ -91,7 +91,7 @@ def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: da
         declared.biz_code, NUM, when, None, declared.queue, declared.priority, declared.trigger_text, claim_at=claim_at
     )
     added = adding.add(dialect.connection.alias, schedule, IfExists.KEEP)
-    if added.action is not AddAction.CREATED:
+    if added.action is AddAction.KEPT:
         return False  # by a person, in this moment
     cursor.execute(f"UPDATE {TASK} SET by_handler = TRUE WHERE id = {added.task_id:d}")
     return True
@@ -108,7 +108,7 @@ def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Decla
     when, claim_at = map(dialect.stored, _first(declared, now))
     cursor.execute(
         f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
-        f" version = version + 1, attempts = 0, rescues = 0, update_time = {dialect.now},"
+        f" version = version + 1, {COUNT_ANEW}, update_time = {dialect.now},"
         f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
         f" WHERE {fence([(task.pk, task.version)])}",
         [declared.trigger_text, when, claim_at, declared.queue, declared.priority],

@@ -9,13 +9,14 @@ from django_delayed_tasks.store.cancelling import IDENTITY
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.recurring import by_chance
-from django_delayed_tasks.store.tables import PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import COUNT_ANEW, PAUSED, PENDING, RUNNING, STOPPING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.triggers import next_time, parse
 
 
 def pause(alias: str, biz_code: str, biz_num: str) -> bool:
-    """Keep the task of this identity from being claimed, when it runs after that run; False if there is none to pause.
+    """Keep the task of this identity from being claimed, when it runs after that run; False if there is none to pause,
+    or it runs and is not to run again.
 
     A later add or reschedule takes it out of the pause.
     """
@@ -26,7 +27,7 @@ def pause(alias: str, biz_code: str, biz_num: str) -> bool:
         f" update_time = {dialect_of(connections[alias]).now},"
         f" status = CASE WHEN status = {PENDING} THEN {PAUSED} ELSE status END"
     )
-    condition = f"{IDENTITY} AND status IN ({PENDING}, {RUNNING}, {PAUSED})"
+    condition = f"{IDENTITY} AND status IN ({PENDING}, {RUNNING}, {PAUSED}) AND NOT {STOPPING}"
 
     def write(cursor: CursorWrapper) -> bool:
         cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", [biz_code, biz_num])
@@ -54,10 +55,14 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> boo
     if status == RUNNING:
         cursor.execute(f"UPDATE {TASK} SET pause_requested = NULL WHERE {fence([(task_id, version)])}")
         return True
-    moments = _next_time(trigger, dialect.to_datetime(when), dialect.to_datetime(now))
+    present = dialect.to_datetime(now)
+    moments = _next_time(trigger, dialect.to_datetime(when), present)
+    # What was counted belongs to a run for a time that has passed, or to one more run before the time to come.
+    is_another_time = trigger is not None and moments[0] > present
     cursor.execute(
         f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
         f" claim_at = {dialect.greatest('%s', dialect.now)}, update_time = {dialect.now}"
+        f"{f', {COUNT_ANEW}' if is_another_time else ''}"
         f" WHERE {fence([(task_id, version)])}",
         list(map(dialect.stored, moments)),
     )

@@ -5,9 +5,14 @@ from functools import cache
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects import Dialect
-from django_delayed_tasks.store.tables import CARRIED, FAILED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import ANEW, CARRIED, FAILED, PENDING, RUNNING, STOPPING, TASK
 
+_FORGOTTEN = ("by_handler", "pause_requested", "deferred_keeps_ext")
+"""What was said of the schedule that the new one takes the place of."""
 PREFERRING = (IfExists.EARLIEST, IfExists.LATEST)
+
+
+_BESIDE = {f"deferred_{column}": column for column in CARRIED} | {"deferred_when": "when_time"}
 
 
 def preferred(if_exists: IfExists, when: str) -> str:
@@ -25,10 +30,9 @@ def replacement(new: Callable[[str], str]) -> str:
     ``new(column)`` is the SQL of the new value. ``status`` comes last: MySQL evaluates assignments from left to right
     and sees the values already assigned.
     """
-    beside = {"deferred_when": "when_time"} | {f"deferred_{column}": column for column in CARRIED}
     assignments = [
         f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {new(source)} ELSE {TASK}.{column} END"
-        for column, source in beside.items()
+        for column, source in _BESIDE.items()
     ]
     assignments += [
         f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {TASK}.{column} ELSE {value} END"
@@ -36,6 +40,19 @@ def replacement(new: Callable[[str], str]) -> str:
     ]
     assignments.append(_anyway(new))
     assignments.append(f"status = CASE WHEN {TASK}.status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END")
+    return ", ".join(assignments)
+
+
+def rearmament(new: Callable[[str], str]) -> str:
+    """The assignments that put the new schedule beside a run which would be the last, and leave any other row as it is.
+
+    ``deferred_when`` comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
+    """
+    values = {"update_time": new("update_time")} | dict.fromkeys(_FORGOTTEN, "NULL")
+    values |= {column: new(source) for column, source in _BESIDE.items()}
+    assignments = (
+        f"{column} = CASE WHEN {STOPPING} THEN {value} ELSE {TASK}.{column} END" for column, value in values.items()
+    )
     return ", ".join(assignments)
 
 
@@ -48,15 +65,16 @@ def _replacement_idle(new: Callable[[str], str]) -> str:
 def _instead(new: Callable[[str], str]) -> dict[str, str]:
     """What becomes of each column of a row that does not run."""
     columns = {column: new(column) for column in ("when_time", *CARRIED, "claim_at")}
-    return columns | {"attempts": "0", "rescues": "0", "last_error": "''", "version": f"{TASK}.version + 1"}
+    return columns | ANEW | {"version": f"{TASK}.version + 1"}
 
 
 def _anyway(new: Callable[[str], str]) -> str:
-    return f"update_time = {new('update_time')}, by_handler = NULL, pause_requested = NULL, deferred_keeps_ext = NULL"
+    return ", ".join([f"update_time = {new('update_time')}", *(f"{column} = NULL" for column in _FORGOTTEN)])
 
 
 upserted = cache(replacement)
 """The same for a dialect's ``new``: as long as all the rest of the statement, and the same for every task."""
+upserted_if_stopping = cache(rearmament)
 _upserted_idle = cache(_replacement_idle)
 
 

@@ -6,7 +6,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import CARRIED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import ANEW, CARRIED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import When
 
@@ -28,18 +28,19 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
     """As an add that replaces, but keeping all but the time; ``status`` and ``deferred_when`` come last (MySQL)."""
     moment, given = dialect.moment(when)
     deferring = f"status = {RUNNING} AND deferred_when IS NULL"
-    beside = [
-        f"deferred_{column} = CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END" for column in CARRIED
-    ]
+    carried = {column: f"CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END" for column in CARRIED}
+    # FALSE, and not TRUE: it is run even if the run beside it does what is to be done once (docs/decisions/0012).
+    carried["once"] = f"CASE WHEN {carried['once']} IS NULL THEN NULL ELSE FALSE END"
+    beside = [f"deferred_{column} = {value}" for column, value in carried.items()]
     beside.append(f"deferred_keeps_ext = CASE WHEN {deferring} THEN TRUE ELSE deferred_keeps_ext END")
     instead = {
         "when_time": moment,
         "claim_at": dialect.greatest(moment, dialect.now),
         "version": "version + 1",
     }
-    instead |= {"attempts": "0", "rescues": "0", "last_error": "''"}
     changes = [
-        f"{column} = CASE WHEN status = {RUNNING} THEN {column} ELSE {value} END" for column, value in instead.items()
+        f"{column} = CASE WHEN status = {RUNNING} THEN {column} ELSE {value} END"
+        for column, value in (instead | ANEW).items()
     ]
     last = [
         f"deferred_when = CASE WHEN status = {RUNNING} THEN {moment} ELSE NULL END",

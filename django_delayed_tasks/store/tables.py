@@ -19,6 +19,11 @@ FAILED: Final = int(TaskStatus.FAILED)
 
 PAUSED: Final = int(TaskStatus.PAUSED)
 
+STOPPING: Final = (
+    f"({TASK}.status = {RUNNING} AND {TASK}.cancel_requested_at IS NOT NULL AND {TASK}.deferred_when IS NULL)"
+)
+"""Whether a row is there for its present run only: it was cancelled meanwhile, and nothing is to come after."""
+
 CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", "once")
 """What a schedule brings beside its time. While the task runs it waits in the column of the same name, deferred."""
 
@@ -27,5 +32,10 @@ FORGET_DEFERRED: Final = (
     " deferred_trigger_text = NULL, deferred_expires_at = NULL, deferred_once = NULL,"
     " deferred_keeps_ext = NULL"
 )
+
+ANEW: Final = {"attempts": "0", "rescues": "0", "last_error": "''"}
+"""What belongs to the time that a task had: each column with its value when the task gets another time."""
+
+COUNT_ANEW: Final = ", ".join(f"{column} = {value}" for column, value in ANEW.items())
 
 FORGET_PROGRESS: Final = "progress_fraction = NULL, progress_note = NULL, progress_at = NULL"

@@ -10,6 +10,7 @@ from django_delayed_tasks import pause_queue
 from django_delayed_tasks.admin.seen import CHANGED
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.triggers import Interval
 from tests.admin.pages import inputs_of, messages_of, submit
 from tests.admin.rows import CODE, HOUR, NOW, OTHER, TRACEBACK, page_of, task
 
@@ -55,6 +56,23 @@ class TestButtons:
         assert {name for name in ALL if f'name="{name}"' in html} == {"_resume"}
         boss.post(page_of(row), {"seen": f"{row.pk}:4", "_resume": "1"})
         assert Task.objects.get().pause_requested is None
+
+    def test_of_a_task_that_runs_for_the_last_time(self, boss: Client) -> None:
+        """There is nothing left that could be paused; the next schedule could be, if there is one."""
+        row = task(status=TaskStatus.RUNNING, cancel_requested_at=NOW)
+        assert "_pause" not in boss.get(page_of(row)).content.decode()
+        boss.post(page_of(row), {"seen": f"{row.pk}:4", "_pause": "1"})
+        assert Task.objects.get().pause_requested is None
+        Task.objects.update(deferred_when=NOW + HOUR)
+        assert "_pause" in boss.get(page_of(row)).content.decode()
+
+    def test_resumed_for_another_time(self, boss: Client) -> None:
+        """What the retries of a time that has passed have counted is not counted for the next one."""
+        when, trigger = NOW - HOUR, Interval(hours=3)
+        row = task(status=TaskStatus.PAUSED, when=when, trigger=trigger, attempts=2, rescues=1, last_error="no")
+        submit(boss, page_of(row), "_resume")
+        found = Task.objects.values_list("when", "attempts", "rescues", "last_error").get()
+        assert found == (NOW + 2 * HOUR, 0, 0, "")
 
     def test_pause_and_resume(self, boss: Client) -> None:
         row = task(when=NOW + HOUR)

@@ -18,6 +18,8 @@ DELAYED_TASKS = json.loads(os.environ.get("DDT_DELAYED_TASKS", "{}"))
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = json.loads(os.environ.get("DDT_SQLITE_OPTIONS", "{}"))
 
+DATABASES["default"]["OPTIONS"] |= json.loads(os.environ.get("DDT_OPTIONS", "{}"))
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -27,10 +27,12 @@ class Wanted(NamedTuple):
     once: bool = False
     keeps_ext: bool = False
     """Beside a run: it says nothing of the data."""
+    in_any_case: bool = False
+    """Beside a run: it is run even if the run does what is to be done once."""
 
     def after(self, left: Any) -> "Wanted":
         """As it takes effect when the run beside it has ended, and left this data."""
-        return self._replace(ext=left if self.keeps_ext else self.ext, keeps_ext=False)
+        return self._replace(ext=left if self.keeps_ext else self.ext, keeps_ext=False, in_any_case=False)
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Live:
     stopping: bool = False
     pausing: bool = False
     deferred: Wanted | None = None
+
+    @property
+    def is_last(self) -> bool:
+        """It runs, was cancelled meanwhile, and nothing is to come after: as good as absent."""
+        return self.stopping and self.deferred is None
 
 
 class Model:
@@ -65,9 +72,10 @@ class Model:
         if self.live is None:
             self.live = Live(wanted, max(wanted.when, now))
             return "created"
-        if mode == "raise":
-            return "TaskExists"
-        if mode == "keep" or not self._is_preferred(wanted.when, mode):
+        if mode in ("keep", "raise"):
+            if not self.live.is_last:
+                return "kept" if mode == "keep" else "TaskExists"
+        elif not self._is_preferred(wanted.when, mode):
             return "kept"
         if self.live.status == TaskStatus.RUNNING:
             self.live = replace(self.live, deferred=wanted, pausing=False)
@@ -84,13 +92,14 @@ class Model:
 
     def reschedule(self, now: datetime, when: datetime) -> bool:
         if self.live is not None:
-            own = self.live.wanted._replace(keeps_ext=self.live.status == TaskStatus.RUNNING)
-            self._put(now, (self.live.deferred or own)._replace(when=when), "replace")
+            runs = self.live.status == TaskStatus.RUNNING
+            wanted = self.live.deferred or self.live.wanted._replace(keeps_ext=runs)
+            self._put(now, wanted._replace(when=when, in_any_case=runs and wanted.once), "replace")
         return self.live is not None
 
     def pause(self) -> bool:
         live = self.live
-        if live is None or live.status == TaskStatus.FAILED:
+        if live is None or live.status == TaskStatus.FAILED or live.is_last:
             return False
         if live.status == TaskStatus.RUNNING:
             self.live = replace(live, pausing=True)
@@ -106,9 +115,11 @@ class Model:
             self.live = replace(live, pausing=False)
             return True
         when = self._next(now) if live.wanted.trigger and live.wanted.when <= now else live.wanted.when
+        of_another_time = live.wanted.trigger and when > now
+        counts = {"attempts": 0, "rescues": 0} if of_another_time else {}
         self.live = replace(
             live, status=TaskStatus.PENDING, version=live.version + 1,
-            wanted=live.wanted._replace(when=when), claim_at=max(when, now),
+            wanted=live.wanted._replace(when=when), claim_at=max(when, now), **counts,
         )  # fmt: skip
         return True
 
@@ -135,7 +146,7 @@ class Model:
         if self.live is None:
             return "missing"
         if self.live.status == TaskStatus.RUNNING:
-            self.live = replace(self.live, stopping=True, deferred=None)
+            self.live = replace(self.live, stopping=True, pausing=False, deferred=None)
             return "stopping"
         self._end(RunOutcome.CANCELLED)
         return "cancelled"
@@ -164,7 +175,7 @@ class Model:
         deferred = live.deferred
         if self.is_remembered(then):
             self.is_done = True
-            deferred = None if deferred and deferred.once else deferred
+            deferred = None if deferred and deferred.once and not deferred.in_any_case else deferred
         if live.stopping and not deferred and then is not Then.GONE:
             self._end(RunOutcome.DONE if outcome is RunOutcome.DONE else RunOutcome.CANCELLED)
             return Then.GONE

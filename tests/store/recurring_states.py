@@ -3,13 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from django_delayed_tasks import api
+from django_delayed_tasks import api, store
+from django_delayed_tasks.models import Task
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import steering
 from django_delayed_tasks.triggers import Interval
 from tests.store import states, verbs
 from tests.store.states import AGAIN, BUSY, LOST, NEW, OLD, STOP, Run, add_new, cancel, move, running_then, waiting
-from tests.store.verbs import CODE, HOUR, NOW
+from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
 TRIGGER = Interval(hours=4)
 NEXT = OLD + 4 * HOUR
@@ -53,6 +55,18 @@ def recurring_running() -> Run:
     return verbs.claim_one()
 
 
+def extra() -> Run:
+    """After a retry of one more run, before the time that is planned."""
+    verbs.add(when=NEW, biz_ext="old", trigger=TRIGGER)
+    steering.run_now(ALIAS, list(Task.objects.values_list("id", "version")))
+    verbs.settle(verbs.retry(verbs.claim_one(), HOUR))
+    return None
+
+
+def reap() -> object:
+    return store.reap(ALIAS, max_rescues=3)
+
+
 def once_running() -> Run:
     add_once(when=OLD, biz_ext="old")
     verbs.settle(verbs.retry(verbs.claim_one(), 0 * HOUR))
@@ -71,17 +85,25 @@ BEFORE: dict[str, Callable[[], Run]] = states.BEFORE | {
     "pausing": running_then(pause),
     "halting": running_then(pause, cancel),
     "deferred, pausing": running_then(add_new, pause),
+    "rearmed, pausing": running_then(cancel, add_new, pause),
     "recurring": recurring,
     "recurring, paused": then(recurring, pause),
+    "recurring, extra paused": then(extra, pause),
+    "recurring, rescued paused": then(recurring_running, reap, pause),
     "recurring, running": recurring_running,
     "recurring, pausing": then(recurring_running, pause),
     "recurring, stopping": then(recurring_running, cancel),
+    "recurring, rearmed": then(recurring_running, cancel, add_new),
     "recurring, deferred": then(recurring_running, add_new),
     "recurring, moving": then(recurring_running, move),
     "once, running": once_running,
     "once, pausing": then(once_running, pause),
     "once, stopping": then(once_running, cancel),
     "once, deferred": then(once_running, add_once),
+    "once, rearmed": then(once_running, cancel, add_once),
+    "once, moving": then(once_running, move),
+    "once, removed": then(once_running, cancel, move),
+    "once, postponed": then(once_running, lambda: add_once(when=OLD), move),
     "once, beside": then(once_running, add_new),
     "remembered": remembered,
 }
@@ -114,8 +136,8 @@ _MORE: dict[str, dict[str, Any] | None] = {
     "paused": of("pending") | STANDS,
     "resumed": of("pending") | {"claim_at": NOW},
     "pausing": BUSY | PAUSING,
-    "halting": BUSY | PAUSING | STOP,
     "deferred, pausing": of("deferred") | PAUSING,
+    "rearmed, pausing": of("rearmed") | PAUSING,
     **{f"{name}, paused": of(name) | STANDS for name in ("new", "again", "retrying", "rescued", "released")},
     "sooner": waiting(when=SOONER, claim_at=NOW, biz_ext="new"),
     "later": waiting(when=LATER, biz_ext="new"),
@@ -125,13 +147,15 @@ _MORE: dict[str, dict[str, Any] | None] = {
     "later rearmed": BUSY | BESIDE | STOP | {"deferred_when": LATER},
     "at once": waiting(claim_at=NOW),
     "recurring, paused": recurs(waiting(claim_at=NOW, attempts=1, last_error="not yet") | STANDS),
-    "recurring, next": recurs(waiting(when=NEXT, attempts=1, last_error="not yet")),
+    "recurring, next": recurs(waiting(when=NEXT)),
     "recurring, moved": recurs(waiting(when=NEW)),
     "recurring, at once": recurs(waiting(claim_at=NOW)),
     "recurring, running": recurs(BUSY),
     "recurring, pausing": recurs(BUSY | PAUSING),
     "recurring, stopping": recurs(BUSY | STOP),
     "recurring, deferred": recurs(BUSY | BESIDE),
+    "recurring, rearmed": recurs(BUSY | BESIDE | STOP),
+    "recurring, removed": recurs(of("removed"), deferred_trigger_text=str(TRIGGER)),
     "recurring, moving": recurs(of("moving"), deferred_trigger_text=str(TRIGGER)),
     "recurring, again": recurs(waiting(when=AGAIN)),
     "recurring, again paused": recurs(waiting(when=AGAIN) | STANDS),
@@ -148,8 +172,17 @@ _MORE: dict[str, dict[str, Any] | None] = {
     "once, running": BUSY | ONCE,
     "once, stopping": BUSY | ONCE | STOP,
     "once, deferred": BUSY | ONCE | BESIDE | {"deferred_once": True},
+    "once, rearmed": BUSY | ONCE | BESIDE | STOP | {"deferred_once": True},
+    "once, moving": of("moving") | ONCE | {"deferred_once": False},
+    "once, removed": of("removed") | ONCE | {"deferred_once": False},
+    "once, postponed": BUSY | ONCE | BESIDE | {"deferred_once": False},
+    "once, beside": BUSY | ONCE | BESIDE,
+    "rearmed once": of("rearmed") | {"deferred_once": True},
+    "moved, once": of("moved") | ONCE,
+    "moved, remembered": of("moved") | ONCE,
+    "new, once remembered": of("new") | ONCE,
     "remembered": None,
     "new, remembered": of("new"),
 }
 AFTER = {name: plain(state) for name, state in (states.AFTER | _MORE).items()}
-REMEMBERED = ("remembered", "new, remembered")
+REMEMBERED = ("remembered", "new, remembered", "moved, remembered", "new, once remembered")

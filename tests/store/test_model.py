@@ -28,7 +28,7 @@ from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 NUMS = st.sampled_from("ab")
 NAMES = st.sampled_from(sorted(STRATEGIES))
 REPLACING = ["replace", "replace_once", "replace_by_recurring"]
-BESIDE = [*REPLACING, "cancel", "reschedule", "pause", "resume"]
+BESIDE = [*REPLACING, "keep", "cancel", "reschedule", "pause", "resume"]
 VERBS = st.sampled_from([*BESIDE, "run_now", "forget"])
 TRIGGER = str(Interval(hours=2))
 WHENS = st.sampled_from([-2, 0, 1, 3]).map(lambda hours: hours * HOUR)
@@ -69,6 +69,23 @@ class StoreMachine(RuleBasedStateMachine):
             action = "TaskExists"
         assert action == expected
 
+    @rule(when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
+    def add_both(self, when: Any, ext: int, mode: str, kind: dict[str, Any]) -> None:
+        """In bulk; one that is refused undoes the other."""
+        with clock.frozen_at(self.now):
+            wanted = Wanted(self.now + when, ext, **kind)
+            before = {num: replace(model.live) if model.live else None for num, model in self.tasks.items()}
+            expected = [model.add(self.now, wanted, mode) for model in self.tasks.values()]
+            tasks = [verbs.task(num, wanted.when, biz_ext=ext, trigger=wanted.trigger) for num in self.tasks]
+            try:
+                added = api.add_tasks(tasks, if_exists=mode, once=wanted.once)
+            except TaskExists:
+                assert "TaskExists" in expected
+                for num, model in self.tasks.items():
+                    model.live = before[num]
+            else:
+                assert added == len(expected) - expected.count("kept") - expected.count("filtered")
+
     @rule(num=NUMS, verb=VERBS, when=WHENS)
     def call(self, num: str, verb: str, when: Any) -> None:
         """Somebody calls, while the task waits or runs or is not there."""
@@ -80,6 +97,9 @@ class StoreMachine(RuleBasedStateMachine):
 
     def replace_once(self, num: str, when: datetime) -> None:
         self._add(num, Wanted(when, "once", once=True), "replace")
+
+    def keep(self, num: str, when: datetime) -> None:
+        self._add(num, Wanted(when, "kept"), "keep")
 
     def replace_by_recurring(self, num: str, when: datetime) -> None:
         self._add(num, Wanted(when, "recurring", trigger=TRIGGER), "replace")
@@ -220,8 +240,8 @@ def seen(row: Task | None) -> tuple[Any, ...] | None:
     deferred = None
     if row.deferred_when:
         deferred = Wanted(
-            row.deferred_when, row.deferred_biz_ext, row.deferred_trigger_text, bool(row.deferred_once),
-            bool(row.deferred_keeps_ext),
+            row.deferred_when, row.deferred_biz_ext, row.deferred_trigger_text, row.deferred_once is not None,
+            bool(row.deferred_keeps_ext), row.deferred_once is False,
         )  # fmt: skip
     return astuple(
         Live(

@@ -25,12 +25,22 @@ add replace | failed   | replaced   | new      | +1 |
 add keep    | absent   | created    | new      | +0 |
 add keep    | pending  | kept       | pending  | +0 |
 add keep    | running  | kept       | running  | +0 |
+add keep    | stopping | deferred   | rearmed  | +0 |
+add keep    | deferred | kept       | deferred | +0 |
+add keep    | disarmed | deferred   | rearmed  | +0 |
+add keep    | rearmed  | kept       | rearmed  | +0 |
 add keep    | moving   | kept       | moving   | +0 |
+add keep    | removed  | kept       | removed  | +0 |
 add keep    | failed   | kept       | failed   | +0 |
 add raise   | absent   | created    | new      | +0 |
 add raise   | pending  | TaskExists | pending  | +0 |
 add raise   | running  | TaskExists | running  | +0 |
+add raise   | stopping | deferred   | rearmed  | +0 |
+add raise   | deferred | TaskExists | deferred | +0 |
+add raise   | disarmed | deferred   | rearmed  | +0 |
+add raise   | rearmed  | TaskExists | rearmed  | +0 |
 add raise   | moving   | TaskExists | moving   | +0 |
+add raise   | removed  | TaskExists | removed  | +0 |
 add raise   | failed   | TaskExists | failed   | +0 |
 cancel      | absent   | missing    | gone     | +0 |
 cancel      | pending  | cancelled  | gone     | +0 | CANCELLED
@@ -168,4 +178,4 @@ def test_every_event_meets_every_state_it_can() -> None:
     for event in ("done", "again", "retry", "failed", "reap", "release"):
         assert {"running", "stopping", "deferred", "disarmed", "rearmed"} <= met[event]
     for event in ("add replace", "add keep", "add raise", "cancel", "reschedule"):
-        assert {"absent", "pending", "running", "failed"} <= met[event]
+        assert {"absent", "pending", "running", "stopping", "failed"} <= met[event]

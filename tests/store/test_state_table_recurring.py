@@ -22,7 +22,8 @@ pause           | pending     | True       | paused      | +1 |
 pause           | paused      | True       | paused      | +0 |
 pause           | running     | True       | pausing     | +0 |
 pause           | pausing     | True       | pausing     | +0 |
-pause           | stopping    | True       | halting     | +0 |
+pause           | stopping    | False      | stopping    | +0 |
+pause           | rearmed     | True       | rearmed, pausing  | +0 |
 pause           | deferred    | True       | deferred, pausing | +0 |
 pause           | failed      | False      | failed      | +0 |
 pause           | recurring   | True       | recurring, paused  | +1 |
@@ -32,11 +33,15 @@ resume          | pending     | False      | pending     | +0 |
 resume          | paused      | True       | resumed     | +1 |
 resume          | running     | False      | running     | +0 |
 resume          | pausing     | True       | running     | +0 |
-resume          | halting     | True       | stopping    | +0 |
+resume          | stopping    | False      | stopping    | +0 |
+resume          | halting     | False      | stopping    | +0 |
+resume          | rearmed, pausing  | True | rearmed     | +0 |
 resume          | deferred, pausing | True | deferred    | +0 |
 resume          | failed      | False      | failed      | +0 |
 resume          | recurring, paused  | True | recurring, next    | +1 |
 resume          | recurring, pausing | True | recurring, running | +0 |
+resume          | recurring, rescued paused | True | recurring, next  | +1 |
+resume          | recurring, extra paused   | True | recurring, moved | +1 |
 
 add replace     | paused      | replaced   | new         | +1 |
 add keep        | paused      | kept       | paused      | +0 |
@@ -50,7 +55,8 @@ reap            | paused      | nothing    | paused      | +0 |
 add replace     | pausing     | deferred   | deferred    | +0 |
 add keep        | pausing     | kept       | pausing     | +0 |
 add raise       | pausing     | TaskExists | pausing     | +0 |
-cancel          | pausing     | stopping   | halting     | +0 |
+cancel          | pausing     | stopping   | stopping    | +0 |
+cancel          | rearmed, pausing | stopping | stopping | +0 |
 reschedule      | pausing     | True       | moving      | +0 |
 claim           | pausing     | 0          | pausing     | +0 |
 done            | pausing     | gone       | gone        | +0 | DONE
@@ -150,6 +156,23 @@ failed          | once, deferred | again   | new, once   | +0 | FAILED
 reap            | once, deferred | again   | new, once   | +1 | LOST
 failed          | once, running  | failed  | failed, once | +0 | FAILED
 cancel          | once, running  | stopping | once, stopping | +0 |
+
+reschedule      | once, running  | True    | once, moving | +0 |
+reschedule      | once, deferred | True    | once, postponed | +0 |
+reschedule      | once, beside   | True    | once, beside | +0 |
+reschedule      | once, moving   | True    | once, moving | +0 |
+add once        | once, moving   | deferred | once, deferred | +0 |
+keep once       | once, moving   | kept    | once, moving | +0 |
+cancel          | once, moving   | stopping | once, stopping | +0 |
+done once       | once, moving   | again   | moved, remembered | +0 | DONE
+done once       | once, postponed | again  | new, once remembered | +0 | DONE
+again           | once, moving   | again   | moved, once | +0 | RESCHEDULED
+retry           | once, moving   | again   | moved, once | +0 | RETRIED
+failed          | once, moving   | again   | moved, once | +0 | FAILED
+expire          | once, moving   | again   | moved, once | +0 | EXPIRED
+reap            | once, moving   | again   | moved, once | +1 | LOST
+reap at 0       | once, moving   | again   | moved, once | +0 | LOST
+release         | once, moving   | 1       | moved, once | +1 |
 """
 CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.strip().splitlines() if line]
 
@@ -198,12 +221,20 @@ MORE: dict[str, Callable[[Run], object]] = {
 }
 
 
-def check(event: str, before: str, result: str, after: str, version: str, history: str) -> None:
+def check(
+    event: str,
+    before: str,
+    result: str,
+    after: str,
+    version: str,
+    history: str,
+    events: dict[str, Callable[[Run], object]] = EVENTS | MORE,
+) -> None:
     """Bring a task into the state, let the event happen, and look at everything."""
     run = BEFORE[before]()
     found = verbs.row()
     TaskRun.objects.all().delete()
-    assert str((EVENTS | MORE)[event](run)) == result
+    assert str(events[event](run)) == result
     now = verbs.row()
     assert seen(now, AFTER[after]) == AFTER[after]
     assert now is None or now.version - (found.version if found else 0) == int(version)

@@ -16,6 +16,7 @@ from django_delayed_tasks.executor.supervisor import Supervisor, end_with_parent
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
+from django_delayed_tasks.store import kept
 
 MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
@@ -61,6 +62,10 @@ class Command(BaseCommand):
             raise CommandError(f"--processes={given['processes']}: must be from 1 to {MOST_PROCESSES}")
         if given["reload"] and given["processes"] > 1:
             raise CommandError("--reload is for one process; leave out --processes")
+        with kept.outside_of_pools():
+            self._begin(options, given)
+
+    def _begin(self, options: ExecutorOptions, given: dict[str, Any]) -> None:
         self._check_database(options.database)
         if not given["skip_checks"]:
             self.check(databases=[options.database])
@@ -102,7 +107,8 @@ class Command(BaseCommand):
     def _run_one(self, options: ExecutorOptions, signals: StopSignals) -> int:
         self._banner(options)
         try:
-            return run_executor(options, sys.stdout, signals, self._ready)
+            with kept.outside_of_pools():  # the reloader calls this in another thread
+                return run_executor(options, sys.stdout, signals, self._ready)
         except (NameInUse, DatabaseError, ValueError) as error:
             raise CommandError(str(error)) from None
 

@@ -11,7 +11,9 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
 
-_TYPES = {"int": "BIGINT", "text": "LONGTEXT", "json": "LONGTEXT", "moment": "BIGINT", "bool": "TINYINT"}
+# MariaDB gives a text of JSON_TABLE the database's default character set, and puts ? for what that one lacks.
+_TEXT = "LONGTEXT CHARACTER SET utf8mb4"
+_TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bool": "TINYINT"}
 
 
 _LOCK_WAIT_TIMEOUT = 1205

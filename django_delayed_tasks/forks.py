@@ -1,0 +1,29 @@
+"""What a process has started belongs to that process: a forked child forgets it."""
+
+import os
+from collections.abc import Callable
+
+_forgetting: list[Callable[[], None]] = []
+_pid = os.getpid()
+
+
+def forget_in_child(forget: Callable[[], None]) -> None:
+    """Call ``forget()`` in each forked child of this process."""
+    _forgetting.append(forget)
+
+
+def look() -> None:
+    """Forget now, if this is a child and was not told so: uWSGI does not call the hooks of ``os.register_at_fork``."""
+    if os.getpid() != _pid:
+        _forget()
+
+
+def _forget() -> None:
+    global _pid
+    _pid = os.getpid()
+    for forget in _forgetting:
+        forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -1,0 +1,50 @@
+"""Databases that are created once for a test run, and emptied after each test."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from django_delayed_tasks.handlers import registry
+from tests.charsets.databases import NARROW, WHOLE, created, empty, switched_to
+
+collect_ignore = ["test_narrow.py", "test_migrating.py"] if settings.DDT_DATABASE == "sqlite" else []
+
+
+@pytest.fixture(autouse=True)
+def own_handlers(settings: Any) -> Iterator[None]:
+    """Each test has the handlers that it registers itself, and may add tasks before."""
+    settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True}
+    with registry.preserved():
+        registry.clear()
+        yield
+
+
+@pytest.fixture(scope="session", params=WHOLE[settings.DDT_DATABASE])
+def whole_name(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    with django_db_blocker.unblock(), created(request.param) as name:
+        yield name
+
+
+@pytest.fixture(scope="session", params=NARROW[settings.DDT_DATABASE])
+def narrow_name(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
+    migration = None if settings.DDT_DATABASE == "postgres" else "0005"
+    with django_db_blocker.unblock(), created(request.param, migration) as name:
+        yield name
+
+
+@pytest.fixture
+def whole(whole_name: str, django_db_blocker: Any) -> Iterator[str]:
+    """The default database is one with another default character set, that has been migrated."""
+    with django_db_blocker.unblock(), switched_to(whole_name):
+        yield whole_name
+        empty()
+
+
+@pytest.fixture
+def narrow(narrow_name: str, django_db_blocker: Any) -> Iterator[str]:
+    """The default database is one that cannot hold every error text."""
+    with django_db_blocker.unblock(), switched_to(narrow_name):
+        yield narrow_name
+        empty()
