@@ -68,8 +68,10 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=10, help="how long the mix goes on (default 10)")
     parser.add_argument("--seed", default=None, help="the same seed throws the same dice (default: a new one)")
     parser.add_argument(
-        "--databases", default=",".join(DATABASES), help=f"a comma list of {', '.join(KNOWN)} (default: %(default)s)"
-    )
+        "--databases", default=",".join(DATABASES),
+        help=f"a comma list of {', '.join(KNOWN)} (default: %(default)s). With -latin1, that is the default character"
+        " set of server and database, as it is in old projects.",
+    )  # fmt: skip
     parser.add_argument("--size", default="full", choices=("short", "full"), help="of the scenarios")
     parser.add_argument("--tasks", type=int, help="so many calls instead of the scenario's own number")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")

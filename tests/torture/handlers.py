@@ -10,7 +10,7 @@ from django_delayed_tasks.outcomes import Done, Outcome
 from tests.torture import hooks
 from tests.torture.codes import FOREIGN, MOST, concurrency_key
 from tests.torture.observing import observe
-from tests.torture.texts import AS_TOLD, text_of
+from tests.torture.texts import AS_TOLD, text_of_claim
 
 
 class Ledgered(TaskHandler):
@@ -187,12 +187,12 @@ class AtomicFlaky(Ledgered):
 
 def of_claim(task: Any) -> Done:
     """Done, with the claim that did it: the history must keep it for this claim and no other."""
-    return Done({"claim": task.version, "text": text_of(task.version)})
+    return Done({"claim": task.version, "text": text_of_claim(task.id, task.version)})
 
 
 def complaint(task: Any) -> str:
     """What the error of this claim says; the invariants look for it."""
-    return f"{AS_TOLD} {text_of(task.version)}"
+    return f"{AS_TOLD} {text_of_claim(task.id, task.version)}"
 
 
 def again(task: Any) -> timedelta | None:

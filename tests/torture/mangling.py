@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from tests.torture.facts import Facts, named
 from tests.torture.ledger import Row, Run, Seen
-from tests.torture.texts import AS_TOLD, escaped, text_of
+from tests.torture.texts import AS_TOLD, escaped, text_of, text_of_claim
 
 
 def identities_unchanged(facts: Facts) -> Iterator[str]:
@@ -29,7 +29,7 @@ def results_unchanged(facts: Facts) -> Iterator[str]:
     """The history has the text that the run's result had."""
     for run in facts.ledger.runs:
         if isinstance(run.result, dict) and "claim" in run.result:
-            expected = text_of(run.result["claim"])
+            expected = text_of_claim(run.task_id, run.result["claim"])
             if run.result.get("text") != expected:
                 yield f"{named(run)}: the result has {escaped(str(run.result.get('text')))}, not {escaped(expected)}"
 
@@ -38,6 +38,7 @@ def errors_unchanged(facts: Facts) -> Iterator[str]:
     """The history, and a row that has FAILED, have the text that the run's error had."""
     found: list[Run | Row] = [*facts.ledger.runs, *facts.failed]
     for one in found:
-        if AS_TOLD in one.error and f"{AS_TOLD} {text_of(one.version)}" not in one.error:
+        expected = f"{AS_TOLD} {text_of_claim(one.task_id, one.version)}"
+        if AS_TOLD in one.error and expected not in one.error:
             told = one.error[one.error.rindex(AS_TOLD) :]
-            yield f"{named(one)}: the error has {escaped(told)}, not {escaped(text_of(one.version))}"
+            yield f"{named(one)}: the error has {escaped(told)}, not {escaped(expected)}"

@@ -25,12 +25,17 @@ TEXTS = (
 )
 """Pairs of them differ in one character that latin1, utf8mb3 or a case-insensitive collation does not tell apart."""
 AS_TOLD = "as it was told:"
-"""What a handler's error begins with; the text of its claim's version follows."""
+"""What a handler's error begins with; the text of its claim follows."""
 
 
 def text_of(number: int) -> str:
     """The text that belongs to this number: the same in the driver, the executors and the invariants."""
     return TEXTS[number % len(TEXTS)]
+
+
+def text_of_claim(task_id: int, version: int) -> str:
+    """The text of what this claim came to, its result or its error."""
+    return text_of(task_id + version)
 
 
 def escaped(text: str) -> str:
