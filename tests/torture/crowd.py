@@ -22,7 +22,7 @@ class Crowd:
         self._errors: list[BaseException] = []
 
     def add(self, members: int, work: Work, times: int | None = None, begin: Callable[[], None] = lambda: None) -> None:
-        """So many more members, from now on; each calls ``begin()`` first."""
+        """Start this number of members; each calls ``begin()`` first."""
         for _ in range(members):
             dice = random.Random(self._world.random.getrandbits(64))
             thread = Thread(target=self._repeat, args=(work, dice, times, begin), daemon=True)

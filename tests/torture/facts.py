@@ -70,7 +70,7 @@ class Facts:
 
     @cached_property
     def failed(self) -> list[Row]:
-        """Rows that wait for a person; a task that goes on has an error of an earlier version."""
+        """Rows that wait for a person. The error that another row shows is of an earlier version."""
         return [row for row in self.ledger.rows if row.status == TaskStatus.FAILED]
 
     def schedule_after(self, call: Call) -> Call | None:

@@ -12,7 +12,7 @@ OF_LOAD = {"min_size": 1, "max_size": 4, "timeout": 10}
 
 
 def use_pool() -> None:
-    """From now on this thread has its connection from the pool; nothing where there is none."""
+    """Make this thread take its connection from the pool, where there is one."""
     usual: Any = connections["default"]
     if usual.vendor != "postgresql":
         return

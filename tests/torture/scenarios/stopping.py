@@ -33,7 +33,7 @@ class Stopping(Scenario):
 
 
 def one_round(world: World, executor: Executor, number: int) -> int:
-    """Every way meets a run that goes on; how many there were."""
+    """Cancel a run of each way and want it again; how many runs there were."""
     codes = ["t-gated", "t-atomic-gated"] if world.database.has_server else ["t-gated"]
     identities = [(code, f"{number}-{way}-{text_of(number + at)}") for code in codes for at, way in enumerate(WAYS)]
     for identity in identities:
