@@ -176,6 +176,34 @@ def test_what_a_person_made_of_it_is_left_alone() -> None:
     assert TaskRow.objects.get().trigger == Interval(hours=3)
 
 
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_persons_task_that_runs_for_the_last_time_is_as_none(cancelled: bool) -> None:
+    """The next start of an executor may be days away: the handler's task follows the run."""
+    nightly(queue="reports")
+    with frozen_at(NOON):
+        add_task(Task(biz_code="nightly", biz_num="recurring", biz_ext="a person's"))
+        [task] = claim(registered(), queue="reports")
+        if cancelled:
+            api.cancel_task("nightly", "recurring")
+    start_at(4)
+    became = settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)])
+    assert became == {task.claim: Then.AGAIN if cancelled else Then.GONE}
+    found = [(task.trigger, task.by_handler, task.biz_ext) for task in TaskRow.objects.all()]
+    assert found == ([(EVERY_TEN, True, None)] if cancelled else [])
+    start_at(5)
+    assert waits_for() == (14 if cancelled else 15)
+
+
+def test_a_change_begins_with_nothing_counted() -> None:
+    """What was counted belongs to the time before."""
+    nightly()
+    start_at(0)
+    TaskRow.objects.update(attempts=2, rescues=1, last_error="no")
+    nightly(Interval(minutes=7))
+    start_at(4)
+    assert TaskRow.objects.values_list("attempts", "rescues", "last_error").get() == (0, 0, "")
+
+
 def test_a_handler_that_loses_its_trigger() -> None:
     nightly()
     start_at(0)

@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from django_delayed_tasks import api
+from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.triggers import Interval
 from tests.recurring.machine import MINUTE, NOON, Machine
@@ -37,6 +39,18 @@ class TestRetries:
         while machine.run_at(31):
             pass
         assert ([when for when, _ in machine.seen], machine.next) == ([10, 10, 20, 30], 40)
+
+    def test_are_over_when_a_pause_ends(self, machine: Machine) -> None:
+        """The next time is not in time because of an attempt that was made for the one before."""
+        machine.answers = [ValueError("no")]
+        machine.add(Interval(minutes=10, misfire="skip"))
+        assert machine.run_at(10) is Then.RETRY
+        with frozen_at(NOON + 12 * MINUTE):
+            assert api.pause_task("recurring", "1")
+            assert api.resume_task("recurring", "1")
+        assert machine.next == 20
+        assert machine.run_at(25) is Then.RECUR
+        assert ([when for when, _ in machine.seen], machine.next) == ([10], 30)
 
     def test_but_may_expire(self, machine: Machine) -> None:
         machine.answers = [ValueError("no")]

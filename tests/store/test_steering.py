@@ -175,6 +175,13 @@ class TestEdit:
         assert (present().when, present().claim_at) == (NOW + HOUR, NOW + HOUR)
         assert is_anew(present(), task)
 
+    def test_when_of_a_paused_task(self) -> None:
+        task = backing_off()
+        api.pause_task(task.biz_code, task.biz_num)
+        assert steering.edit(ALIAS, seen(present()), Edit(when=NOW + HOUR))
+        after = present()
+        assert (after.status, after.attempts, after.rescues, after.last_error) == (TaskStatus.PAUSED, 0, 0, "")
+
     def test_past_when(self) -> None:
         assert steering.edit(ALIAS, seen(waiting()), Edit(when=NOW - HOUR))
         assert (present().when, present().claim_at) == (NOW - HOUR, NOW)

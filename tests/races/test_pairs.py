@@ -1,0 +1,161 @@
+"""Every way of adding meets every other call, in each order, and between the statements of each.
+
+What comes of it is what the state table says of one of the two before the other. While one of them is held open the
+other one waits or is answered at once: that answer must be right too.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, transaction
+
+from django_delayed_tasks.models import Success, Task, TaskRun
+from tests.races.blocking import PATIENCE, REFRESHED, waiting
+from tests.races.pairs import ADDS, CALLS, PAIRS, Call, Subject, allowed, look, reach
+from tests.threads import DatabaseThread, start_thread
+
+__test__ = settings.DDT_DATABASE != "sqlite"  # which has one writer at a time
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+Meetings = dict[str, tuple[Call, Subject]]
+"""By number: the way in which is added, and the task."""
+
+
+def meetings(call: str) -> Meetings:
+    """A task for each way of adding, in each state that the call meets."""
+    met: Meetings = {}
+    for state in PAIRS[call]:
+        adds = {f"{name} / {state}": add for name, add in ADDS.items()}
+        met |= {subject.num: (adds[subject.num], subject) for subject in reach(state, adds)}
+    return met
+
+
+def add_to(add: Call, subject: Subject) -> Any:
+    return add.real([subject])[subject.num]
+
+
+def begin(call: Call, subjects: Iterable[Subject]) -> list[DatabaseThread[dict[str, Any]]]:
+    """The call beside this transaction: a thread for each row, or one for all."""
+    if call.of_all:
+        return [start_thread(partial(call.real, list(subjects)))]
+    return [start_thread(partial(call.real, [subject])) for subject in subjects]
+
+
+def wait_until_each_waits_or_is_done(threads: list[DatabaseThread[Any]]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while waiting() < sum(thread.is_alive() for thread in threads):
+        assert time.monotonic() < deadline, "some neither end nor wait for a lock"
+        time.sleep(REFRESHED[0] if connection.vendor == "mysql" else 0.01)
+
+
+def told(threads: list[DatabaseThread[dict[str, Any]]]) -> dict[str, Any]:
+    return {num: answer for thread in threads for num, answer in thread.result().items()}
+
+
+def check(call: Call, met: Meetings, said: dict[str, Any], became: dict[str, Any]) -> None:
+    """Each meeting came to what one of its two orders comes to."""
+    found = look()
+    wrong = {}
+    for num, (add, subject) in met.items():
+        outcome = found.outcome(num, said[num], became[num])
+        expected = dict(allowed(subject.model, add, call))
+        if outcome not in expected.values():
+            wrong[num] = (outcome, expected)
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_adds_while_a_call_is_open(live_db: str, name: str) -> None:
+    call, met = CALLS[name], meetings(name)
+    with transaction.atomic():
+        became = call.real([subject for _, subject in met.values()])
+        threads = [thread for add, subject in met.values() for thread in begin(add, [subject])]
+        wait_until_each_waits_or_is_done(threads)
+    check(call, met, told(threads), became)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_call_while_adds_are_open(live_db: str, name: str) -> None:
+    call, met = CALLS[name], meetings(name)
+    with transaction.atomic():
+        said = {num: add_to(add, subject) for num, (add, subject) in met.items()}
+        threads = begin(call, [subject for _, subject in met.values()])
+        wait_until_each_waits_or_is_done(threads)
+    check(call, met, said, told(threads))
+
+
+@contextmanager
+def before_statement(number: int, act: Callable[[], None]) -> Iterator[None]:
+    """Before this connection sends its statement of this number, unless its transaction has locked a task by then."""
+    sent: list[str] = []
+
+    def watch(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        sent.append(sql)
+        is_locked = connection.in_atomic_block and any(map(locks, sent[:-1]))
+        if len(sent) == number and not is_locked:
+            act()
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(watch):
+        yield
+
+
+def locks(sql: str) -> bool:
+    """Whether it may have locked a task."""
+    return Task._meta.db_table in sql and (not sql.startswith("SELECT") or "FOR UPDATE" in sql)
+
+
+def each_number(name: str, states: list[str], meet: Callable[[int, Call, Subject], bool]) -> int:
+    """Let them meet before the second statement, the third, and so on, until there are no more; how often they met."""
+    count = 0
+    for state in states:
+        for way, add in ADDS.items():
+            for number in range(2, 12):
+                [subject] = reach(state, [f"{way} / {state} / {number}"])
+                if not meet(number, add, subject):
+                    break
+                count += 1
+                clean()
+            clean()
+    return count
+
+
+def clean() -> None:
+    for model in (Task, TaskRun, Success):
+        model.objects.all().delete()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_call_between_the_statements_of_an_add(live_db: str, name: str) -> None:
+    call = CALLS[name]
+
+    def meet(number: int, add: Call, subject: Subject) -> bool:
+        became: dict[str, Any] = {}
+        with before_statement(number, lambda: became.update(told(begin(call, [subject])))):
+            said = add_to(add, subject)
+        if became:
+            check(call, {subject.num: (add, subject)}, {subject.num: said}, became)
+        return bool(became)
+
+    assert each_number(name, PAIRS[name], meet)
+
+
+@pytest.mark.parametrize("name", ["claim", "reap", "done", "done once"])
+def test_an_add_between_the_statements_of_a_call(live_db: str, name: str) -> None:
+    call = CALLS[name]
+
+    def meet(number: int, add: Call, subject: Subject) -> bool:
+        said: dict[str, Any] = {}
+        with before_statement(number, lambda: said.update(told(begin(add, [subject])))):
+            became = call.real([subject])
+        if said:
+            check(call, {subject.num: (add, subject)}, said, became)
+        return bool(said)
+
+    assert each_number(name, PAIRS[name], meet)
