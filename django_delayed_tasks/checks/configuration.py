@@ -8,6 +8,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 
 from django_delayed_tasks import conf
+from django_delayed_tasks.checks.charsets import configured_charset_problems
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -44,7 +45,7 @@ def _message(problem: conf.Problem) -> Error:
 
 
 def check_databases_configured(**_: Any) -> list[CheckMessage]:
-    """E004, E010, E011, W010: how the database that holds the tasks is configured."""
+    """E004, E010, E011, E022, W010: how the database that holds the tasks is configured."""
     alias = chosen_alias()
     if alias not in connections.settings:
         return [
@@ -71,6 +72,7 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
             hint="Remove TIME_ZONE, or keep the tasks in another database (DELAYED_TASKS['DATABASE']).",
             id="django_delayed_tasks.E011",
         )
+    yield from configured_charset_problems(alias, connection)
     mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode") or "DEFERRED").upper()
     if connection.vendor == "sqlite" and mode not in WRITE_MODES:
         yield Warning(

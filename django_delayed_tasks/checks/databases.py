@@ -7,6 +7,7 @@ from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 
+from django_delayed_tasks.checks.charsets import charset_problems
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
 from django_delayed_tasks.checks.pools import pool_problems
 from django_delayed_tasks.checks.servers import server_problems
@@ -20,7 +21,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E012, E013, E014, E016, W011 to W017: the given databases, as far as they hold tasks."""
+    """E012 to E014, E016, E021 to E023, W011 to W017, W021, W022: the given databases, as far as they hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
@@ -60,6 +61,7 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
         yield from server_problems(alias, connection)
     elif connection.vendor == "sqlite":
         yield from _journal_problems(alias, connection)
+    yield from charset_problems(alias, connection)
 
 
 def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:

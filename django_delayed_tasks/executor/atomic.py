@@ -23,7 +23,8 @@ from django_delayed_tasks.store import ClaimedTask, Settlement, galera, settle, 
 from django_delayed_tasks.store.claims import forget_what_was_read
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.transactions import is_lock_timeout, is_transient, pause
+from django_delayed_tasks.store.plain import plain
+from django_delayed_tasks.store.transactions import is_lock_timeout, is_transient, is_unwritable, pause
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +89,21 @@ def _settle(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[
     alias = first.alias
     if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
+    simpler = [plain(dialect_of(connections[alias]), settlement) for settlement in settlements]
+    if simpler == settlements:
+        return _write(tasks, first, settlements)
+    try:
+        with transaction.atomic(using=alias):
+            return _write(tasks, first, settlements)
+    except (DatabaseError, UnicodeError) as error:
+        if not is_unwritable(error):
+            raise
+        logger.warning("%s: its settlement is written in ASCII: %s", first, error)
+    return _write(tasks, first, simpler)
+
+
+def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[Settlement]) -> dict[Claim, Then]:
+    alias = first.alias
     if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
         return {first.claim: Then.GONE}
     became: dict[Claim, Then] = {}

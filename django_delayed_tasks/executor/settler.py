@@ -6,6 +6,7 @@ from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
 from django.db import DatabaseError, InterfaceError
+from django.db import connections as django_connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import connections
@@ -16,7 +17,10 @@ from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.portions import Portion, in_portions
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement, settle_soon
+from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.escapes import in_ascii
 from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.plain import plain
 from django_delayed_tasks.store.transactions import is_transient, is_unwritable
 
 logger = logging.getLogger(__name__)
@@ -166,16 +170,21 @@ class Settler:
             logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
 
     def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
-        """One of them cannot be written: find it, and let its task fail visibly instead."""
+        """One of them cannot be written: find it, and write it in ASCII; or let its task fail visibly instead."""
         if len(batch) > 1:
             for settlement in batch:
                 self.settle([settlement])
+            return
+        simpler = plain(dialect_of(django_connections[self._alias]), batch[0])
+        if simpler != batch[0] and is_unwritable(error):
+            logger.warning("settling %s failed, its texts are written in ASCII: %s", batch[0].claim, error)
+            self.settle([simpler])
             return
         logger.error("settling %s failed: %s", batch[0].claim, error)
         self._fail(batch[0], error)
 
     def _fail(self, settlement: Settlement, error: Exception) -> None:
-        text = storable(f"the settlement could not be written: {error}")
+        text = in_ascii(storable(f"the settlement could not be written: {error}"))
         visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
         try:
             with self._busy:

@@ -15,6 +15,18 @@ from django_delayed_tasks.fields import EXACT_COLLATION, ExactCharField
 CHARSET = "utf8mb4"
 
 
+_SESSION = ("character_set_client", "character_set_connection", "character_set_results")
+
+
+def narrow_session(connection: BaseDatabaseWrapper) -> str:
+    """Through which character sets this connection passes texts, if it loses some; "" if it loses none."""
+    if connection.vendor != "mysql":
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({', '.join(map(repr, _SESSION))})")
+        return ", ".join(f"{name} = {value}" for name, value in cursor.fetchall() if value not in (CHARSET, ""))
+
+
 class TextColumn(NamedTuple):
     """A text column as the server describes it; ``is_exact``: it must tell all texts apart."""
 

@@ -8,8 +8,9 @@ from typing import Any
 from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.exceptions import NameInUse
+from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
+from django_delayed_tasks.store.charsets import CHARSET, narrow_session
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import EXECUTOR
 from django_delayed_tasks.store.transactions import atomically, decisively
@@ -34,7 +35,10 @@ def register(alias: str, identity: Identity, lease: timedelta, is_gone: Callable
 
     Raises:
         NameInUse: another live process has the name.
+        TaskException: this connection loses characters, so that handlers would not get what was added.
     """
+    if narrow := narrow_session(connections[alias]):
+        raise TaskException(f"the connection to {alias!r} has {narrow}: 'charset' must be {CHARSET!r} in its OPTIONS")
 
     def write(_: CursorWrapper) -> int:
         _depose(alias, identity.name, is_gone)

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from django.db import connections
+from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NOTE_LENGTH
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.escapes import in_ascii
 from django_delayed_tasks.store.fences import Claim, fence, in_status
 from django_delayed_tasks.store.tables import RUNNING, TASK
-from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store.transactions import atomically, is_unwritable
 
 
 class Report(NamedTuple):
@@ -39,8 +40,24 @@ class Written(NamedTuple):
 
 
 def write_progress(alias: str, reports: Mapping[Claim, Report]) -> Written:
-    """Write the reports of these claims, without waiting for rows that others have locked."""
-    return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
+    """Write the reports of these claims, without waiting for rows that others have locked.
+
+    Notes are written in ASCII where the database cannot hold one of them as it is.
+    """
+
+    def write(reports: Mapping[Claim, Report]) -> Written:
+        return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
+
+    try:
+        return write(reports)
+    except (DatabaseError, UnicodeError) as error:
+        if not is_unwritable(error):
+            raise
+    return write({claim: _in_ascii(report) for claim, report in reports.items()})
+
+
+def _in_ascii(report: Report) -> Report:
+    return report._replace(note=in_ascii(report.note)[:NOTE_LENGTH])
 
 
 def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> Written:

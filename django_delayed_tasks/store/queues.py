@@ -2,7 +2,7 @@
 
 import json
 
-from django.db import connections
+from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
@@ -19,20 +19,24 @@ _AGGREGATES = {
 def pause_queue(alias: str, queue: str) -> bool:
     """Let nothing of this queue be claimed; False if it is paused already."""
     dialect = dialect_of(connections[alias])
-    insert, tail = _INSERTS[dialect.connection.vendor]
+    insert = f"INSERT INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now})"
 
     def write(cursor: CursorWrapper) -> bool:
-        cursor.execute(f"{insert} INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now}){tail}", [queue])
+        if dialect.connection.vendor == "mysql":
+            return _is_inserted(cursor, insert, queue)
+        cursor.execute(f"{insert} ON CONFLICT (queue) DO NOTHING", [queue])
         return bool(cursor.rowcount)
 
     return in_one_statement(alias, write)
 
 
-_INSERTS = {
-    "mysql": ("INSERT IGNORE", ""),
-    "postgresql": ("INSERT", " ON CONFLICT (queue) DO NOTHING"),
-    "sqlite": ("INSERT", " ON CONFLICT (queue) DO NOTHING"),
-}
+def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
+    """On MariaDB and MySQL, where IGNORE would also overlook that the connection cannot pass the name on."""
+    try:
+        cursor.execute(insert, [queue])
+    except IntegrityError:  # which leaves the caller's transaction as it was
+        return False
+    return True
 
 
 def resume_queue(alias: str, queue: str) -> bool:

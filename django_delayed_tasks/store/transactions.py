@@ -18,7 +18,7 @@ MayTryAgain = Callable[[BaseException], bool] | None
 """Tells of an error whether trying again may help; None: :func:`is_transient`."""
 
 TRIES = 12
-_REFUSALS = {1048, 1153, 1264, 1265, 1292, 1364, 1366, 1406, 3819, 4025, *range(3140, 3160)}
+_REFUSALS = {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 3819, 3854, 4025, *range(3140, 3160)}
 """What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
 _LOCK_TIMEOUTS = {1205, "55P03"}
 AUTO_INCREMENT = 1467
@@ -133,7 +133,9 @@ def _code(error: BaseException) -> Any:
 def is_unwritable(error: BaseException) -> bool:
     """Whether the database refuses what was to be written, and would refuse it again.
 
+    So does the driver, of characters that the connection's character set lacks.
+
     Everything else that a database says (gone away, read-only, disk full, table being migrated) may pass.
     """
     code = error.args[0] if error.args else None
-    return isinstance(error, DataError | IntegrityError) or code in _REFUSALS
+    return isinstance(error, DataError | IntegrityError | UnicodeError) or code in _REFUSALS

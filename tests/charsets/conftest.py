@@ -9,7 +9,14 @@ from django.conf import settings
 from django_delayed_tasks.handlers import registry
 from tests.charsets.databases import NARROW, WHOLE, created, empty, switched_to
 
-collect_ignore = ["test_narrow.py", "test_migrating.py"] if settings.DDT_DATABASE == "sqlite" else []
+SERVERS = ("mariadb", "mysql", "postgres")
+ONLY_ON = {
+    "test_narrow.py": SERVERS,
+    "test_migrating.py": SERVERS[:2],
+    "test_connections.py": SERVERS[:2],
+    "test_postgres.py": SERVERS[2:],
+}
+collect_ignore = [name for name, databases in ONLY_ON.items() if settings.DDT_DATABASE not in databases]
 
 
 @pytest.fixture(autouse=True)

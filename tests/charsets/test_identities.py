@@ -13,7 +13,7 @@ from django_delayed_tasks.states import AddAction, CancelResult
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.triggers import Interval
 from tests.charsets.texts import TEXTS, TWINS
-from tests.executor.parts import executing, handler_of, registered
+from tests.executor.parts import drain, handler_of, registered
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
 
@@ -80,11 +80,6 @@ def test_what_is_deleted_is_told_from_its_twin() -> None:
         assert api.delete_tasks(CODE, one) == 2
         assert nums() == [other]
         api.cancel_task(CODE, other)
-
-
-def drain(**options: Any) -> None:
-    with executing(drain=True, poll_interval=0.01, **options) as executor:
-        assert executor.drained.wait(30)
 
 
 def test_what_was_done_once_is_told_from_its_twin() -> None:

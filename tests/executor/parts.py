@@ -115,3 +115,9 @@ def executing(**options: Any) -> Iterator[Executor]:
         yield executor
     finally:
         executor.stop()
+
+
+def drain(**options: Any) -> None:
+    """Let an executor do all that is due."""
+    with executing(drain=True, **{"poll_interval": 0.01, **options}) as executor:
+        assert executor.drained.wait(60)

@@ -39,6 +39,8 @@ class Dialect:
     """Fragments of SQL for one connection."""
 
     for_update = " FOR UPDATE"
+    keeps_escaped_json = True
+    """Whether JSON text in ASCII is the same value to a database that cannot hold all characters."""
     driving_join = "JOIN"
     """A join that reads its left side first."""
 
@@ -125,6 +127,10 @@ class Dialect:
     def json(self, expression: str) -> str:
         """``expression`` (JSON text) as a value of a JSON column."""
         return expression
+
+    def json_text(self, text: str | None) -> str | None:
+        """JSON text as a parameter of :meth:`json`."""
+        return text
 
     def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Sent:
         """The given rows (one at least), to be used as a table: sent in one or few parameters. Moments are datetimes.

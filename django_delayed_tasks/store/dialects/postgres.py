@@ -12,6 +12,7 @@ _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", 
 
 
 class PostgreSQL(Dialect):
+    keeps_escaped_json = False
     lock_wait = ("SET lock_timeout = '1s'", "RESET lock_timeout")
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:

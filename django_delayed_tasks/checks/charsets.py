@@ -1,0 +1,99 @@
+"""What databases and connections do to texts."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from django.apps import apps
+from django.core.checks import CheckMessage, Error, Warning
+
+from django_delayed_tasks.store.charsets import CHARSET, TextTable, narrow_session, text_tables
+
+if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
+SQLITE_ENCODING = "UTF-8"
+POSTGRES_ENCODING = "UTF8"
+
+
+def configured_charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    """E022, as far as the settings tell."""
+    charset = connection.settings_dict["OPTIONS"].get("charset", CHARSET)
+    if connection.vendor == "mysql" and charset != CHARSET:
+        yield _connection_error(f"DATABASES[{alias!r}]['OPTIONS']['charset'] is {charset!r}.", alias)
+
+
+def charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    """E021 to E023, W021, W022: what the server tells."""
+    if connection.vendor == "mysql":
+        yield from _session_problems(alias, connection)
+        for table in text_tables(connection, apps.get_app_config("django_delayed_tasks").get_models()):
+            yield from _table_problems(alias, table)
+    elif connection.vendor == "postgresql":
+        yield from _encoding_problems(alias, connection)
+    elif connection.vendor == "sqlite":
+        yield from _file_problems(alias, connection)
+
+
+def _session_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    narrow = narrow_session(connection)
+    if narrow and not any(configured_charset_problems(alias, connection)):
+        yield _connection_error(f"Connections to the database {alias!r} have {narrow}.", alias)
+
+
+def _connection_error(problem: str, alias: str) -> Error:
+    return Error(
+        problem,
+        hint="What such a connection lacks is read as '?': a handler would get another number, or other data, than was "
+        f"added. Set DATABASES[{alias!r}]['OPTIONS']['charset'] = {CHARSET!r}, and say SET NAMES nowhere.",
+        id="django_delayed_tasks.E022",
+    )
+
+
+def _table_problems(alias: str, table: TextTable) -> Iterator[CheckMessage]:
+    hint = f"{table.mended}; or, if it is not applied yet, migration 0006 of django_delayed_tasks does so."
+    if exact := [column for column in table.wrong if column.is_exact]:
+        yield Error(
+            f"The table {table.name} in the database {alias!r} has columns that do not tell all texts apart: "
+            f"{_told(exact)}.",
+            hint=hint,
+            id="django_delayed_tasks.E021",
+        )
+    elif table.wrong:
+        yield Warning(
+            f"The table {table.name} in the database {alias!r} has columns that cannot hold all texts: "
+            f"{_told(table.wrong)}.",
+            hint=f"What they cannot hold is written with escapes. {hint}",
+            id="django_delayed_tasks.W021",
+        )
+
+
+def _told(columns: list[Any]) -> str:
+    return ", ".join(f"{column.name} ({column.collation})" for column in columns)
+
+
+def _encoding_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    ((encoding,),) = _rows(connection, "SHOW server_encoding")
+    if encoding != POSTGRES_ENCODING:
+        yield Warning(
+            f"The PostgreSQL database {alias!r} has the encoding {encoding}.",
+            hint="A task with characters that it lacks is refused with an error, and error texts are written with "
+            f"escapes. Make a database with ENCODING '{POSTGRES_ENCODING}' and move the data with pg_dump.",
+            id="django_delayed_tasks.W022",
+        )
+
+
+def _file_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    ((encoding,),) = _rows(connection, "PRAGMA encoding")
+    if encoding != SQLITE_ENCODING:
+        yield Error(
+            f"The SQLite database {alias!r} has the encoding {encoding}.",
+            hint="Django reads no dates and times from it, so that no task would run. Make a new file (PRAGMA encoding "
+            f"= '{SQLITE_ENCODING}' is what it gets unless told otherwise) and move the data.",
+            id="django_delayed_tasks.E023",
+        )
+
+
+def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())

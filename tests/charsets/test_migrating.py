@@ -1,0 +1,119 @@
+"""Migration 0006: tables of old databases, with their rows, become able to hold every text."""
+
+import re
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from django_delayed_tasks.models import Resource, Task
+from tests.charsets.databases import OURS, created, migrate, switched_to
+from tests.charsets.texts import MIXED
+from tests.complaints import found, numbers
+from tests.store import verbs
+from tests.store.verbs import HOUR
+
+TABLES = [model._meta.db_table for model in OURS]
+OLD = "é €"
+"""A text of latin1."""
+
+
+@pytest.fixture(params=["latin1", "utf8mb3", "utf8mb4"])
+def old(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Any:
+    """The default database has this default character set, and our tables before the migration."""
+    with django_db_blocker.unblock(), created(request.param, "0005") as name, switched_to(name):
+        yield request.param
+
+
+def ask(sql: str, *parameters: Any) -> list[Any]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+
+def charsets() -> set[str]:
+    """Of all text columns, and of the tables for columns to come."""
+    columns = ask(
+        "SELECT CHARACTER_SET_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
+        " AND TABLE_NAME LIKE 'django_delayed_tasks%%' AND CHARACTER_SET_NAME IS NOT NULL"
+    )
+    tables = ask(
+        "SELECT TABLE_COLLATION FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE()"
+        " AND TABLE_NAME LIKE 'django_delayed_tasks%%'"
+    )
+    return {charset for (charset,) in columns} | {collation.partition("_")[0] for (collation,) in tables}
+
+
+def shapes() -> list[str]:
+    """The tables as the server describes them, without character sets and where the next row's id is."""
+    said = [ask(f"SHOW CREATE TABLE {table}")[0][1] for table in TABLES]
+    return [
+        re.sub(r" CHARACTER SET \w+| COLLATE[ =](?!utf8mb4_bin)\w+| DEFAULT CHARSET=\w+| AUTO_INCREMENT=\d+", "", text)
+        for text in said
+    ]
+
+
+def fill() -> None:
+    verbs.add("1", biz_ext={"x": MIXED})
+    verbs.add("2", HOUR, queue=MIXED)
+    run = verbs.claim_one()
+    verbs.settle(verbs.retry(run, error=OLD))
+    Task.objects.update(progress_note=OLD)
+    Resource.objects.create(pool="p", name=MIXED, host=OLD, busy_before=verbs.NOW, version=1, payload=[MIXED])
+
+
+def rows() -> list[Any]:
+    return [list(model.objects.order_by("pk").values()) for model in OURS]
+
+
+def test_rows_and_shapes_remain(old: str) -> None:
+    fill()
+    before, as_created = rows(), shapes()
+    migrate()
+    assert charsets() == {"utf8mb4"}
+    assert (rows(), shapes()) == (before, as_created)
+    Task.objects.update(last_error=MIXED, progress_note=MIXED)
+    assert set(Task.objects.values_list("last_error", "progress_note")) == {(MIXED, MIXED)}
+    before = rows()
+    migrate("0005")
+    migrate()
+    assert rows() == before, "back and forth"
+
+
+def test_tables_that_are_right_are_left_alone(whole: str) -> None:
+    migrate("0005")
+    with CaptureQueriesContext(connection) as captured:
+        migrate()
+    assert [query["sql"] for query in captured if query["sql"].startswith("ALTER")] == []
+
+
+def test_a_new_database_is_right_at_once(whole: str) -> None:
+    assert charsets() == {"utf8mb4"}
+    assert numbers(["default"]) == []
+
+
+def test_before_it_the_check_says_what_to_run(old: str) -> None:
+    messages = found(["default"])
+    if old == "utf8mb4":
+        assert messages == []
+        return
+    assert {message.id for message in messages} == {"django_delayed_tasks.W021"}
+    assert "last_error (" in "".join(message.msg for message in messages)
+    assert len(messages) == 5, "executor, recurrence, resource, task, run"
+    for message in messages:
+        ask(str(message.hint).partition("escapes. ")[2].partition("; or")[0])
+    assert numbers(["default"]) == []
+
+
+@pytest.mark.parametrize("charset", ["latin1", "utf8mb4 COLLATE utf8mb4_unicode_ci"])
+def test_tables_that_were_converted_by_hand(whole: str, charset: str) -> None:
+    """As a dump that is read again may do; identities would be taken for others."""
+    right = shapes()
+    for table in TABLES:
+        ask(f"ALTER TABLE {table} CONVERT TO CHARACTER SET {charset}")
+    messages = found(["default"])
+    assert [message.id for message in messages] == ["django_delayed_tasks.E021"] * len(TABLES)
+    for message in messages:
+        ask(str(message.hint).partition("; or")[0])
+    assert (numbers(["default"]), shapes()) == ([], right)
