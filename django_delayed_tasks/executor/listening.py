@@ -1,5 +1,6 @@
 """Hears from PostgreSQL that another process has added something due, and wakes the poller. Polling alone would do."""
 
+import logging
 import selectors
 import socket
 from collections.abc import Callable
@@ -10,7 +11,9 @@ from typing import Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.loops import Loop
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.store.notifying import Ears, Notice, can_listen
+from django_delayed_tasks.store.notifying import Deaf, Ears, Notice, can_listen
+
+logger = logging.getLogger(__name__)
 
 SHORTEST_PAUSE: Final = 0.005
 """Seconds for which what comes is left to lie after something was heard: many notices are one."""
@@ -20,6 +23,15 @@ BURST: Final = 10.0
 """How often one of them is woken beyond that, after a quiet time."""
 LASTING: Final = 60.0
 """Seconds that a session has to last for the next to be opened at once: a pooler may end each."""
+
+
+DEAF: Final = 3600.0
+"""Seconds before another session where a pooler passes nothing on: it may be configured otherwise by then."""
+
+DEAF_NOTE: Final = (
+    "the pooler before the database %r passes no notices on (transaction mode?): this executor finds tasks of other "
+    "processes when it polls. Let it connect to the server itself, or set DELAYED_TASKS['NOTIFY'] to False."
+)
 
 
 class Pace:
@@ -69,6 +81,7 @@ class Listener:
         self._ears: Ears | None = None
         self._opened = float("-inf")
         self._short_sessions = 0
+        self._is_deaf = False
         self._ended = Event()
 
     def prepare(self) -> None:
@@ -81,8 +94,7 @@ class Listener:
         """Wait, and wake the poller if there is a reason to. Raises psycopg.Error when the connection is lost."""
         if self._ears is None:
             if not self._ended.wait(self.pause):
-                self._open()
-                self._wake()  # what was said before was not heard
+                return self._begin()
         elif seconds := self._pace.seconds_left():
             self._ended.wait(seconds)
         else:
@@ -93,6 +105,17 @@ class Listener:
     def pause(self) -> float:
         """Seconds before another session; longer each time that the last did not last."""
         return min(LASTING, 0.1 * 2**self._short_sessions) if self._short_sessions else 0.0
+
+    def _begin(self) -> float:
+        try:
+            self._open()
+        except Deaf:
+            if not self._is_deaf:
+                logger.warning(DEAF_NOTE, self._options.database)
+            self._is_deaf = True
+            return DEAF
+        self._wake()  # what was said before was not heard
+        return 0.0
 
     def _open(self) -> None:
         self._ears = Ears(self._options.database)

@@ -16,7 +16,7 @@ from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.tables import RESOURCE
 from django_delayed_tasks.store.transactions import (
     MayTryAgain,
-    briefly_waiting,
+    briefly,
     decisively,
     in_one_statement,
     is_lock_timeout,
@@ -150,8 +150,7 @@ def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> Renewed:
                 late += [(grant, ttl) for grant in sorted(_still_held(alias, set(some) - set(free)))]
     for grant, ttl in late:
         try:
-            with briefly_waiting(alias):
-                found.held.update(_extend(alias, [grant], ttl))
+            found.held.update(_extend_soon(alias, grant, ttl))
         except DatabaseError as error:
             if not is_lock_timeout(error):
                 raise
@@ -178,6 +177,10 @@ def _extend(alias: str, grants: list[Grant], ttl: timedelta) -> set[Grant]:
     dialect = dialect_of(connections[alias])
     assignments = f"renewed_at = {dialect.now}, busy_before = {dialect.later(ttl)}"
     return _change(alias, grants, assignments, may_try_again=is_transient_at_once) if grants else set()
+
+
+def _extend_soon(alias: str, grant: Grant, ttl: timedelta) -> set[Grant]:
+    return briefly(alias, lambda _: _extend(alias, [grant], ttl))
 
 
 def is_held(alias: str, grant: Grant) -> bool:

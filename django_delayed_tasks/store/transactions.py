@@ -2,8 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
@@ -68,20 +67,17 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     raise AssertionError("unreachable")
 
 
-@contextmanager
-def briefly_waiting(alias: str) -> Iterator[None]:
-    """Inside, on this connection, a statement waits for a second at most for a row; then :func:`is_lock_timeout`."""
-    lock_wait = dialect_of(connections[alias]).lock_wait
-    if lock_wait is None:
-        yield
-        return
-    with connections[alias].cursor() as cursor:
-        cursor.execute(lock_wait[0])
-    try:
-        yield
-    finally:
-        with suppress(DatabaseError), connections[alias].cursor() as cursor:
-            cursor.execute(lock_wait[1])
+def briefly(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+    """As :func:`atomically`, where no statement waits for a lock for more than a second; then :func:`is_lock_timeout`.
+
+    For connections of this package's own threads: on MariaDB and MySQL the limit stays.
+    """
+
+    def wait_briefly(cursor: CursorWrapper) -> T:
+        dialect_of(connections[alias]).wait_at_most(cursor, 1)
+        return work(cursor)
+
+    return atomically(alias, wait_briefly, is_transient_at_once)
 
 
 def decisively(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:

@@ -64,9 +64,6 @@ class Dialect:
         """Whether two expressions have one value, or are both NULL."""
         return f"{one} IS {other}"
 
-    lock_wait: tuple[str, str] | None = None
-    """Statements that let this connection wait for a lock for a second at most, and for as long as ever again."""
-
     def waits_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         """As :meth:`wait_at_most`, where that holds for the whole connection; elsewhere nothing."""
 

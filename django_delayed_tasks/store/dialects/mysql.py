@@ -24,10 +24,6 @@ _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
-    lock_wait = (
-        "SET SESSION innodb_lock_wait_timeout = 1",
-        "SET SESSION innodb_lock_wait_timeout = DEFAULT",
-    )
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's: a new one begins with the server's default

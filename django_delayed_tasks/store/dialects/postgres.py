@@ -13,9 +13,9 @@ _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", 
 
 class PostgreSQL(Dialect):
     keeps_escaped_json = False
-    lock_wait = ("SET lock_timeout = '1s'", "RESET lock_timeout")
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
+        # Not for the session: behind a pooler in transaction mode the next transaction may have another one.
         cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
     def same(self, one: str, other: str) -> str:
