@@ -13,12 +13,6 @@ from tests.servers.server import DATABASE, MAX_CONNECTIONS, PASSWORD, USER, Serv
 # The -core packages bring no service; the client's has my_print_defaults, which mariadb-install-db calls.
 PACKAGES = ("mariadb-server-core", "mariadb-client-core")
 
-ACCOUNT_SQL = (
-    f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET utf8mb4;\n"
-    f"CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\n"
-    f"GRANT ALL ON *.* TO '{USER}'@'%' WITH GRANT OPTION;\n"
-)
-
 
 def greets(port: int) -> bool:
     """Whether the server on `port` sends its greeting: it listens earlier than it serves."""
@@ -40,7 +34,7 @@ def common_options(server: Server) -> list[str]:
         "--skip-name-resolve",
         f"--max-connections={MAX_CONNECTIONS}",
         "--default-time-zone=+05:30",
-        "--character-set-server=utf8mb4",
+        f"--character-set-server={server.character_set}",
         "--innodb-flush-log-at-trx-commit=1",
         "--innodb-buffer-pool-size=256M",
     ]
@@ -49,7 +43,11 @@ def common_options(server: Server) -> list[str]:
 def write_accounts(server: Server) -> None:
     """The SQL that the server runs when it starts."""
     script = server.folder / "accounts.sql"
-    script.write_text(ACCOUNT_SQL)
+    script.write_text(
+        f"CREATE DATABASE IF NOT EXISTS {DATABASE} CHARACTER SET {server.character_set};\n"
+        f"CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';\n"
+        f"GRANT ALL ON *.* TO '{USER}'@'%' WITH GRANT OPTION;\n"
+    )
     server.account.own(script)
 
 

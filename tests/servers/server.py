@@ -34,6 +34,7 @@ class Server(ABC):
     name: str
     scheme: str
     root: Path | None = None  # the folder that the server sees as /
+    character_set = "utf8mb4"  # the default of server and database, on MariaDB and MySQL
     stop_signal: int
 
     def __init__(self) -> None:

@@ -1,7 +1,10 @@
-"""Bugs put into the executors on purpose, to see that the harness finds them. Named by an environment variable."""
+"""Bugs put in on purpose, to see that the harness finds them: into the executors, which learn of it by an environment
+variable, or into the driver, which makes the API calls.
+"""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -10,13 +13,14 @@ STORE = "django_delayed_tasks.store"
 
 
 def install() -> None:
-    """The bug that the environment names, if this is an executor.
+    """The bug that the environment names, if this is an executor and the bug is one of executors."""
+    if install_bug := IN_EXECUTORS.get(os.environ.get(VARIABLE, "")):
+        install_bug()
 
-    Raises:
-        KeyError: there is no such bug.
-    """
-    if name := os.environ.get(VARIABLE):
-        BUGS[name]()
+
+def in_driver(name: str) -> AbstractContextManager[None]:
+    """Meanwhile this process has the bug, if it is one of the driver."""
+    return IN_DRIVER[name]() if name in IN_DRIVER else nullcontext()
 
 
 def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
@@ -87,10 +91,49 @@ def slots_for_all() -> None:
     permits.take_slots = take_slots
 
 
-BUGS: dict[str, Callable[[], None]] = {
+def mangled_text() -> None:
+    """What an executor sends with its settlements takes the way through latin1."""
+    base: Any = import_module(f"{STORE}.dialects.base")
+    usual = base.Dialect._to_send
+
+    def to_send(self: Any, column: Any, values: Any) -> Any:
+        sent = usual(self, column, values)
+        return [one.encode("latin1", "replace").decode("latin1") if isinstance(one, str) else one for one in sent]
+
+    base.Dialect._to_send = to_send
+
+
+@contextmanager
+def keep_of_stopping() -> Iterator[None]:
+    """A "keep" keeps a task that is being stopped, of which nothing will be left."""
+    from django_delayed_tasks import api
+    from django_delayed_tasks.models import Task
+    from django_delayed_tasks.outcomes import AddResult
+    from django_delayed_tasks.states import AddAction, TaskStatus
+
+    usual = api.add_task
+
+    def add_task(task: Any, **options: Any) -> AddResult:
+        same = Task.objects.filter(biz_code=task.biz_code, biz_num=task.biz_num, status=TaskStatus.RUNNING)
+        stopping = same.filter(cancel_requested_at__isnull=False, deferred_when=None).first()
+        if stopping and options.get("if_exists") == "keep":
+            return AddResult(stopping.id, AddAction.KEPT)
+        return usual(task, **options)
+
+    api.add_task = add_task
+    try:
+        yield
+    finally:
+        api.add_task = usual
+
+
+IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "settle-without-fence": settle_without_fence,
     "delete-without-looking": delete_without_looking,
     "effects-apart": effects_apart,
     "claim-without-version": claim_without_version,
     "slots-for-all": slots_for_all,
+    "mangled-text": mangled_text,
 }
+IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
+BUGS = (*IN_EXECUTORS, *IN_DRIVER)

@@ -2,10 +2,11 @@
 
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
-    "Silent", "Fatal", "Gated", "AtomicGated", "Limited", "Keyed",
+    "Silent", "Fatal", "Gated", "AtomicGated", "Limited", "Keyed", "Foreign", "Failing",
 )  # fmt: skip
 
-MAY_FAIL = frozenset({"t-deadly"})
+FOREIGN = "t-\N{GRINNING FACE}-支付-e\N{COMBINING ACUTE ACCENT}"
+MAY_FAIL = frozenset({"t-deadly", "t-failing"})
 """Codes whose tasks end FAILED by design, whatever the faults."""
 MIXED = (
     "t-plain",
@@ -17,6 +18,7 @@ MIXED = (
     "t-atomic-flaky",
     "t-limited",
     "t-keyed",
+    FOREIGN,
 )
 """Codes that the mixed load draws from; every one of them ends well in a world without faults."""
 

@@ -15,6 +15,7 @@ from tests.servers.commands import Interrupted, catch_signals
 from tests.servers.processes import die_with_parent
 from tests.torture import report
 from tests.torture.bugs import BUGS
+from tests.torture.databases import KNOWN
 from tests.torture.scenario import scenarios
 from tests.torture.screen import Screen
 
@@ -66,7 +67,11 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=10, help="how long the mix goes on (default 10)")
     parser.add_argument("--seed", default=None, help="the same seed throws the same dice (default: a new one)")
-    parser.add_argument("--databases", default=",".join(DATABASES), help="a comma list (default: %(default)s)")
+    parser.add_argument(
+        "--databases", default=",".join(DATABASES),
+        help=f"a comma list of {', '.join(KNOWN)} (default: %(default)s). With -latin1, that is the default character"
+        " set of server and database, as it is in old projects.",
+    )  # fmt: skip
     parser.add_argument("--size", default="full", choices=("short", "full"), help="of the scenarios")
     parser.add_argument("--tasks", type=int, help="so many calls instead of the scenario's own number")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")
@@ -82,6 +87,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     if unknown := sorted({name for name, _, bug in names if name not in known or bug not in ("", *BUGS)}):
         parser.error(f"not known: {', '.join(unknown)}; scenarios are {', '.join(known)}; bugs are {', '.join(BUGS)}")
     options.databases = [name for name in options.databases.split(",") if name]
+    if strange := sorted({*options.databases} - {*KNOWN}):
+        parser.error(f"not known: {', '.join(strange)}; databases are {', '.join(KNOWN)}")
     options.seed = options.seed or secrets.token_hex(4)
     return options
 

@@ -21,17 +21,18 @@ class Crowd:
         self._threads: list[Thread] = []
         self._errors: list[BaseException] = []
 
-    def add(self, members: int, work: Work, times: int | None = None) -> None:
-        """So many more members, from now on."""
+    def add(self, members: int, work: Work, times: int | None = None, begin: Callable[[], None] = lambda: None) -> None:
+        """Start this number of members; each calls ``begin()`` first."""
         for _ in range(members):
             dice = random.Random(self._world.random.getrandbits(64))
-            thread = Thread(target=self._repeat, args=(work, dice, times), daemon=True)
+            thread = Thread(target=self._repeat, args=(work, dice, times, begin), daemon=True)
             self._threads.append(thread)
             thread.start()
 
-    def _repeat(self, work: Work, dice: random.Random, times: int | None) -> None:
+    def _repeat(self, work: Work, dice: random.Random, times: int | None, begin: Callable[[], None]) -> None:
         done = 0
         try:
+            begin()
             while not self._stop.is_set() and (times is None or done < times):
                 work(dice)
                 done += 1

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from django_delayed_tasks import TaskHandler
+from django_delayed_tasks.executor.rank import Rank
 from django_delayed_tasks.store import compare_and_set
 
 CODE = "x-nothing"
@@ -26,6 +27,10 @@ def claims_told(output: str) -> list[tuple[int, int]]:
     return [(int(wanted), int(won)) for wanted, won in (line.removeprefix(TOLD).split() for line in lines)]
 
 
+def _without_affinity() -> None:
+    Rank.refresh = lambda self, executor, live: None  # type: ignore[method-assign]
+
+
 def _tell_claims() -> None:
     usual = compare_and_set.take
 
@@ -39,3 +44,5 @@ def _tell_claims() -> None:
 
 if "DDT_GALERA_AFFINITY" in os.environ:
     _tell_claims()
+    if os.environ["DDT_GALERA_AFFINITY"] == "none":
+        _without_affinity()

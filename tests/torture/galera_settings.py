@@ -13,8 +13,3 @@ if HOSTS:
     DATABASES["default"]["ENGINE"] = "django_delayed_tasks.backends.galera"
     DATABASES["default"]["OPTIONS"]["hosts"] = HOSTS
 DATABASES["default"]["OPTIONS"].update(TIMEOUTS, init_command="SET SESSION wsrep_sync_wait = 7")
-
-if os.environ.get("DDT_GALERA_AFFINITY") == "none":
-    from django_delayed_tasks.executor.rank import Rank
-
-    Rank.refresh = lambda self, executor, live: None  # type: ignore[method-assign]

@@ -8,8 +8,9 @@ from typing import Any
 from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
 from tests.torture import hooks
-from tests.torture.codes import MOST, concurrency_key
+from tests.torture.codes import FOREIGN, MOST, concurrency_key
 from tests.torture.observing import observe
+from tests.torture.texts import AS_TOLD, text_of_claim
 
 
 class Ledgered(TaskHandler):
@@ -118,9 +119,23 @@ class Retrying(Ledgered):
     def work(self, task: Any) -> Outcome | None:
         if task.attempts <= task.biz_ext.get("fail", 1):
             if task.attempts % 2:
-                return Retry(after=timedelta(milliseconds=50), reason="as it was told")
-            raise ValueError("as it was told")
+                return Retry(after=timedelta(milliseconds=50), reason=complaint(task))
+            raise ValueError(complaint(task))  # the traceback holds this line: 支付 😀
         return None
+
+
+class Foreign(Retrying):
+    biz_code = FOREIGN
+
+
+class Failing(Ledgered):
+    """Ends FAILED."""
+
+    biz_code = "t-failing"
+    max_attempts = 1
+
+    def work(self, task: Any) -> None:
+        raise ValueError(complaint(task))  # the traceback holds this line: 支付 😀
 
 
 class Again(Ledgered):
@@ -166,13 +181,18 @@ class AtomicFlaky(Ledgered):
     def handle(self, task: Any) -> Done:
         observe("effect", task)
         if task.attempts <= task.biz_ext.get("fail", 1):
-            raise ValueError("as it was told")
+            raise ValueError(complaint(task))
         return of_claim(task)
 
 
 def of_claim(task: Any) -> Done:
     """Done, with the claim that did it: the history must keep it for this claim and no other."""
-    return Done({"claim": task.version})
+    return Done({"claim": task.version, "text": text_of_claim(task.id, task.version)})
+
+
+def complaint(task: Any) -> str:
+    """What the error of this claim says; the invariants look for it."""
+    return f"{AS_TOLD} {text_of_claim(task.id, task.version)}"
 
 
 def again(task: Any) -> timedelta | None:

@@ -1,92 +1,20 @@
 """What must hold, whatever happened. Each invariant is a function from the ledger to texts that name what is wrong."""
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.torture import ledger
 from tests.torture.codes import MAY_FAIL, MOST, concurrency_key, is_atomic
-from tests.torture.ledger import Call, Ledger, Row, Run, Seen
+from tests.torture.facts import Claim, Facts, named
+from tests.torture.ledger import Call, Seen
+from tests.torture.mangling import data_unchanged, errors_unchanged, identities_unchanged, results_unchanged
+from tests.torture.promised import accepted_is_there, done_once, filtered_was_done, kept_remains
 
-Claim = tuple[int, int]
 SUCCESSES = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
-CHANGING = frozenset({"created", "replaced", "deferred", "moved", "beside", "cancelled", "stopping"})
-
-BESIDE = frozenset({"deferred", "beside", "stopping"})
-
-
-class Facts:
-    """The ledger, sorted for the questions that are asked."""
-
-    def __init__(self, found: Ledger) -> None:
-        self.ledger = found
-
-    @cached_property
-    def calls(self) -> dict[int, list[Call]]:
-        """Of each task the calls that changed something, in the order in which they took effect."""
-        grouped: defaultdict[int, list[Call]] = defaultdict(list)
-        for call in self.ledger.calls:
-            if call.result in CHANGING and call.task_id is not None:
-                grouped[call.task_id].append(call)
-        for calls in grouped.values():
-            calls.sort(key=lambda call: (call.version, call.id))
-        return grouped
-
-    @cached_property
-    def effects(self) -> Counter[Claim]:
-        """How many effects each claim had."""
-        return Counter((seen.task_id, seen.version) for seen in self.ledger.seen if seen.kind == "effect")
-
-    @cached_property
-    def runs(self) -> dict[int, list[Run]]:
-        """Of each task, in the order of their claims."""
-        grouped: defaultdict[int, list[Run]] = defaultdict(list)
-        for run in self.ledger.runs:
-            grouped[run.task_id].append(run)
-        for runs in grouped.values():
-            runs.sort(key=lambda run: (run.version, run.id))
-        return grouped
-
-    @cached_property
-    def settlements(self) -> list[Run]:
-        """The history, without what tells of a cancelled task that did not run."""
-        return [run for run in self.ledger.runs if run.outcome != RunOutcome.CANCELLED or run.started]
-
-    @cached_property
-    def never_claimed(self) -> set[Claim]:
-        """Versions that a row had while it waited: no run can have them."""
-        waiting = (call for call in self.ledger.calls if call.result in ("created", "replaced"))
-        return {(call.task_id, call.version) for call in waiting if call.task_id and call.version is not None}
-
-    @cached_property
-    def rows(self) -> dict[int, Row]:
-        return {row.task_id: row for row in self.ledger.rows}
-
-    def governing(self, task_id: int, version: int) -> Call | None:
-        """The last call that took effect before this version was claimed."""
-        calls = self.calls.get(task_id, [])
-        # Exact: a call that changes a pending row makes a new version, one beside a run has that run's version.
-        at = bisect_left(calls, version, key=lambda call: call.version or 0)
-        return calls[at - 1] if at else None
-
-    def data_after(self, call: Call) -> int | None:
-        """The data of the schedule that this call left: its own, or what a reschedule found."""
-        if call.nonce or call.task_id is None:
-            return call.nonce
-        version = call.version or 0
-        if call.result == "beside":
-            # A schedule beside the same run, unless it was cancelled since; else the run's own.
-            calls = self.calls[call.task_id]
-            earlier = [one for one in calls[: calls.index(call)] if one.version == version and one.result in BESIDE]
-            if earlier and earlier[-1].verb != "cancel":
-                return self.data_after(earlier[-1])
-        before = self.governing(call.task_id, version)
-        return self.data_after(before) if before else None
 
 
 def settled_once(facts: Facts) -> Iterator[str]:
@@ -102,7 +30,7 @@ def settled_by_its_own_run(facts: Facts) -> Iterator[str]:
     for run in facts.ledger.runs:
         claim = run.result.get("claim") if isinstance(run.result, dict) else None
         if claim is not None and claim != run.version:
-            yield f"{_named(run)}: settled by the run of version {claim}"
+            yield f"{named(run)}: settled by the run of version {claim}"
 
 
 def atomic_effects_once(facts: Facts) -> Iterator[str]:
@@ -110,7 +38,7 @@ def atomic_effects_once(facts: Facts) -> Iterator[str]:
     settled = {(run.task_id, run.version): run for run in facts.settlements if is_atomic(run.code)}
     for claim, run in settled.items():
         if run.outcome in SUCCESSES and facts.effects[claim] != 1:
-            yield f"{_named(run)}: settled as {RunOutcome(run.outcome).name}, and has {facts.effects[claim]} effects"
+            yield f"{named(run)}: settled as {RunOutcome(run.outcome).name}, and has {facts.effects[claim]} effects"
     for seen in facts.ledger.seen:
         claim = seen.task_id, seen.version
         if seen.kind != "effect" or not is_atomic(seen.code):
@@ -118,16 +46,16 @@ def atomic_effects_once(facts: Facts) -> Iterator[str]:
         # A run that asks for another time and is to be cancelled is settled as cancelled: its effects stand.
         if claim not in settled or settled[claim].outcome not in (*SUCCESSES, RunOutcome.CANCELLED):
             as_what = RunOutcome(settled[claim].outcome).name if claim in settled else "nothing"
-            yield f"{_named(seen)}: has an effect, but was settled as {as_what}"
+            yield f"{named(seen)}: has an effect, but was settled as {as_what}"
         elif facts.effects[claim] > 1:
-            yield f"{_named(seen)}: has {facts.effects[claim]} effects"
+            yield f"{named(seen)}: has {facts.effects[claim]} effects"
 
 
 def plain_effects_at_least_once(facts: Facts) -> Iterator[str]:
     """What was settled with success has had its effect."""
     for run in facts.ledger.runs:
         if run.outcome in SUCCESSES and not is_atomic(run.code) and not facts.effects[run.task_id, run.version]:
-            yield f"{_named(run)}: settled as {RunOutcome(run.outcome).name} without any effect"
+            yield f"{named(run)}: settled as {RunOutcome(run.outcome).name} without any effect"
 
 
 def one_live_claim(facts: Facts) -> Iterator[str]:
@@ -151,7 +79,7 @@ def one_live_claim(facts: Facts) -> Iterator[str]:
         held.sort(key=lambda seen: seen.at)
         for before, after in pairwise(held):
             if after.version < before.version and after.at > before.at:
-                yield f"{_named(after)}: held its claim after version {before.version} had been claimed"
+                yield f"{named(after)}: held its claim after version {before.version} had been claimed"
 
 
 def limits_kept(facts: Facts) -> Iterator[str]:
@@ -173,7 +101,7 @@ def limits_kept(facts: Facts) -> Iterator[str]:
         for _, change, one in sorted(changes, key=lambda found: found[:2]):
             running += change
             if running > MOST[code]:
-                yield f"{_named(one)}: run beside {running - 1} others {f'of key {key}' if key else ''}".rstrip()
+                yield f"{named(one)}: run beside {running - 1} others {f'of key {key}' if key else ''}".rstrip()
 
 
 def schedule_honoured(facts: Facts) -> Iterator[str]:
@@ -183,18 +111,18 @@ def schedule_honoured(facts: Facts) -> Iterator[str]:
     for (task_id, version), seen in first.items():
         call = facts.governing(task_id, version)
         if (task_id, version) in facts.never_claimed:
-            yield f"{_named(seen)}: ran in a version that a pending row had: its claim took no notice of a new schedule"
+            yield f"{named(seen)}: ran in a version that a pending row had: its claim took no notice of a new schedule"
         if call is None:
             continue  # added by other means than the driver's
         if call.verb == "cancel":
-            yield f"{_named(seen)}: ran after it was cancelled ({call.result} in version {call.version})"
+            yield f"{named(seen)}: ran after it was cancelled ({call.result} in version {call.version})"
             continue
         nonce = facts.data_after(call)
         if seen.nonce != nonce:
-            yield f"{_named(seen)}: ran with the data of call {seen.nonce}, but {nonce} was accepted last"
+            yield f"{named(seen)}: ran with the data of call {seen.nonce}, but {nonce} was accepted last"
         by_itself = any((task_id, between) in moved for between in range((call.version or 0) + 1, version))
         if not by_itself and seen.when != call.when:
-            yield f"{_named(seen)}: ran for {seen.when}, but {call.when} was accepted last ({call.verb})"
+            yield f"{named(seen)}: ran for {seen.when}, but {call.when} was accepted last ({call.verb})"
 
 
 def nothing_lost(facts: Facts) -> Iterator[str]:
@@ -202,16 +130,23 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
     for task_id, calls in facts.calls.items():
         last, row = calls[-1], facts.rows.get(task_id)
         later = [run for run in facts.runs.get(task_id, []) if run.version > (last.version or 0)]
-        name = f"{last.code} {last.num} (task {task_id}; last accepted: {last.verb}, {last.result}, {last.version})"
+        name = f"{named(last)}: last accepted: {last.mode or last.verb}, {last.result}"
         if last.verb == "cancel":
             if row:
                 yield f"{name}: cancelled, but still there in status {row.status}"
         elif row is None:
-            if not later or later[-1].outcome != RunOutcome.DONE:
+            if (not later and not _is_dropped(facts, last)) or (later and later[-1].outcome != RunOutcome.DONE):
                 ends = [RunOutcome(run.outcome).name for run in later]
                 yield f"{name}: gone without having been done (runs since: {', '.join(ends) or 'none'})"
         elif row.status == TaskStatus.FAILED and row.nonce != facts.data_after(last):
             yield f"{name}: failed with the data of another schedule ({row.nonce})"
+
+
+def _is_dropped(facts: Facts, call: Call) -> bool:
+    """Whether an add with ``once`` was deferred beside a run that has then done the same, once."""
+    beside = [run for run in facts.runs.get(call.task_id or 0, []) if run.version == call.version]
+    is_deferred = (call.result, call.mode) == ("deferred", "once")
+    return is_deferred and any(run.outcome == RunOutcome.DONE and facts.is_once(run) for run in beside)
 
 
 def nothing_stuck(facts: Facts) -> Iterator[str]:
@@ -219,14 +154,14 @@ def nothing_stuck(facts: Facts) -> Iterator[str]:
     for row in facts.ledger.rows:
         if row.status == TaskStatus.RUNNING:
             owner = "a live executor" if row.owner_alive else "a dead executor"
-            yield f"{_named(row)}: still claimed by {owner} ({row.executor})"
+            yield f"{named(row)}: still claimed by {owner} ({row.executor})"
 
 
 def nothing_failed(facts: Facts) -> Iterator[str]:
     """Nothing ends FAILED that was not meant to. At the end only, where the scenario promises it."""
     for row in facts.ledger.rows:
         if row.status == TaskStatus.FAILED and row.code not in MAY_FAIL:
-            yield f"{_named(row)}: FAILED ({row.error.strip().splitlines()[-1:] or ''})"
+            yield f"{named(row)}: FAILED ({row.error.strip().splitlines()[-1:] or ''})"
 
 
 Invariant = Callable[[Facts], Iterable[str]]
@@ -238,6 +173,14 @@ ALWAYS: tuple[Invariant, ...] = (
     one_live_claim,
     limits_kept,
     schedule_honoured,
+    accepted_is_there,
+    kept_remains,
+    filtered_was_done,
+    done_once,
+    identities_unchanged,
+    data_unchanged,
+    results_unchanged,
+    errors_unchanged,
 )
 AT_THE_END: tuple[Invariant, ...] = (*ALWAYS, nothing_lost, nothing_stuck)
 
@@ -260,7 +203,3 @@ def violations(facts: Facts, chosen: Iterable[Invariant]) -> list[Violation]:
 def violations_so_far() -> list[str]:
     """What is wrong already, while things still go on."""
     return [str(one) for one in violations(Facts(ledger.read()), ALWAYS)]
-
-
-def _named(one: Seen | Run | Row) -> str:
-    return f"{one.code} {one.num} (task {one.task_id}, version {one.version})"

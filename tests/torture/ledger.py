@@ -13,6 +13,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import dialect_of
 from django_delayed_tasks.store.dialects.base import Dialect
+from tests.torture.texts import unescaped
 
 _BEGIN = {
     "mysql": ("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT"),
@@ -26,7 +27,10 @@ class Call(NamedTuple):
     """A row of Accepted."""
 
     id: int
+    sequence: int
+    after: int
     verb: str
+    mode: str
     code: str
     num: str
     result: str
@@ -45,6 +49,7 @@ class Seen(NamedTuple):
     version: int
     code: str
     num: str
+    text: str
     when: datetime
     nonce: int
     executor: int
@@ -67,6 +72,7 @@ class Run(NamedTuple):
     finished: datetime
     executor: int | None
     result: Any
+    error: str
 
 
 class Row(NamedTuple):
@@ -83,6 +89,7 @@ class Row(NamedTuple):
     executor: int | None
     owner_alive: bool
     error: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -105,8 +112,8 @@ def read() -> Ledger:
     """
     with _snapshot() as (cursor, dialect):
         return Ledger(
-            [Call(*_moments(row, dialect, 7, 9)) for row in _rows(cursor, _CALLS)],
-            [Seen(*_moments(row, dialect, 5, 10)) for row in _rows(cursor, _SEEN)],
+            [Call(*_unescaped(_moments(row, dialect, 10, 12), 5, 6)) for row in _rows(cursor, _CALLS)],
+            [Seen(*_unescaped(_moments(row, dialect, 6, 11), 3, 4, 5)) for row in _rows(cursor, _SEEN)],
             [_ended(_moments(row, dialect, 5, 7, 8)) for row in _rows(cursor, _RUNS)],
             [_live(_moments(row, dialect, 5, 6)) for row in _rows(cursor, _LIVE)],
             dict(_rows(cursor, f"SELECT id, pid FROM {PREFIX}executor")),
@@ -114,15 +121,15 @@ def read() -> Ledger:
 
 
 _CALLS = (
-    "SELECT id, verb, biz_code, biz_num, result, task_id, version, when_time, nonce, at"
+    "SELECT id, sequence, after, verb, mode, biz_code, biz_num, result, task_id, version, when_time, nonce, at"
     " FROM torture_accepted ORDER BY id"
 )
 _SEEN = (
-    "SELECT kind, task_id, version, biz_code, biz_num, when_time, nonce, executor, process, held, at"
+    "SELECT kind, task_id, version, biz_code, biz_num, text, when_time, nonce, executor, process, held, at"
     " FROM torture_effect ORDER BY id"
 )
 _RUNS = (
-    "SELECT id, task_id, version, biz_code, biz_num, when_time, outcome, started, finished, executor, result"
+    "SELECT id, task_id, version, biz_code, biz_num, when_time, outcome, started, finished, executor, result, error"
     f" FROM {PREFIX}taskrun ORDER BY id"
 )
 _LIVE = (
@@ -145,13 +152,21 @@ def _moments(row: tuple[Any, ...], dialect: Dialect, *columns: int) -> list[Any]
     return values
 
 
+def _unescaped(values: list[Any], *columns: int) -> list[Any]:
+    for column in columns:
+        values[column] = unescaped(values[column])
+    return values
+
+
 def _ended(values: list[Any]) -> Run:
     values[10] = _json(values[10])
     return Run(*values)
 
 
 def _live(values: list[Any]) -> Row:
-    values[7] = (_json(values[7]) or {}).get("nonce")
+    data = _json(values[7]) or {}
+    values[7] = data.get("nonce")
+    values.append(data.get("text", ""))
     values[9] = values[9] is not None
     return Row(*values)
 

@@ -1,4 +1,4 @@
-"""The seeded load: adds in all modes, cancels and reschedules, at random over a set of identities."""
+"""The seeded load: adds in all modes, cancels and reschedules, at random over a set of identities beyond ASCII."""
 
 import random
 import time
@@ -6,18 +6,29 @@ from datetime import timedelta
 from threading import Event, Thread
 from typing import Any
 
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connection, connections
 
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
 from tests.torture.calls import Caller, NotKnown
 from tests.torture.codes import MIXED
+from tests.torture.pooling import use_pool
+from tests.torture.texts import TEXTS, text_of
 
 FRESH = 0.7
 """The part of the calls that name a new identity; the others come back to one of the latest."""
 RECENT = 40
+MANY = 3
+"""Identities in one ``add_tasks``."""
+AGAIN = ("replace", "keep", "raise", "earliest", "latest", "once")
+"""The ways to add what may be there already."""
 
 
 class Load:
-    """Makes ``total`` calls, about ``rate`` a second, in a thread. The same seed makes the same calls in that order."""
+    """Makes ``total`` calls, about ``rate`` a second, in a thread. The same seed throws the same dice.
+
+    A few calls are two, or for several tasks.
+    """
 
     def __init__(self, caller: Caller, stop: Event, chance: random.Random, codes: tuple[str, ...] = MIXED) -> None:
         self._caller = caller
@@ -60,6 +71,7 @@ class Load:
 
     def _run(self, total: int, rate: float) -> None:
         begun = time.monotonic()
+        use_pool()
         try:
             while self._made < total and not self._stop.is_set():
                 self.make_one()
@@ -76,20 +88,55 @@ class Load:
         """The next call."""
         chance = self._chance
         if not self._recent or chance.random() < FRESH:
-            identity = chance.choice(self.codes), f"n{self._made}"
-            self._recent = [*self._recent[-RECENT:], identity]
-            self._caller.add(*identity, self._when(), self._data())
+            self._add_new()
             return
         identity = chance.choice(self._recent)
-        match chance.choices(("add", "keep", "raise", "cancel", "reschedule"), (5, 1, 1, 2, 2))[0]:
+        match chance.choices(("add", "cancel", "reschedule", "restart"), (8, 2, 2, 2))[0]:
             case "cancel":
                 self._caller.cancel(*identity)
             case "reschedule":
                 self._caller.reschedule(*identity, self._when())
             case "add":
-                self._caller.add(*identity, self._when(), self._data())
-            case mode:
-                self._caller.add(*identity, self._when(), self._data(), if_exists=mode)
+                self._add_again(identity)
+            case _:
+                self._restart()
+
+    def _add_new(self) -> None:
+        chance = self._chance
+        if chance.random() < 0.1:
+            number = chance.randrange(len(TEXTS))
+            identities = [self._identity(text_of(number + one)) for one in range(MANY)]
+            self._caller.add_many(identities, self._when(), self._data())
+        else:
+            identities = [self._identity(chance.choice(("", *TEXTS)))]
+            mode = "once" if chance.random() < 0.1 else "replace"
+            self._caller.add(*identities[0], self._when(), self._data(), if_exists=mode)
+        self._recent = [*self._recent, *identities][-RECENT:]
+
+    def _identity(self, text: str) -> tuple[str, str]:
+        return self._chance.choice(self.codes), f"n{self._made}{text and '-'}{text}"
+
+    def _add_again(self, identity: tuple[str, str]) -> None:
+        mode = self._chance.choices(AGAIN, (5, 1, 1, 1, 1, 1))[0]
+        self._caller.add(*identity, self._when(), self._data(), if_exists=mode)
+
+    def _restart(self) -> None:
+        """Cancel a task during its run, then want it again."""
+        chance, way = self._chance, self._chance.choice((*AGAIN, "reschedule"))
+        running = Task.objects.filter(status=TaskStatus.RUNNING, cancel_requested_at=None, biz_code__in=self.codes)
+        try:
+            found = list(running.values_list("biz_code", "biz_num"))
+        except (DatabaseError, InterfaceError):
+            connection.close()
+            return
+        if not found:
+            return
+        identity = chance.choice(found)
+        self._caller.cancel(*identity)
+        if way == "reschedule":
+            self._caller.reschedule(*identity, self._when())
+        else:
+            self._caller.add(*identity, self._when(), self._data(), if_exists=way)
 
     def _when(self) -> timedelta | None:
         return None if self._chance.random() < 0.5 else timedelta(seconds=self._chance.uniform(0, 3))

@@ -29,6 +29,7 @@ def observe(kind: str, task: Any) -> None:
         biz_code=task.biz_code,
         biz_num=task.biz_num,
         when=task.when,
+        text=(task.biz_ext or {}).get("text", ""),
         nonce=(task.biz_ext or {}).get("nonce", 0),
         executor=task.executor,
         process=os.getpid(),

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome
-from tests.torture.invariants import Facts
+from tests.torture.facts import Facts
 from tests.torture.tally import Tally
 
 

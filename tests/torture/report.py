@@ -8,9 +8,9 @@ from typing import Any
 from tests.torture.scenario import Scenario
 
 SHOWN = 20
-WIDTH = 100
+WIDTH = 105
 _HEAD = ("scenario", "database", "seconds", "faults", "tasks", "runs", "lost", "doubled", "recovery", "verdict")
-_FORM = "{:<18} {:<9} {:>8} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9}  {}"
+_FORM = "{:<18} {:<14} {:>8} {:>7} {:>7} {:>7} {:>6} {:>8} {:>9}  {}"
 
 
 def document(results: Sequence[dict[str, Any]], seed: str, size: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,9 @@ from django.db import connection
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.torture import ledger
 from tests.torture.codes import is_atomic
+from tests.torture.facts import Facts
 from tests.torture.invariants import (
     AT_THE_END,
-    Facts,
     Violation,
     nothing_failed,
     violations,
@@ -21,9 +22,10 @@ from tests.torture.recovery import longest_row_of_deaths, recoveries, takeovers
 from tests.torture.scenario import Scenario
 from tests.torture.world import World
 
-TABLES = ("torture_effect", "torture_accepted", *(ledger.PREFIX + name for name in ("taskrun", "task", "executor")))
-LOST = ("nothing_lost", "nothing_stuck")
-DOUBLED = ("settled_once", "settled_by_its_own_run", "atomic_effects_once", "one_live_claim")
+OURS = ("taskrun", "task", "executor", "success")
+TABLES = ("torture_effect", "torture_accepted", *(ledger.PREFIX + name for name in OURS))
+LOST = ("nothing_lost", "nothing_stuck", "accepted_is_there", "kept_remains", "filtered_was_done")
+DOUBLED = ("settled_once", "settled_by_its_own_run", "atomic_effects_once", "one_live_claim", "done_once")
 
 
 def empty_tables() -> None:
@@ -61,10 +63,11 @@ def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
     }
 
 
-def _counts(facts: Facts, world: World) -> dict[str, int]:
+def _counts(facts: Facts, world: World) -> dict[str, Any]:
     outcomes = [run.outcome for run in facts.ledger.runs]
     return {
         "calls": len(facts.ledger.calls),
+        "results": dict(Counter(f"{call.mode or call.verb}: {call.result}" for call in facts.ledger.calls)),
         "unanswered": world.caller.unanswered,
         "tasks": len(facts.calls),
         "runs": len(outcomes),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.servers.commands import Interrupted, catch_signals
-from tests.torture import databases
+from tests.torture import bugs, databases
 from tests.torture.databases import Database
 from tests.torture.scenario import Scenario, scenarios
 
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
             _tell("state", "starting the server")
             database.start()
             _configure(database)
-            for scenario, bug in _chosen(options.scenario, database.name):
+            for scenario, bug in _chosen(options.scenario, database.kind):
                 _tell("result", run(scenario, bug, database, folder, options, _tell))
         except Interrupted as interrupted:
             return 128 + interrupted.signum
@@ -101,7 +101,8 @@ def run(scenario: Scenario, bug: str, database: Database, folder: Path, options:
             bug,
         )
         tell("state", f"{scenario.name}: starting")
-        trouble = _carry_out(scenario, world)
+        with bugs.in_driver(bug):
+            trouble = _carry_out(scenario, world)
         found = {**result.of(scenario, world, trouble), "bug": bug}
         if options.logs:
             result.keep_logs(Path(name), options.logs / f"{scenario.name}-{database.name}")

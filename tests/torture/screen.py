@@ -33,12 +33,12 @@ class Screen:
             self._draw()
         elif time.monotonic() - self._printed[database] >= BETWEEN:
             self._printed[database] = time.monotonic()
-            print(f"  {database:9s} {self._lines[database]}", flush=True)
+            print(f"  {database:14s} {self._lines[database]}", flush=True)
 
     def _draw(self) -> None:
         up = f"\033[{len(self._lines)}A" if self._drawn else ""
         self._drawn = True
-        print(up + "".join(f"\r\033[K  {name:9s} {line}\n" for name, line in self._lines.items()), end="", flush=True)
+        print(up + "".join(f"\r\033[K  {name:14s} {line}\n" for name, line in self._lines.items()), end="", flush=True)
 
     def close(self) -> None:
         """Leave the last state standing."""

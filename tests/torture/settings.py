@@ -22,6 +22,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # Shorter than the lease, or a locked file would cost every executor its claims.
     DATABASES["default"]["OPTIONS"]["timeout"] = float(os.environ.get("DDT_TORTURE_SQLITE_TIMEOUT", "2"))
 
+if os.environ.get("DDT_TORTURE_POOL"):
+    DATABASES["default"]["OPTIONS"]["pool"] = True
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

@@ -11,7 +11,7 @@ from tests.torture.scenario import scenarios
 HERE = [one.name for one in scenarios() if settings.DDT_DATABASE in one.databases and one.number]
 
 # PostgreSQL may well see no deadlock in the storm.
-WITHOUT_FAULTS = ("one-identity", "deadlocks")
+WITHOUT_FAULTS = ("one-identity", "deadlocks", "stopping", "texts")
 
 
 @pytest.mark.parametrize("chosen", HERE)

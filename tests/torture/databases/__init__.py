@@ -1,18 +1,21 @@
-"""The databases under torture, one module each: ``tests.torture.databases.NAME`` has a function ``create(folder)``."""
+"""The databases under torture, one module each: ``tests.torture.databases.KIND`` has a function ``create``.
+
+Its arguments are a folder and, where the kind has any, the name of a character set.
+"""
 
 from importlib import import_module
 from pathlib import Path
 
 from tests.torture.databases.base import Database
 
-__all__ = ["Database", "create"]
+__all__ = ["KNOWN", "Database", "create"]
+
+KNOWN = ("sqlite", "mariadb", "mariadb-latin1", "mysql", "mysql-latin1", "postgres", "galera")
+"""What ``--databases`` takes. With "-latin1", that is the default character set of server and database."""
 
 
 def create(name: str, folder: Path) -> Database:
-    """A private database of this kind, not started yet.
-
-    Raises:
-        ModuleNotFoundError: there is no such kind.
-    """
-    database: Database = import_module(f"tests.torture.databases.{name}").create(folder)
+    """A private database, not started yet; ``name`` is one of :data:`KNOWN`."""
+    kind, *character_set = name.split("-")
+    database: Database = import_module(f"tests.torture.databases.{kind}").create(folder, *character_set)
     return database

@@ -8,12 +8,14 @@ class Database(ABC):
     """A private database. Whoever starts a server must live as long as it: call these in the main thread only.
 
     Attributes:
-        name: as in ``--databases`` and ``DDT_DATABASE``.
+        name: as in ``--databases``: the kind, and for another default character set than utf8mb4 "-" and its name.
+        kind: as in ``DDT_DATABASE`` and in ``Scenario.databases``.
         vendor: "mysql", "postgres" or "sqlite": the scheme of its URL.
         has_server: whether there is a server with connections over TCP, to be cut and killed.
     """
 
     name: str
+    kind: str
     vendor: str
     has_server: bool
 
@@ -49,4 +51,4 @@ class Database(ABC):
 
     def environment(self, url: str) -> Mapping[str, str]:
         """What a process must be told to work on it by this URL."""
-        return {"DDT_DATABASE": self.name, f"DATABASE_URL_{self.name.upper()}": url}
+        return {"DDT_DATABASE": self.kind, f"DATABASE_URL_{self.kind.upper()}": url}

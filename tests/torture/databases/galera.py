@@ -13,7 +13,7 @@ KILLABLE = "SELECT id FROM information_schema.processlist WHERE user = 'ddt' AND
 class Galera(Database):
     """``cluster`` are the nodes. Executors are attached to them in turn, one each, and fail over to the others."""
 
-    name = "galera"
+    name = kind = "galera"
     vendor = "mysql"
     has_server = True
 

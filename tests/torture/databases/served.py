@@ -24,9 +24,11 @@ class Served(Database):
 
     has_server = True
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.server = KINDS[name]()
+    def __init__(self, kind: str, character_set: str = "") -> None:
+        self.name = f"{kind}-{character_set}" if character_set else kind
+        self.kind = kind
+        self.server = KINDS[kind]()
+        self.server.character_set = character_set or self.server.character_set
         self.vendor = self.server.scheme
 
     @property

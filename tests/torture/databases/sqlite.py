@@ -7,7 +7,7 @@ from tests.torture.databases.base import Database
 
 
 class SQLite(Database):
-    name = "sqlite"
+    name = kind = "sqlite"
     vendor = "sqlite"
     has_server = False
 

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from django_delayed_tasks.states import RunOutcome
 from tests.torture import ledger
 from tests.torture.calls import database_now
+from tests.torture.facts import Facts
 from tests.torture.faults.clocks import wrong_by
-from tests.torture.invariants import Facts
 from tests.torture.scenario import Scenario, Size, register
 from tests.torture.world import World
 

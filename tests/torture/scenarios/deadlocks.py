@@ -141,7 +141,7 @@ def reap(dice: random.Random) -> None:
 
 def deadlocks(world: World) -> int:
     """How many the server has met since it was started (0 where there are none)."""
-    query = COUNTS.get(world.database.name)
+    query = COUNTS.get(world.database.kind)
     if query is None:
         return 0
     with connection.cursor() as cursor:

@@ -22,11 +22,11 @@ class Limits(Scenario):
 
     def run(self, world: World) -> None:
         url = None
-        if world.database.name == "mariadb":
+        if world.database.kind == "mariadb":
             url = user_without_privileges(world.database.url)
         world.cluster.start_many(world.size.executors, url=url, settings={"THREADS": world.size.threads})
         world.load.start(world.size.tasks, rate=world.size.extra)
-        faults = [kind() for kind in KINDS if world.database.name in kind.databases]
+        faults = [kind() for kind in KINDS if world.database.kind in kind.databases]
         for _ in range(world.size.faults):
             for fault in faults:
                 self._suffer(world, fault)

@@ -4,6 +4,7 @@ import time
 
 from tests.torture.codes import MIXED
 from tests.torture.faults.base import Fault, faults_of_mix
+from tests.torture.pooling import POOLED
 from tests.torture.scenario import Scenario, Size, register
 from tests.torture.world import World
 
@@ -32,9 +33,10 @@ class Mix(Scenario):
 
 
 def start_executors(world: World) -> None:
-    """Some alone, one behind the proxy, two under a supervisor."""
+    """Some alone (on PostgreSQL with Django's pool), one behind the proxy, two under a supervisor."""
     settings = None if world.database.has_server else {"THREADS": 2}  # one file has one writer at a time
-    world.cluster.start_many(world.size.executors, settings=settings)
+    pooled = POOLED if world.database.vendor == "postgres" else None
+    world.cluster.start_many(world.size.executors, settings=settings, environment=pooled)
     if world.database.has_server and len(world.database.urls) == 1:
         world.cluster.start("proxied", url=world.proxy.url).wait_until_ready()
     world.cluster.start("team", "--processes=2", settings=settings).wait_until_ready()
@@ -42,7 +44,7 @@ def start_executors(world: World) -> None:
 
 def break_things(world: World, until: float) -> None:
     """One fault after the other; of those that last, one at a time."""
-    faults = faults_of_mix(world.database.name)
+    faults = faults_of_mix(world.database.kind)
     going_on: tuple[Fault, float] | None = None
     while time.monotonic() < until and not is_enough(world):
         choices = [fault for fault in faults if not (going_on and fault.lasts)]
