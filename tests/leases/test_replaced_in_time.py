@@ -1,4 +1,4 @@
-"""A pool's resources that are refused or replaced: how long that may take, and what is left when the block ends first."""
+"""A pool's resources that are refused or replaced: the time it may take, and what is left when the block ends first."""
 
 from threading import Event
 
