@@ -81,7 +81,7 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
     """
     is_replacing = if_exists is IfExists.REPLACE
     if dialect.connection.in_atomic_block:
-        update = f"UPDATE {TASK} SET {_REPORT}", _given(dialect, schedule)
+        update = f"UPDATE {TASK} SET {_REPORT}", _given(schedule)
         sql, given = _update(dialect, schedule) if is_replacing else update
         cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
         if cursor.rowcount:
@@ -110,7 +110,7 @@ def _add_preferred_by_last_id(
 
 
 def _update(dialect: Dialect, schedule: Schedule) -> Named:
-    given = _given(dialect, schedule)
+    given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = {column: f"%({column})s" for column in CARRIED} | moments
     return f"UPDATE {TASK} SET {_REPORT}, {replacement(values.__getitem__)}", given
@@ -127,7 +127,7 @@ def _reported(last_id: int, if_exists: IfExists) -> AddResult:
 
 def _insert(dialect: Dialect, schedule: Schedule) -> Named:
     # By name: Django finds names in a long statement much sooner than places (on SQLite, by a regular expression).
-    given = _given(dialect, schedule)
+    given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = (
         f"%(biz_code)s, %(biz_num)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s, %(trigger_text)s,"
@@ -137,12 +137,11 @@ def _insert(dialect: Dialect, schedule: Schedule) -> Named:
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", given
 
 
-def _given(dialect: Dialect, schedule: Schedule) -> dict[str, Any]:
+def _given(schedule: Schedule) -> dict[str, Any]:
     """What is written as it is; moments are added by :func:`_moments`, where they are parameters."""
     given = schedule._asdict()
     for moment in MOMENTS:
         del given[moment]
-    given["biz_ext"] = dialect.json_text(schedule.biz_ext)
     return given
 
 
