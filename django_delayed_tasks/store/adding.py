@@ -129,7 +129,7 @@ def _add_preferred_by_last_id(
 
 
 def _update(dialect: Dialect, schedule: Schedule, *, is_replacing: bool) -> Named:
-    given = _given(dialect, schedule)
+    given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = {column: f"%({column})s" for column in CARRIED} | moments
     if is_replacing:
@@ -148,7 +148,7 @@ def _reported(last_id: int, if_exists: IfExists) -> AddResult:
 
 def _insert(dialect: Dialect, schedule: Schedule) -> Named:
     # By name: Django finds names in a long statement much sooner than places (on SQLite, by a regular expression).
-    given = _given(dialect, schedule)
+    given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = (
         f"%(biz_code)s, %(biz_num)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s, %(trigger_text)s,"
@@ -158,12 +158,11 @@ def _insert(dialect: Dialect, schedule: Schedule) -> Named:
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", given
 
 
-def _given(dialect: Dialect, schedule: Schedule) -> dict[str, Any]:
+def _given(schedule: Schedule) -> dict[str, Any]:
     """What is written as it is; moments are added by :func:`_moments`, where they are parameters."""
     given = schedule._asdict()
     for moment in MOMENTS:
         del given[moment]
-    given["biz_ext"] = dialect.json_text(schedule.biz_ext)
     return given
 
 

@@ -74,11 +74,7 @@ def _again(dialect: Dialect, settlement: "Settlement") -> Assignments:
 
 def _left_data(dialect: Dialect, settlement: "Settlement") -> tuple[str, list[Any]]:
     """The data that the next run is to have, if nobody has said anything else meanwhile."""
-    return (
-        ("biz_ext", [])
-        if settlement.biz_ext is UNCHANGED
-        else (dialect.json("%s"), [dialect.json_text(settlement.biz_ext)])
-    )
+    return ("biz_ext", []) if settlement.biz_ext is UNCHANGED else (dialect.json("%s"), [settlement.biz_ext])
 
 
 def _recur(dialect: Dialect, settlement: "Settlement") -> Assignments:

@@ -201,8 +201,8 @@ def quarantine(alias: str, grant: Grant, period: timedelta) -> bool:
 
 def save_state(alias: str, grant: Grant, state: str) -> bool:
     """Keep the state (JSON text) for the next holder; False if the resource was not held any more."""
-    dialect = dialect_of(connections[alias])
-    return bool(_change(alias, [grant], f"state = {dialect.json('%s')}", [dialect.json_text(state)]))
+    value = dialect_of(connections[alias]).json("%s")
+    return bool(_change(alias, [grant], f"state = {value}", [state]))
 
 
 def release_by_force(alias: str, pk: int, version: int) -> bool:

@@ -37,7 +37,6 @@ def _record_run(cursor: CursorWrapper, dialect: Dialect, task: ClaimedTask, sett
         [
             *task.claim, task.biz_code, task.biz_num, dialect.stored(when), task.attempts, task.executor,
             int(settlement.outcome), settlement.started and dialect.stored(settlement.started),
-            settlement.finished and dialect.stored(settlement.finished), dialect.json_text(settlement.result),
-            settlement.error,
+            settlement.finished and dialect.stored(settlement.finished), settlement.result, settlement.error,
         ],
     )  # fmt: skip

@@ -71,7 +71,7 @@ def _assignments(dialect: Dialect, changes: Edit) -> tuple[str, list[Any]]:
         parameters += given * 2
     if not isinstance(changes.biz_ext, Unchanged):
         assignments.append(f"biz_ext = {dialect.json('%s')}")
-        parameters.append(dialect.json_text(changes.biz_ext))
+        parameters.append(changes.biz_ext)
     for column, value in (("queue", changes.queue), ("priority", changes.priority)):
         if not isinstance(value, Unchanged):
             assignments.append(f"{column} = %s")

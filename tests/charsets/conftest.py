@@ -15,6 +15,7 @@ ONLY_ON = {
     "test_migrating.py": SERVERS[:2],
     "test_connections.py": SERVERS[:2],
     "test_postgres.py": SERVERS[2:],
+    "test_sqlite.py": ("sqlite",),
 }
 collect_ignore = [name for name, databases in ONLY_ON.items() if settings.DDT_DATABASE not in databases]
 

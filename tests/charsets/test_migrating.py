@@ -7,7 +7,11 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from django_delayed_tasks import api
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.settler import Settler
 from django_delayed_tasks.models import Resource, Task
+from django_delayed_tasks.store.tables import TASK
 from tests.charsets.databases import OURS, created, migrate, switched_to
 from tests.charsets.texts import MIXED
 from tests.complaints import found, numbers
@@ -106,6 +110,7 @@ def test_before_it_the_check_says_what_to_run(old: str) -> None:
     assert numbers(["default"]) == []
 
 
+@pytest.mark.parametrize("whole_name", ["latin1"], indirect=True)
 @pytest.mark.parametrize("charset", ["latin1", "utf8mb4 COLLATE utf8mb4_unicode_ci"])
 def test_tables_that_were_converted_by_hand(whole: str, charset: str) -> None:
     """As a dump that is read again may do; identities would be taken for others."""
@@ -117,3 +122,19 @@ def test_tables_that_were_converted_by_hand(whole: str, charset: str) -> None:
     for message in messages:
         ask(str(message.hint).partition("; or")[0])
     assert (numbers(["default"]), shapes()) == ([], right)
+
+
+def test_a_settlement_that_fits_no_collation_is_not_tried_for_ever(
+    django_db_setup: None, django_db_blocker: Any
+) -> None:
+    """The server says "illegal mix of collations", which is no outage."""
+    with django_db_blocker.unblock(), created("latin1") as name, switched_to(name):
+        ask(f"ALTER TABLE {TASK} CONVERT TO CHARACTER SET latin1")
+        verbs.add("1", biz_ext=["first"])
+        run = verbs.claim_one()
+        api.reschedule_task(verbs.CODE, "1", HOUR)
+        settler = Settler("default", InFlight(), lambda task, error: None)
+        settler.put(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
+        settler.start()
+        assert settler.finish(30)
+        assert verbs.present("1").biz_ext == [MIXED[1]]

@@ -10,6 +10,7 @@ from django_delayed_tasks import Done, api
 from django_delayed_tasks.models import Task, TaskRun
 from tests.charsets.databases import created, empty, switched_to
 from tests.charsets.texts import MIXED, TEXTS
+from tests.complaints import found
 from tests.executor.parts import drain, handler_of, registered
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
@@ -58,6 +59,18 @@ def test_a_verb_about_a_task_that_cannot_be_held_is_refused() -> None:
 def test_an_executor_whose_codes_cannot_be_held_is_refused() -> None:
     with pytest.raises(DataError):
         registered(codes=(SAID,))
+
+
+@pytest.mark.usefixtures("narrow")
+def test_the_check_names_the_encoding() -> None:
+    [message] = found(["default"])
+    assert (message.id, "LATIN1" in message.msg) == ("django_delayed_tasks.W022", True)
+
+
+@pytest.mark.usefixtures("without_encoding")
+def test_the_check_names_that_there_is_none() -> None:
+    [message] = found(["default"])
+    assert (message.id, "SQL_ASCII" in message.msg) == ("django_delayed_tasks.W022", True)
 
 
 @pytest.mark.usefixtures("without_encoding")

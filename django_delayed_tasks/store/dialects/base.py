@@ -125,10 +125,6 @@ class Dialect:
         """``expression`` (JSON text) as a value of a JSON column."""
         return expression
 
-    def json_text(self, text: str | None) -> str | None:
-        """JSON text as a parameter of :meth:`json`."""
-        return text
-
     def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Sent:
         """The given rows (one at least), to be used as a table: sent in one or few parameters. Moments are datetimes.
 

@@ -10,7 +10,6 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects.base import SQL, Column, Dialect
-from django_delayed_tasks.store.escapes import json_in_ascii
 
 # MariaDB gives a text of JSON_TABLE the database's default character set, and puts ? for what that one lacks.
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
@@ -59,10 +58,6 @@ class MySQL(Dialect):
         if column.type == "moment":
             return f"(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v.{column.name} MICROSECOND)"
         return super().received(column)
-
-    def json_text(self, text: str | None) -> str | None:
-        # A native JSON column takes a ? for what the connection's character set lacks; what it keeps is the same value.
-        return text if text is None or self.connection.mysql_is_mariadb else json_in_ascii(text)  # type: ignore[attr-defined]
 
     def stored(self, moment: datetime) -> str:
         # As adapt_datetimefield_value does, at a tenth of its cost.
