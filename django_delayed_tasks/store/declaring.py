@@ -15,7 +15,7 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.history import record_without_run
 from django_delayed_tasks.store.recurring import by_chance, first_time, read_now
-from django_delayed_tasks.store.tables import CARRIED, RESET_COUNTS, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FORGET_DEFERRED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.triggers import parse

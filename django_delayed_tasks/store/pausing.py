@@ -9,7 +9,7 @@ from django_delayed_tasks.store.cancelling import IDENTITY
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.recurring import by_chance
-from django_delayed_tasks.store.tables import RESET_COUNTS, PAUSED, PENDING, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.tables import PAUSED, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.triggers import next_time, parse
 

@@ -5,7 +5,7 @@ from functools import cache
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects import Dialect
-from django_delayed_tasks.store.tables import RESET, CARRIED, FAILED, PENDING, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FAILED, PENDING, RESET, RUNNING, STOPPING, TASK
 
 _FORGOTTEN = ("by_handler", "pause_requested", "deferred_keeps_ext")
 """What was said of the schedule that the new one takes the place of."""

@@ -6,7 +6,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import RESET, CARRIED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, PENDING, RESET, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import When
 

@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import LAST_VERSION, Claim, fence
-from django_delayed_tasks.store.tables import RESET, RESET_COUNTS, FAILED, PAUSED, PENDING, TASK
+from django_delayed_tasks.store.tables import FAILED, PAUSED, PENDING, RESET, RESET_COUNTS, TASK
 from django_delayed_tasks.store.transactions import atomically
 
 
