@@ -29,6 +29,10 @@ MUTANTS = [
     Mutant("RENEW_REVIVES", "a late heartbeat makes a dead executor alive again"),
     Mutant("CANCEL_KEEPS_DEFERRED", "a cancel leaves the deferred schedule", replace(ZOMBIE, calls=3)),
     Mutant("ADD_DOES_NOT_DEFER", "an add during a run makes the task pending at once"),
+    Mutant("KEEP_IGNORES_STOPPING", "a keep of a stopping row keeps nothing", replace(ZOMBIE, calls=3)),
+    Mutant("WORSE_IGNORES_STOPPING", "a comparison with a stopping row keeps nothing", replace(ZOMBIE, calls=3)),
+    Mutant("CANCEL_OUTLIVES_ADD", "a cancel request wins over the add that came after it", replace(ZOMBIE, calls=3)),
+    Mutant("BULK_DOES_NOT_LOOK", "an add in bulk keeps whatever row there is", replace(ZOMBIE, calls=3, bulks=1)),
 ]
 
 REDUNDANT = Mutant("TAKEN_WITHOUT_VERSION", "a reap or a release leaves the version as it is", SMALL)

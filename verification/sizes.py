@@ -9,7 +9,7 @@ class Size:
 
     ``steady`` executors keep their lease, ``mortal`` ones may lose it at any moment and register anew (``rebirths`` in
     all); ``calls`` are adds and cancels, ``claims`` the candidates that executors read, ``losses`` the answers of the
-    database that get lost, ``rescues`` the orphans that ``reapers`` read.
+    database that get lost, ``rescues`` the orphans that ``reapers`` read, ``bulks`` the calls that may be adds in bulk.
     """
 
     steady: int
@@ -20,6 +20,7 @@ class Size:
     claims: int
     rescues: int
     losses: int
+    bulks: int = 0
 
     def definitions(self) -> list[str]:
         """As arguments of spin."""
@@ -37,4 +38,5 @@ FULL = {
     "two zombies": Size(1, 2, rebirths=1, reapers=1, calls=2, claims=3, rescues=1, losses=1),
     "many calls": Size(1, 1, rebirths=1, reapers=1, calls=4, claims=3, rescues=1, losses=1),
     "lost answers": Size(1, 1, rebirths=1, reapers=1, calls=2, claims=4, rescues=2, losses=2),
+    "an add in bulk": Size(1, 1, rebirths=1, reapers=1, calls=4, claims=2, rescues=1, losses=1, bulks=1),
 }

@@ -24,6 +24,7 @@ PROMISES = {
     "ended==calls": "no accepted schedule lost",
     "last_is_add||": "the last accepted call wins",
     "schedule==my_schedule": "no run at a schedule that was replaced",
+    "was_armed": "nothing is kept of which nothing comes",
     "lease[": "never stuck",
     "status==": "what only a run can have goes with it",
 }

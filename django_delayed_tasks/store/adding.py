@@ -29,21 +29,21 @@ COLUMNS = (
 )
 FRESH = f"{PENDING}, 0, 0, 0, 0, '', ''"
 _SEEN = 1 << 60
-"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if the new schedule is put
-beside its run."""
+"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if the new schedule is
+deferred until its run ends."""
 MOMENTS = ("when", "expires_at", "claim_at")
 """Of a schedule."""
 Named = tuple[str, dict[str, Any]]
 """A statement and its parameters, by name."""
-_REPORT = "version = version + 0 * LAST_INSERT_ID(id + IF({is_beside}, 2, 1) * {seen})"
-_REPLACING = _REPORT.format(is_beside=f"status = {RUNNING}", seen=_SEEN)
-_KEEPING = _REPORT.format(is_beside=STOPPING, seen=_SEEN)
+_REPORT = "version = version + 0 * LAST_INSERT_ID(id + IF({is_deferred}, 2, 1) * {seen})"
+_REPLACING = _REPORT.format(is_deferred=f"status = {RUNNING}", seen=_SEEN)
+_KEEPING = _REPORT.format(is_deferred=STOPPING, seen=_SEEN)
 
 
 def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
     """Make ``schedule`` the next of its identity. Part of the caller's transaction, if there is one.
 
-    A task that runs for the last time, since it was cancelled meanwhile, counts as none.
+    A task that is STOPPING counts as absent: the schedule is deferred until its run ends.
 
     Raises:
         TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.

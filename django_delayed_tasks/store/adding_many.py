@@ -133,15 +133,15 @@ def _existing(
 
 
 def _write_around(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
-    """Write those that are to leave an existing task as it is.
+    """Write a batch that leaves existing tasks as they are.
 
-    What is beside a run that is to be the last, as few are, is written one by one. A task that is being cancelled after
-    this look counts as one that was there before the cancellation.
+    Those whose task is STOPPING, as few are, are added one by one. If a task is cancelled after this look, the call
+    counts as made before the cancellation.
     """
     stopping = _existing(cursor, dialect, chosen, STOPPING)
-    beside = [schedule for schedule in chosen if schedule[:2] in stopping]
+    deferred = [schedule for schedule in chosen if schedule[:2] in stopping]
     rest = [schedule for schedule in chosen if schedule[:2] not in stopping]
-    written = _add_each(dialect.connection.alias, beside, if_exists)
+    written = _add_each(dialect.connection.alias, deferred, if_exists)
     return written + (_write(cursor, dialect, rest, if_exists) if rest else 0)
 
 

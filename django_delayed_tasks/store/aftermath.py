@@ -7,7 +7,7 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.dialects import Dialect
 from django_delayed_tasks.store.fences import LAST_VERSION
-from django_delayed_tasks.store.tables import ANEW, CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING
+from django_delayed_tasks.store.tables import CARRIED, FAILED, FORGET_DEFERRED, FORGET_PROGRESS, PAUSED, PENDING, RESET
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.settling import Settlement
@@ -19,7 +19,7 @@ _TAKEN = (Then.RESCUED, Then.RELEASED)
 """Claims that end without the run's knowledge: whoever still has one must find another version."""
 
 _WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
-_ANEW: Assignments = {column: (value, []) for column, value in ANEW.items()}
+_RESET: Assignments = {column: (value, []) for column, value in RESET.items()}
 _ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END", [])}
 
 
@@ -48,14 +48,14 @@ def _to_deferred(dialect: Dialect, settlement: "Settlement") -> Assignments:
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
-        # FALSE is TRUE of what is run in any case (docs/decisions/0012).
+        # FALSE: to be done once, and run even if it has been done (docs/decisions/0012).
         "once": ("CASE WHEN deferred_once IS NULL THEN NULL ELSE TRUE END", []),
         "biz_ext": (f"CASE WHEN {is_kept} THEN {left} ELSE deferred_biz_ext END", parameters),
         # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
         "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
         "priority": ("COALESCE(deferred_priority, priority)", []),
         **_WAITING,
-        **_ANEW,
+        **_RESET,
     }
 
 
@@ -65,7 +65,7 @@ def _again(dialect: Dialect, settlement: "Settlement") -> Assignments:
         "when_time": (when, parameters),
         "claim_at": (dialect.greatest(when, dialect.now), parameters),
         **_WAITING,
-        **_ANEW,
+        **_RESET,
     }
     if settlement.biz_ext is not UNCHANGED:
         changes["biz_ext"] = _left_data(dialect, settlement)

@@ -15,7 +15,7 @@ from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.history import record_without_run
 from django_delayed_tasks.store.recurring import by_chance, first_time, read_now
-from django_delayed_tasks.store.tables import CARRIED, COUNT_ANEW, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FORGET_DEFERRED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.triggers import parse
@@ -108,7 +108,7 @@ def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Decla
     when, claim_at = map(dialect.stored, _first(declared, now))
     cursor.execute(
         f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
-        f" version = version + 1, {COUNT_ANEW}, update_time = {dialect.now},"
+        f" version = version + 1, {RESET_COUNTS}, update_time = {dialect.now},"
         f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
         f" WHERE {fence([(task.pk, task.version)])}",
         [declared.trigger_text, when, claim_at, declared.queue, declared.priority],

@@ -9,7 +9,7 @@ from django_delayed_tasks.store.cancelling import IDENTITY
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import fence
 from django_delayed_tasks.store.recurring import by_chance
-from django_delayed_tasks.store.tables import COUNT_ANEW, PAUSED, PENDING, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.tables import PAUSED, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
 from django_delayed_tasks.store.transactions import atomically
 from django_delayed_tasks.triggers import next_time, parse_stored
 
@@ -62,7 +62,7 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> boo
     cursor.execute(
         f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
         f" claim_at = {dialect.greatest('%s', dialect.now)}, update_time = {dialect.now}"
-        f"{f', {COUNT_ANEW}' if is_another_time else ''}"
+        f"{f', {RESET_COUNTS}' if is_another_time else ''}"
         f" WHERE {fence([(task_id, version)])}",
         list(map(dialect.stored, moments)),
     )

@@ -5,14 +5,14 @@ from functools import cache
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.dialects import Dialect
-from django_delayed_tasks.store.tables import ANEW, CARRIED, FAILED, PENDING, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.tables import CARRIED, FAILED, PENDING, RESET, RUNNING, STOPPING, TASK
 
 _FORGOTTEN = ("by_handler", "pause_requested", "deferred_keeps_ext")
 """What was said of the schedule that the new one takes the place of."""
 PREFERRING = (IfExists.EARLIEST, IfExists.LATEST)
 
 
-_BESIDE = {f"deferred_{column}": column for column in CARRIED} | {"deferred_when": "when_time"}
+_DEFERRED = {f"deferred_{column}": column for column in CARRIED} | {"deferred_when": "when_time"}
 
 
 def preferred(if_exists: IfExists, when: str) -> str:
@@ -32,7 +32,7 @@ def replacement(new: Callable[[str], str]) -> str:
     """
     assignments = [
         f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {new(source)} ELSE {TASK}.{column} END"
-        for column, source in _BESIDE.items()
+        for column, source in _DEFERRED.items()
     ]
     assignments += [
         f"{column} = CASE WHEN {TASK}.status = {RUNNING} THEN {TASK}.{column} ELSE {value} END"
@@ -44,12 +44,12 @@ def replacement(new: Callable[[str], str]) -> str:
 
 
 def rearmament(new: Callable[[str], str]) -> str:
-    """The assignments that put the new schedule beside a run which would be the last, and leave any other row as it is.
+    """The assignments that defer the new schedule where the row is STOPPING, and leave any other row as it is.
 
     ``deferred_when`` comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
     """
     values = {"update_time": new("update_time")} | dict.fromkeys(_FORGOTTEN, "NULL")
-    values |= {column: new(source) for column, source in _BESIDE.items()}
+    values |= {column: new(source) for column, source in _DEFERRED.items()}
     assignments = (
         f"{column} = CASE WHEN {STOPPING} THEN {value} ELSE {TASK}.{column} END" for column, value in values.items()
     )
@@ -65,7 +65,7 @@ def _replacement_idle(new: Callable[[str], str]) -> str:
 def _instead(new: Callable[[str], str]) -> dict[str, str]:
     """What becomes of each column of a row that does not run."""
     columns = {column: new(column) for column in ("when_time", *CARRIED, "claim_at")}
-    return columns | ANEW | {"version": f"{TASK}.version + 1"}
+    return columns | RESET | {"version": f"{TASK}.version + 1"}
 
 
 def _anyway(new: Callable[[str], str]) -> str:

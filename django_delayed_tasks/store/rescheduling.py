@@ -6,7 +6,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.tables import ANEW, CARRIED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.tables import CARRIED, PENDING, RESET, RUNNING, TASK
 from django_delayed_tasks.store.transactions import in_one_statement
 from django_delayed_tasks.store.validation import When
 
@@ -29,7 +29,7 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
     moment, given = dialect.moment(when)
     deferring = f"status = {RUNNING} AND deferred_when IS NULL"
     carried = {column: f"CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END" for column in CARRIED}
-    # FALSE, and not TRUE: it is run even if the run beside it does what is to be done once (docs/decisions/0012).
+    # FALSE, and not TRUE: it is run even if the present run does what is to be done once (docs/decisions/0012).
     carried["once"] = f"CASE WHEN {carried['once']} IS NULL THEN NULL ELSE FALSE END"
     beside = [f"deferred_{column} = {value}" for column, value in carried.items()]
     beside.append(f"deferred_keeps_ext = CASE WHEN {deferring} THEN TRUE ELSE deferred_keeps_ext END")
@@ -40,7 +40,7 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
     }
     changes = [
         f"{column} = CASE WHEN status = {RUNNING} THEN {column} ELSE {value} END"
-        for column, value in (instead | ANEW).items()
+        for column, value in (instead | RESET).items()
     ]
     last = [
         f"deferred_when = CASE WHEN status = {RUNNING} THEN {moment} ELSE NULL END",

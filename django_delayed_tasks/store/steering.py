@@ -14,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.store.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.fences import LAST_VERSION, Claim, fence
-from django_delayed_tasks.store.tables import ANEW, COUNT_ANEW, FAILED, PAUSED, PENDING, TASK
+from django_delayed_tasks.store.tables import FAILED, PAUSED, PENDING, RESET, RESET_COUNTS, TASK
 from django_delayed_tasks.store.transactions import atomically
 
 
@@ -34,7 +34,7 @@ def run_now(alias: str, seen: Collection[Claim]) -> list[int]:
     # A recurring task keeps its next time: this run is one more.
     is_early = f"when_time > {now} AND trigger_text IS NULL"
     sooner = f"when_time = CASE WHEN {is_early} THEN {now} ELSE when_time END, claim_at = {now}"
-    return _steer(alias, seen, (PENDING,), f"{sooner}, {COUNT_ANEW}")
+    return _steer(alias, seen, (PENDING,), f"{sooner}, {RESET_COUNTS}")
 
 
 def postpone(alias: str, seen: Collection[Claim], by: timedelta) -> list[int]:
@@ -42,14 +42,14 @@ def postpone(alias: str, seen: Collection[Claim], by: timedelta) -> list[int]:
     dialect = dialect_of(connections[alias])
     later = _after(dialect, dialect.greatest("claim_at", dialect.now), by)
     # when_time comes first: MySQL evaluates from left to right and sees the values already assigned.
-    return _steer(alias, seen, (PENDING,), f"when_time = {later}, claim_at = {later}, {COUNT_ANEW}")
+    return _steer(alias, seen, (PENDING,), f"when_time = {later}, claim_at = {later}, {RESET_COUNTS}")
 
 
 def retry_failed(alias: str, seen: Collection[Claim]) -> list[int]:
     """Make those of the seen tasks that failed pending again, at their time or now; their ids."""
     dialect = dialect_of(connections[alias])
     claim_at = dialect.greatest("when_time", dialect.now)
-    return _steer(alias, seen, (FAILED,), f"status = {PENDING}, claim_at = {claim_at}, {COUNT_ANEW}")
+    return _steer(alias, seen, (FAILED,), f"status = {PENDING}, claim_at = {claim_at}, {RESET_COUNTS}")
 
 
 def edit(alias: str, seen: Claim, changes: Edit) -> bool:
@@ -67,7 +67,7 @@ def _assignments(dialect: Dialect, changes: Edit) -> tuple[str, list[Any]]:
     if not isinstance(changes.when, Unchanged):
         moment, given = dialect.moment(changes.when)
         assignments += [f"when_time = {moment}", f"claim_at = {dialect.greatest(moment, dialect.now)}"]
-        assignments += [_unless_failed(column, value) for column, value in ANEW.items()]
+        assignments += [_unless_failed(column, value) for column, value in RESET.items()]
         parameters += given * 2
     if not isinstance(changes.biz_ext, Unchanged):
         assignments.append(f"biz_ext = {dialect.json('%s')}")

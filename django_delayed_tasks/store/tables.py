@@ -33,9 +33,9 @@ FORGET_DEFERRED: Final = (
     " deferred_keeps_ext = NULL"
 )
 
-ANEW: Final = {"attempts": "0", "rescues": "0", "last_error": "''"}
+RESET: Final = {"attempts": "0", "rescues": "0", "last_error": "''"}
 """What belongs to the time that a task had: each column with its value when the task gets another time."""
 
-COUNT_ANEW: Final = ", ".join(f"{column} = {value}" for column, value in ANEW.items())
+RESET_COUNTS: Final = ", ".join(f"{column} = {value}" for column, value in RESET.items())
 
 FORGET_PROGRESS: Final = "progress_fraction = NULL, progress_note = NULL, progress_at = NULL"

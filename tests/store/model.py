@@ -116,10 +116,10 @@ class Model:
             return True
         when = self._next(now) if live.wanted.trigger and live.wanted.when <= now else live.wanted.when
         of_another_time = live.wanted.trigger and when > now
-        counts = {"attempts": 0, "rescues": 0} if of_another_time else {}
         self.live = replace(
             live, status=TaskStatus.PENDING, version=live.version + 1,
-            wanted=live.wanted._replace(when=when), claim_at=max(when, now), **counts,
+            wanted=live.wanted._replace(when=when), claim_at=max(when, now),
+            attempts=0 if of_another_time else live.attempts, rescues=0 if of_another_time else live.rescues,
         )  # fmt: skip
         return True
 

@@ -228,6 +228,7 @@ def check(
     after: str,
     version: str,
     history: str,
+    *,
     events: dict[str, Callable[[Run], object]] = EVENTS | MORE,
 ) -> None:
     """Bring a task into the state, let the event happen, and look at everything."""

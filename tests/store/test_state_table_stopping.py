@@ -1,6 +1,7 @@
 """DESIGN §3 continued: a task that was cancelled while it runs, with nothing to come after, is as good as absent."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -110,8 +111,7 @@ YET_MORE: dict[str, Callable[[Run], object]] = {
 }
 
 
-def check_more(event: str, *rest: str) -> None:
-    check(event, *rest, events=EVENTS | MORE | YET_MORE)
+check_more = partial(check, events=EVENTS | MORE | YET_MORE)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: f"{cell[0]}, {cell[1]}")

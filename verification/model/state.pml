@@ -7,6 +7,10 @@
 mtype = { PENDING, RUNNING, FAILED };
 mtype = { GONE, AGAIN, FAIL, RESCUED, RELEASED };
 
+/* Ways of adding to a task that exists: REPLACE, and "earliest" or "latest" where the new time is preferred; KEEP, and
+   "raise", which refuses what KEEP keeps; WORSE is "earliest" or "latest" where the other time is preferred. */
+mtype = { REPLACE, KEEP, WORSE };
+
 /* The row of the one task of this model; `exists` tells whether there is one. */
 bit exists;
 mtype status;
@@ -17,6 +21,9 @@ byte last_id;                         /* ids are never used again */
 /* The rows of executors, by their id; 0 is none. */
 bit alive[IDS + 1];
 byte last_executor;
+
+/* STOPPING: it runs, was cancelled meanwhile, and nothing is to come after. To an add it is as good as absent. */
+#define IS_STOPPING (exists && status == RUNNING && cancel_requested && deferred == 0)
 
 /* What each process knows of itself: its present row. */
 byte lease[PROCESSES];
@@ -32,6 +39,14 @@ byte runs_as[PROCESSES];              /* this process is in the handler, in the 
 byte calls;                           /* calls accepted so far; an add's schedule is the number of its call */
 bit last_is_add;
 byte ended;                           /* the last schedule whose run settled it for good */
+#if BULKS > 0
+byte bulks = BULKS;                   /* what is left of the budget of adds in bulk */
+bit looking;                          /* one of them is between its look and its INSERT */
+bit was_armed;                        /* since its look there was a task that something was to come of */
+#define CALLS_MADE (calls + looking)
+#else
+#define CALLS_MADE calls
+#endif
 
 #define LIVE(p) (runs_as[p] != 0 && alive[runs_as[p]])
 #if STEADY + MORTAL == 3
@@ -50,6 +65,9 @@ inline check() {
     assert(calls == 0 || !last_is_add || ended == calls || (exists && (schedule == calls || deferred == calls)));
     /* the last accepted call wins: it was a cancel => nothing is left but a run that was asked to stop */
     assert(last_is_add || !exists || (status == RUNNING && cancel_requested && deferred == 0));
+#if BULKS > 0
+    was_armed = looking && (was_armed || (exists && !IS_STOPPING));
+#endif
     /* never stuck: somebody holds the claim, or it can be reaped */
     assert(!exists || status != RUNNING || !alive[executor] || IS_LEASE_OF_SOMEBODY(executor));
     /* what only a run can have goes with it */

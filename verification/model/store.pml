@@ -12,7 +12,30 @@
 #define FENCE_OF_REAP(of_id, of_version) (exists && id == of_id && version == of_version)
 #endif
 
-/* adding.add, if_exists="replace"; rescheduling.reschedule does the same to a task that exists */
+/* adding.add: whether it writes, so (if_exists) as the task is; if not, the task is KEPT, or the call is refused */
+#ifdef KEEP_IGNORES_STOPPING
+#define IS_ABSENT_FOR_KEEP (!exists)
+#else
+#define IS_ABSENT_FOR_KEEP (!exists || IS_STOPPING)
+#endif
+#ifdef WORSE_IGNORES_STOPPING
+#define IS_BESIDE_NOTHING (exists && status == RUNNING && deferred == 0 && !cancel_requested)
+#else
+#define IS_BESIDE_NOTHING (exists && status == RUNNING && deferred == 0)
+#endif
+#define IS_WRITTEN(if_exists) (if_exists == REPLACE || (if_exists == KEEP && IS_ABSENT_FOR_KEEP) || \
+    (if_exists == WORSE && (!exists || IS_BESIDE_NOTHING || status == FAILED)))
+
+/* adding.add that leaves the task as it is: an accepted call too, of a task that something is to come of */
+inline kept() {
+    d_step {
+        last_is_add = 1;
+        printf("add: keeps (%d, %d)\n", id, version);
+        check()
+    }
+}
+
+/* adding.add that writes; rescheduling.reschedule does the same to a task that exists */
 inline add() {
     d_step {
         calls++;
@@ -40,6 +63,37 @@ inline add() {
         check()
     }
 }
+
+#if BULKS > 0
+/* adding_many._existing: which of a batch that keeps are STOPPING; these are then added one by one, in either case in
+   the transaction that writes the batch */
+inline look(was_stopping) {
+    d_step {
+#ifdef BULK_DOES_NOT_LOOK
+        was_stopping = 0;
+#else
+        was_stopping = IS_STOPPING;
+#endif
+        looking = 1;
+        printf("add in bulk: looks\n");
+        check()
+    }
+}
+
+/* adding_many._write: creates the task, or leaves the one there is as it is, whatever it is by now. The latter is right
+   if there was a moment at which something was to come of it: the call came then, a cancellation after it. */
+inline insert_or_keep() {
+    if
+    :: !exists -> looking = 0; add()
+    :: exists ->
+        d_step {
+            assert(was_armed); /* nothing is kept of which nothing comes */
+            looking = 0; was_armed = 0;
+            printf("add in bulk: keeps (%d, %d)\n", id, version)
+        }
+    fi
+}
+#endif
 
 /* cancelling.cancel: its UPDATE comes first and locks the row, so that the transaction is one step */
 inline cancel() {
@@ -126,7 +180,12 @@ inline settle_locked(me, is_held, then, of_schedule) {
         :: is_held && status == RUNNING ->
             assert(current[me]); /* no stale settlement */
             if
+#ifdef CANCEL_OUTLIVES_ADD
+            :: deferred != 0 && cancel_requested -> forget_row()
+            :: deferred != 0 && !cancel_requested -> schedule = deferred; status = PENDING
+#else
             :: deferred != 0 -> schedule = deferred; status = PENDING
+#endif
             :: deferred == 0 && (then == GONE || cancel_requested) ->
                 ended = (then == GONE -> of_schedule : ended);
                 printf("    (%d, %d) is gone\n", id, version);

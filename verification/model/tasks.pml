@@ -1,7 +1,7 @@
 /* One task, claimed by several executors, reaped, added and cancelled meanwhile. README.md says what this stands for.
  *
  * Sizes (-D): STEADY and MORTAL executors, REBIRTHS registrations anew, REAPERS; CLAIMS, LOSSES and RESCUES in all, and
- * CALLS by callers.
+ * CALLS by callers, of which BULKS at most are adds in bulk.
  */
 
 #include "state.pml"
@@ -129,12 +129,44 @@ end_waiting:
 
 /* api.add_task and cancel_task, by anybody: each is one transaction, so that one caller stands for many */
 proctype caller() {
+    mtype if_exists;
+
     do
-    :: calls < CALLS -> add()
-    :: calls < CALLS -> cancel()
+    :: atomic { CALLS_MADE < CALLS ->
+        if
+        :: if_exists = REPLACE
+        :: if_exists = KEEP
+        :: if_exists = WORSE
+        fi;
+        if
+        :: IS_WRITTEN(if_exists) -> add()
+        :: else -> kept()
+        fi;
+        if_exists = 0
+      }
+    :: atomic { CALLS_MADE < CALLS -> cancel() }
     :: calls == CALLS -> break
     od
 }
+
+#if BULKS > 0
+/* api.add_tasks, if_exists="keep" or "raise": another caller, since others may call between its two statements */
+proctype bulk_caller() {
+    bit was_stopping;
+
+end_waiting:
+    do
+    :: atomic { bulks > 0 && CALLS_MADE < CALLS -> bulks--; look(was_stopping) };
+       atomic {
+        if
+        :: was_stopping && IS_WRITTEN(KEEP) -> looking = 0; was_stopping = 0; add()
+        :: was_stopping && !IS_WRITTEN(KEEP) -> looking = 0; was_stopping = 0; kept()
+        :: !was_stopping -> insert_or_keep()
+        fi
+       }
+    od
+}
+#endif
 
 init {
     byte p;
@@ -145,6 +177,9 @@ init {
         for (p : STEADY .. PROCESSES - 1) { run heartbeat(p) }
         for (p : PROCESSES .. PROCESSES + REAPERS - 1) { run reaper(p) }
         run caller();
+#if BULKS > 0
+        run bulk_caller();
+#endif
         p = 0
     }
 }
