@@ -1,22 +1,26 @@
 """What the three admins share: the tasks' database, its clock, and lists that do not count."""
 
+import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import BadRequest
 from django.db import connections
 from django.db.models import DateTimeField, Model, QuerySet
 from django.db.models.expressions import RawSQL
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.admin.changelist import BoundedChangeList
+from django_delayed_tasks.admin.changelist import NOT_STORABLE, BoundedChangeList
 from django_delayed_tasks.admin.columns import EMPTY
 from django_delayed_tasks.conf import settings
 
 M = TypeVar("M", bound=Model)
 
+_KEY: Final = re.compile(r"[0-9]{1,18}")
 LOOKUP_KINDS: Final = ("", "exact", "in", "isnull", "gt", "gte", "lt", "lte")
 
 if TYPE_CHECKING:
@@ -56,6 +60,27 @@ class DatabaseAdmin(ModelAdmin[M]):
         if any(field.name == name for field in self.opts.get_fields()):
             return name in self.lookups and kind in LOOKUP_KINDS
         return super().lookup_allowed(lookup, value, request)  # such as the name of a filter
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> M | None:
+        try:
+            found: M | None = super().get_object(request, object_id, from_field)
+        except NOT_STORABLE:
+            return None
+        return found
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # Of an address Django would take a moment as the text that it is, which its own widgets cannot show.
+        given = super().get_changeform_initial_data(request)
+        moments = {field.name for field in self.opts.get_fields() if isinstance(field, DateTimeField)}
+        return {name: value for name, value in given.items() if name not in moments}
+
+    def response_action(
+        self, request: HttpRequest, queryset: "QuerySet[M]", *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        if not all(map(_KEY.fullmatch, request.POST.getlist(ACTION_CHECKBOX_NAME))):
+            raise BadRequest("what was selected is not a list of primary keys")
+        response: HttpResponse | None = super().response_action(request, queryset, *args, **kwargs)
+        return response
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
         return BoundedChangeList

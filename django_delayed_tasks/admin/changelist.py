@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ORDER_VAR, ChangeList
 from django.core.paginator import Paginator
+from django.db import DataError
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
@@ -12,6 +13,8 @@ COUNTED: Final = 1000
 """Rows are counted no further than this."""
 
 MOST_PAGES: Final = 100_000
+NOT_STORABLE: Final = (OverflowError, ValueError, DataError)
+"""What Django, drivers and databases say of a value that no column can hold."""
 
 
 if TYPE_CHECKING:
@@ -52,6 +55,12 @@ class BoundedChangeList(ChangeList):
         return self.model_admin.get_ordering(request)
 
     def get_results(self, request: HttpRequest) -> None:
+        try:
+            self._get_results()
+        except NOT_STORABLE:  # Django looks at what the address compares with only when it asks the database
+            raise IncorrectLookupParameters from None
+
+    def _get_results(self) -> None:
         if not 1 <= self.page_num <= MOST_PAGES:
             raise IncorrectLookupParameters
         bottom = (self.page_num - 1) * self.list_per_page
