@@ -8,7 +8,8 @@ from django.test import override_settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.leases import LeaseLost, MutexLease, mutex
 from django_delayed_tasks.leases.renewer import renewer
-from tests.leases.test_mutex import force, row
+from tests.leases.rows import force
+from tests.leases.test_mutex import row
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
