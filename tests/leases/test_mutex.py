@@ -1,6 +1,7 @@
 """The mutex in one process."""
 
 import os
+from datetime import timedelta
 from socket import gethostname
 from threading import Event
 from typing import Any
@@ -257,6 +258,15 @@ def test_a_disabled_one_is_given_to_nobody() -> None:
     resources.enable(ALIAS, resources.Wanted(resources.MUTEXES, "index"), False)
     with pytest.raises(ResourceUnavailable), mutex("index"):
         pass
+
+
+def test_one_that_is_put_aside_is_held_by_none() -> None:
+    told: list[int] = []
+    with mutex("index") as lease:
+        lease.quarantine(timedelta(hours=1))
+    with pytest.raises(ResourceUnavailable, match="had it last"):
+        mutex("index", on_standby=lambda host, pid, heartbeat: told.append(pid)).__enter__()
+    assert told == [os.getpid()]
 
 
 def test_many_at_once_for_one_that_does_not_exist_yet() -> None:

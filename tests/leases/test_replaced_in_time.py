@@ -1,4 +1,4 @@
-"""A pool's resources that are refused or replaced: the time it may take, and what is left when the block ends first."""
+"""Resources of a pool that are refused or replaced: how long that takes, and what is left when the block ends first."""
 
 from threading import Event
 

@@ -71,3 +71,4 @@ def test_data_from_an_older_release_beside_the_run_count(machine: Machine, stale
     machine.run_at(10)
     task = TaskRow.objects.get()
     assert (task.biz_ext, task.deferred_keeps_ext) == ("new", None)
+    assert (task.queue, task.priority) == ("default", 0)

@@ -127,6 +127,26 @@ def test_release_gives_back(db: None, frozen: None) -> None:
     assert (verbs.claim_one().attempts, verbs.outcomes("a")) == (1, [])
 
 
+def test_each_executor_holds_its_own(db: None, frozen: None) -> None:
+    held = {}
+    for executor, num in ((7, "a"), (8, "b")):
+        verbs.add(num)
+        held[executor] = {verbs.claim_one(executor).claim}
+    assert {executor: store.held_by(ALIAS, executor) for executor in (7, 8, 9)} == held | {9: set()}
+
+
+@pytest.mark.parametrize("end", ["released", "rescued"])
+def test_an_attempt_that_was_not_counted_is_not_given_back(db: None, frozen: None, end: str) -> None:
+    """In a row that was changed by other means: a number below zero would keep the others from being settled."""
+    for num in "ab":
+        verbs.add(num)
+    runs = verbs.claim()
+    Task.objects.filter(biz_num="a").update(attempts=0)
+    settled = reap() if end == "rescued" else list(verbs.settle(*map(verbs.released, runs)).values())
+    assert len(settled) == 2
+    assert set(Task.objects.values_list("status", "attempts")) == {(TaskStatus.PENDING, 0)}
+
+
 def test_a_name_has_one_live_executor(db: None, frozen: None) -> None:
     first = register()
     with pytest.raises(NameInUse, match="host, process 4711"):

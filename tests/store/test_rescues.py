@@ -72,6 +72,15 @@ def test_a_release_is_of_the_same_run() -> None:
     assert verbs.claim_one().rescues == 1
 
 
+def test_one_that_was_claimed_ahead_of_its_time_waits_for_it() -> None:
+    """It was not started; rescued, it is not either before it is due."""
+    soon = timedelta(seconds=2)
+    verbs.add(when=NOW + soon)
+    [_] = verbs.claim(ahead=2 * soon)
+    assert list(store.reap(ALIAS, max_rescues=1).values()) == [Then.RESCUED]
+    assert verbs.present().claim_at == NOW + soon
+
+
 UNUSABLE = {
     "unreadable": "Never()",
     "jitter beyond the calendar": "Once('9999-12-31T23:59:59+00:00', jitter=3000000000)",
