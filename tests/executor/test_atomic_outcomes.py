@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from django_delayed_tasks import Done, Fail, Retry, TaskRun
 from django_delayed_tasks.clock import DatabaseClock
@@ -44,6 +45,18 @@ def test_what_may_be_returned_keeps_them(returned: Any) -> None:
     [task] = claim_some(1)
     assert run(task, handler_of(handle, atomic=True), DatabaseClock()) is None
     assert effects() == {"0"}
+
+
+def test_not_within_another_transaction() -> None:
+    """What is not committed when the run ends must not count as settled."""
+    handler = handler_of(write, atomic=True)
+    [task] = claim_some(1)
+    with transaction.atomic():
+        settlement = run(task, handler, DatabaseClock())
+    assert settlement
+    assert settlement.outcome == RunOutcome.RETRIED
+    assert "durable" in settlement.error
+    assert effects() == set()
 
 
 OF_A_BATCH: dict[str, Callable[[list[Any]], Any]] = {

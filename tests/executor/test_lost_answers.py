@@ -64,6 +64,26 @@ def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatc
         assert len(sent) == count
 
 
+def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a hundredth of the time at most."""
+    forgotten = Forgotten("default", bench.lease, InFlight(), lambda settlements: None)
+    now = [clock.monotonic()]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+
+    def watch(execute: Any, *statement: Any) -> Any:
+        now[0] += 0.3
+        looked.append(statement[0])
+        return execute(*statement)
+
+    looked: list[str] = []
+    with connection.execute_wrapper(watch):
+        for seconds, count in ((0, 1), (20, 1), (11, 2)):
+            now[0] += seconds
+            forgotten.may_come()
+            forgotten.look(at_once=False)
+            assert len(looked) == count
+
+
 def batch_of_four() -> None:
     """Four due tasks that one call takes, of which an executor with one thread claims the first by itself."""
     batched(lambda tasks: None, batch_size=4)
