@@ -1,5 +1,6 @@
 """What was read of the agenda ages: the poller reads it again before it relies on it."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.poller import FRESH
 from django_delayed_tasks.executor.sweeps import Sweeps
+from django_delayed_tasks.store import executors
 from tests.executor.parts import Bench, add, handler_of
 
 pytestmark = pytest.mark.django_db
@@ -53,15 +55,41 @@ def test_after_an_error_nothing_is_known(make_bench: Any, monkeypatch: pytest.Mo
     assert bench.numbers == ["0", "urgent"]
 
 
+def sweeps_are_slow(bench: Bench) -> None:
+    """So that the next reading is none."""
+    bench.poller.sweeps = Sweeps()
+    for took in (0.0, 0.1, 0.1):
+        bench.poller.sweeps.note(clock.monotonic(), took)
+
+
+def test_nor_where_levels_begin(bench: Bench) -> None:
+    """The next reading is a sweep, however slow those are."""
+    handler_of(lambda task: None)
+    bench.poller.poll()
+    sweeps_are_slow(bench)
+    bench.poller.poll()
+    assert not bench.poller.found_nothing
+    bench.poller.forget()
+    bench.poller.poll()
+    assert bench.poller.found_nothing
+
+
+def test_each_reading_tells_the_time_of_the_database(bench: Bench) -> None:
+    """Which may be another one than that of this host, and may be set meanwhile."""
+    for ahead in (timedelta(hours=1), timedelta(hours=-1)):
+        with clock.frozen_at(clock.host_now() + ahead):
+            executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+            bench.poller.poll()
+        assert abs(bench.clock.now() - clock.host_now() - ahead) < timedelta(minutes=5)
+
+
 def test_only_a_sweep_tells_that_nothing_is_left(make_bench: Any) -> None:
     """A reading that starts from what is known may not see what was committed late."""
     bench = make_bench(drain=True)
     handler_of(lambda task: None)
     bench.poller.poll()
     assert bench.poller.found_nothing
-    bench.poller.sweeps = Sweeps()
-    for took in (0.0, 0.1, 0.1):  # they are slow, so that the next reading is none
-        bench.poller.sweeps.note(clock.monotonic(), took)
+    sweeps_are_slow(bench)
     bench.poller.poll()
     assert not bench.poller.found_nothing
     bench.poller.poll()

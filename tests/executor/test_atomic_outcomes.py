@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from django_delayed_tasks import Done, Fail, Retry, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock
@@ -79,6 +80,18 @@ def test_the_history_has_what_the_handler_wants_kept(keep_history: str, kept: li
     for task in claim(registered()):
         assert run(task, handler, DatabaseClock()) is None
     assert list(TaskRun.objects.order_by("id").values_list("outcome", flat=True)) == kept
+
+
+def test_not_within_another_transaction() -> None:
+    """What is not committed when the run ends must not count as settled."""
+    handler = handler_of(write, atomic=True)
+    [task] = claim_some(1)
+    with transaction.atomic():
+        settlement = run(task, handler, DatabaseClock())
+    assert settlement
+    assert settlement.outcome == RunOutcome.RETRIED
+    assert "durable" in settlement.error
+    assert effects() == set()
 
 
 OF_A_BATCH: dict[str, Callable[[list[Any]], Any]] = {

@@ -63,6 +63,16 @@ class TestTogether:
         bench.poller.poll()
         assert len(bench.delivered) == 4
 
+    def test_nor_is_a_batch_filled_that_came_with_others(self, make_bench: Any) -> None:
+        """The threads have enough to do with these."""
+        batched(lambda tasks: None, batch_size=50)
+        handler_of(lambda task: None, "single")
+        for number, code in enumerate(["code", "single", "code", "single", *["code"] * 10]):
+            add(str(number), code)
+        bench = make_bench(threads=4)
+        bench.poller.poll()
+        assert numbers(bench.delivered) == ["0", "1", "2", "3"]
+
     def test_no_more_than_the_executor_may_run(self, make_bench: Any) -> None:
         batched(lambda tasks: None, batch_size=50)
         add_some(20)

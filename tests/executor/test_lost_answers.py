@@ -20,6 +20,7 @@ from django_delayed_tasks.store.transactions import atomically
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim
 from tests.executor.test_settler import BREAK
+from tests.store.meters import statements
 from tests.threads import in_thread
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,6 +41,49 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
     assert [settlement.claim for settlement in found] == [task.claim]
 
 
+def test_after_an_error_it_is_looked_for_at_once(bench: Bench) -> None:
+    """It may have been the answer of a claim that was lost."""
+    bench.poller.poll()
+    add()
+    [task] = claim(bench.lease.executor)
+    bench.poller.poll()
+    assert bench.released == []
+    bench.poller.forget()
+    bench.poller.poll()
+    assert [settlement.claim for settlement in bench.released] == [task.claim]
+
+
+def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executor that is idle asks the database no more than whether something is due."""
+    forgotten = Forgotten("default", bench.lease, InFlight(), lambda settlements: None)
+    now = clock.monotonic()
+    for seconds, count in ((0, 1), (5, 0), (100, 1), (200, 0)):
+        monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
+        with statements() as sent:
+            forgotten.look(at_once=seconds == 0)
+        assert len(sent) == count
+
+
+def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a hundredth of the time at most."""
+    forgotten = Forgotten("default", bench.lease, InFlight(), lambda settlements: None)
+    now = [clock.monotonic()]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+
+    def watch(execute: Any, *statement: Any) -> Any:
+        now[0] += 0.3
+        looked.append(statement[0])
+        return execute(*statement)
+
+    looked: list[str] = []
+    with connection.execute_wrapper(watch):
+        for seconds, count in ((0, 1), (20, 1), (11, 2)):
+            now[0] += seconds
+            forgotten.may_come()
+            forgotten.look(at_once=False)
+            assert len(looked) == count
+
+
 def batch_of_four() -> None:
     """Four due tasks that one call takes, of which an executor with one thread claims the first by itself."""
     batched(lambda tasks: None, batch_size=4)
@@ -49,6 +93,21 @@ def batch_of_four() -> None:
 
 class TestCompany:
     """More of a batch is claimed by a statement of its own; what the first one has won must not be lost with it."""
+
+    def test_is_not_asked_for_when_there_was_no_more(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[str] = []
+
+        def strategy(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+            asked.append(request.only or "")
+            return usual(alias, request)
+
+        usual = strategy_for("default", "auto")
+        monkeypatch.setattr(poller, "strategy_for", lambda alias, name: strategy)
+        bench = make_bench(threads=7)
+        batch_of_four()
+        add("one more", "code")
+        bench.poller.poll()
+        assert (len(bench.delivered), asked) == (5, [""])
 
     def test_whose_answer_was_lost_is_found_by_the_next_look(
         self, make_bench: Any, monkeypatch: pytest.MonkeyPatch

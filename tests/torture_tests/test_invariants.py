@@ -1,5 +1,6 @@
 """What adds promise, and texts: each invariant complains of a ledger that breaks it, and of no other."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -45,13 +46,10 @@ def failed(version: int, nonce: int, error: str) -> Row:
 
 
 def complaints(
-    calls: list[Call],
-    runs: list[Run] = [],
-    effects: list[Seen] = [],
-    rows: list[Row] = [],  # noqa: B006
+    calls: Sequence[Call], runs: Sequence[Run] = (), effects: Sequence[Seen] = (), rows: Sequence[Row] = ()
 ) -> set[str]:
     """The invariants that are broken."""
-    facts = Facts(Ledger(calls, effects, runs, rows, {}))
+    facts = Facts(Ledger(list(calls), list(effects), list(runs), list(rows), {}))
     return {violation.invariant for violation in violations(facts, AT_THE_END)}
 
 
