@@ -1,6 +1,5 @@
 """Django's connection pool, on PostgreSQL: as projects have it for executors, and a small one for the load."""
 
-import atexit
 from copy import deepcopy
 from typing import Any
 
@@ -9,6 +8,9 @@ from django.db import connections
 POOLED = {"DDT_TORTURE_POOL": "1"}
 """The environment of an executor whose settings say ``"pool": True``, which is four connections."""
 OF_LOAD = {"min_size": 1, "max_size": 4, "timeout": 10}
+
+_pools: dict[tuple[str, str], dict[str, Any]] = {}
+"""By the server's address: Django has one for each alias, and some scenarios move the driver behind a proxy."""
 
 
 def use_pool() -> None:
@@ -20,4 +22,12 @@ def use_pool() -> None:
     settings["OPTIONS"]["pool"] = OF_LOAD
     usual.close()
     connections["default"] = pooled = type(usual)(settings, "default")
-    atexit.register(pooled.close_pool)
+    pooled._connection_pools = _pools.setdefault((settings["HOST"], settings["PORT"]), {})
+
+
+def close_pools() -> None:
+    """Close the connections of every pool; a thread that uses one afterwards gets a new pool."""
+    for by_alias in _pools.values():
+        for pool in by_alias.values():
+            pool.close()
+        by_alias.clear()

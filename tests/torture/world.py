@@ -17,6 +17,7 @@ from tests.torture.databases import Database
 from tests.torture.faults.base import Fault
 from tests.torture.invariants import violations_so_far
 from tests.torture.load import Load
+from tests.torture.pooling import close_pools
 from tests.torture.proxy import Proxy
 from tests.torture.scenario import Size
 from tests.torture.tally import Tally
@@ -195,6 +196,7 @@ class World:
                 fault.heal(self)
             self.load.finish(5)
         finally:
+            close_pools()
             bad = self.cluster.end()
             if self._proxy:
                 self._proxy.close()
