@@ -171,7 +171,7 @@ def _failed(error: str) -> dict[str, Any]:
 
 def storable(text: str) -> str:
     """The text without what a database cannot keep, its middle left out if it is very long."""
-    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
     if len(clean) <= LONGEST_ERROR:
         return clean
     half = LONGEST_ERROR // 2

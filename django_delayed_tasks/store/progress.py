@@ -28,7 +28,7 @@ def report_of(fraction: Any, note: Any) -> Report:
         raise InvalidTask("fraction", fraction, "expected a number from 0 to 1")
     if not isinstance(note, str):
         raise InvalidTask("note", note, "expected a text")
-    clean = note.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    clean = note.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
     return Report(float(fraction), clean[:NOTE_LENGTH])
 
 

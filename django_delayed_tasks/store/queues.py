@@ -10,7 +10,9 @@ from django_delayed_tasks.store.tables import PAUSED_QUEUE
 from django_delayed_tasks.store.transactions import in_one_statement
 
 _AGGREGATES = {
-    "mysql": "JSON_ARRAYAGG(queue)",
+    # The names are the keys of an object, and it has another text beside it that may be long: MariaDB cuts an array off
+    # at group_concat_max_len without an error, and so does a UNION with what might be no longer than that.
+    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
     "postgresql": "json_agg(queue)::text",
     "sqlite": "json_group_array(queue)",
 }

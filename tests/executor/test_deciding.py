@@ -133,7 +133,7 @@ def test_history_is_kept_as_the_handler_says(keep_history: str, kept: list[bool]
 
 
 def test_errors_become_storable() -> None:
-    assert storable("a\0b\ud800c") == "a\N{REPLACEMENT CHARACTER}b?c"
+    assert storable("a\0b\ud800c") == "a\N{REPLACEMENT CHARACTER}b\\ud800c"
     long = storable("x" * LONGEST_ERROR * 2 + "the end")
     assert len(long) < LONGEST_ERROR + 100
     assert long.endswith("the end")

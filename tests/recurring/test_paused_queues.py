@@ -1,5 +1,6 @@
 """Queues that stand still."""
 
+from collections.abc import Iterator
 from io import StringIO
 from typing import Any
 
@@ -8,9 +9,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from django_delayed_tasks import Task, api
+from django_delayed_tasks.clock import EPOCH
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import PausedQueue
-from django_delayed_tasks.store import read_agenda
+from django_delayed_tasks.store import KnownLevels, read_agenda
 from tests.executor.parts import Bench, add, handler_of
 from tests.recurring.machine import Machine
 from tests.store.meters import UNIT, reads, statements
@@ -52,6 +54,27 @@ def test_many(bench: Bench) -> None:
         api.pause_queue(f"{number:050}")
     add("goes")
     assert [level.queue for level in read_agenda("default").levels] == ["default"]
+
+
+@pytest.fixture
+def short_aggregates() -> Iterator[None]:
+    """The server cuts off what it puts together of many rows, where it has a setting for that."""
+    is_mysql = connection.vendor == "mysql"
+    with connection.cursor() as cursor:
+        cursor.execute("SET SESSION group_concat_max_len = 64" if is_mysql else "SELECT 1")
+        yield
+        cursor.execute("SET SESSION group_concat_max_len = DEFAULT" if is_mysql else "SELECT 1")
+
+
+@pytest.mark.usefixtures("short_aggregates")
+def test_many_where_aggregates_are_short(bench: Bench) -> None:
+    for number in range(100):
+        api.pause_queue(f"{number:050}")
+    add("waits", queue=f"{99:050}")
+    add("goes")
+    known = KnownLevels({("default", 0): EPOCH, (f"{99:050}", 0): EPOCH}, frozenset(), EPOCH)
+    for agenda in (read_agenda("default"), read_agenda("default", known)):
+        assert [level.queue for level in agenda.levels] == ["default"]
 
 
 def test_it_is_asked_in_the_same_breath(bench: Bench) -> None:
