@@ -22,10 +22,10 @@ SESSIONS = {
 }
 
 
-@pytest.fixture
-def program(start: Start) -> Child:
+@pytest.fixture(params=["hooked", "unhooked"])
+def program(start: Start, request: pytest.FixtureRequest) -> Child:
     """It runs an executor named "parent"."""
-    child = start("-m", "tests.processes.forked")
+    child = start("-m", "tests.processes.forked", request.param)
     child.say("start parent")
     child.wait_for("parent started")
     return child
