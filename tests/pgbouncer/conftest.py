@@ -2,13 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 from django.db import connection
 
 from tests.executor.conftest import own_handlers
-from tests.servers.pgbouncer import PgBouncer
+
+if TYPE_CHECKING:
+    from tests.servers.pgbouncer import PgBouncer
 
 if os.environ.get("DDT_DATABASE") != "postgres":
     collect_ignore_glob = ["test_*.py"]
@@ -18,7 +20,9 @@ SESSIONS = 5
 __all__ = ["own_handlers"]
 
 
-def started(mode: str) -> Iterator[PgBouncer]:
+def started(mode: str) -> "Iterator[PgBouncer]":
+    from tests.servers.pgbouncer import PgBouncer  # needs psycopg, which not every environment has
+
     pooler = PgBouncer(connection.settings_dict, mode)
     pooler.find()
     try:
@@ -30,16 +34,16 @@ def started(mode: str) -> Iterator[PgBouncer]:
 
 
 @pytest.fixture(scope="module")
-def in_transaction_mode() -> Iterator[PgBouncer]:
+def in_transaction_mode() -> "Iterator[PgBouncer]":
     yield from started("transaction")
 
 
 @pytest.fixture(scope="module")
-def in_session_mode() -> Iterator[PgBouncer]:
+def in_session_mode() -> "Iterator[PgBouncer]":
     yield from started("session")
 
 
-def leading_through(pooler: PgBouncer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def leading_through(pooler: "PgBouncer", monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """All connections that Django opens meanwhile, in any thread."""
     connection.close()
     with monkeypatch.context() as patch:
@@ -50,7 +54,7 @@ def leading_through(pooler: PgBouncer, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def through_transactions(
-    live_db: str, in_transaction_mode: PgBouncer, monkeypatch: pytest.MonkeyPatch
+    live_db: str, in_transaction_mode: "PgBouncer", monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[None]:
     """Connections lead through PgBouncer in transaction mode, which has several sessions of the server at hand."""
     for _ in leading_through(in_transaction_mode, monkeypatch):
@@ -59,13 +63,15 @@ def through_transactions(
 
 
 @pytest.fixture
-def through_sessions(live_db: str, in_session_mode: PgBouncer, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def through_sessions(live_db: str, in_session_mode: "PgBouncer", monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Connections lead through PgBouncer in session mode."""
     yield from leading_through(in_session_mode, monkeypatch)
 
 
-def open_sessions(pooler: PgBouncer) -> None:
+def open_sessions(pooler: "PgBouncer") -> None:
     """So many transactions at a time."""
+    import psycopg
+
     url = pooler.url_of(str(connection.settings_dict["NAME"]))
     clients = [psycopg.connect(url) for _ in range(SESSIONS)]
     for client in clients:

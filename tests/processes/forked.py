@@ -1,16 +1,21 @@
 """A program that forks while an executor runs in its threads. It does what its input says, and so does its child.
 
-The child reads the next lines until ``exit``; then the parent goes on.
+The child reads the next lines until ``exit``; then the parent goes on. With the argument ``unhooked`` no function of
+ours is called when it forks, as under uWSGI.
 """
 
 import multiprocessing
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 
 import django
+
+if "unhooked" in sys.argv:
+    os.register_at_fork = lambda **hooks: None
 
 django.setup()
 

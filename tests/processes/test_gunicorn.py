@@ -43,7 +43,7 @@ class Server:
 @pytest.fixture
 def gunicorn(start: Start) -> Gunicorn:
     def gunicorn(where: str, *options: str) -> Server:
-        words = ("-m", "gunicorn", "--preload", "--workers", "1", "--bind", "127.0.0.1:0")
+        words = ("-m", "gunicorn", "--preload", "--workers", "1", "--bind", "127.0.0.1:0", "--timeout", "120")
         forking = ("-W", "ignore::DeprecationWarning")  # of forking with threads, which is what this is about
         more = ("--config", "python:tests.processes.gunicorn_conf", *options, "tests.processes.web:application")
         return Server(start(*forking, *words, *more, environment={"DDT_START_WHERE": where}))

@@ -31,11 +31,16 @@ def code(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reloading(starttask: Start, code: Path) -> Child:
-    """An executor that watches that module, too."""
+def environment(code: Path) -> dict[str, str]:
+    """For a program that has handlers in that module, too."""
     places = {"PYTHONPATH": f"{code.parent}:{os.environ.get('PYTHONPATH', '')}"}
-    handlers = {"DDT_MORE_HANDLERS": '["edited_handlers.Edited"]'}
-    return starttask("--reload", "--name", "dev", environment=places | handlers).wait_until_ready()
+    return places | {"DDT_MORE_HANDLERS": '["edited_handlers.Edited"]'}
+
+
+@pytest.fixture
+def reloading(starttask: Start, environment: dict[str, str]) -> Child:
+    """An executor that watches that module, too."""
+    return starttask("--reload", "--name", "dev", environment=environment).wait_until_ready()
 
 
 def test_it_works_and_starts_again_in_good_order(reloading: Child, code: Path, folder: Folder) -> None:
@@ -54,6 +59,19 @@ def test_it_works_and_starts_again_in_good_order(reloading: Child, code: Path, f
     wait_until(lambda: folder.notes("ran", "2", pid=second.pid))
     reloading.send(signal.SIGTERM)
     assert reloading.exit_code() == 0
+
+
+def test_an_executor_in_a_program_that_is_reloaded_ends_in_good_order(
+    start: Start, environment: dict[str, str], code: Path
+) -> None:
+    program = start("-m", "tests.processes.reloaded", environment=environment)
+    program.wait_for("started")
+    wait_until(lambda: edit(code) and "changed, reloading" in program.output)
+    program.wait_for("started", times=2)
+    first, second = incarnations("dev")
+    assert (first.alive, second.alive) == (None, True)
+    add_task(Task(biz_code="quick", biz_num="1"))
+    wait_until(lambda: is_settled("quick", "1"))
 
 
 def edit(code: Path) -> bool:
