@@ -20,7 +20,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E012, E013, E014, E016, W011 to W017: the given databases, as far as they hold tasks."""
+    """E009, E012, E013, E014, E016, W011 to W017: the given databases, as far as they hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
