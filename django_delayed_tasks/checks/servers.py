@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 NAMES = (
     "innodb_flush_log_at_trx_commit", "log_bin", "binlog_format", "wsrep_sync_wait", "innodb_autoinc_lock_mode",
+    "sql_mode",
 )  # fmt: skip
+REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
+"""Of MariaDB; its mode ORACLE has the first one."""
 LARGEST_SKEW = timedelta(seconds=1)
 
 
 def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    """E016, W012 to W016."""
+    """E009, E016, W012 to W016."""
     variables = _variables(connection)
+    yield from _mode_problems(alias, variables)
     yield from _durability_problems(alias, variables)
     yield from _binlog_problems(alias, variables)
     if is_galera(connection):
@@ -37,6 +41,16 @@ def _variables(connection: "BaseDatabaseWrapper") -> dict[str, str]:
     with connection.cursor() as cursor:
         cursor.execute(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
         return {name.lower(): value for name, value in cursor.fetchall()}
+
+
+def _mode_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
+    if found := sorted(REFUSED_MODES.intersection(variables.get("sql_mode", "").split(","))):
+        yield Error(
+            f"The sessions of the database {alias!r} have the sql_mode {', '.join(found)}.",
+            hint="It changes what UPDATE and the empty text mean, and statements of this library fail. Remove it from "
+            f"DATABASES[{alias!r}]['OPTIONS'] (sql_mode, init_command) or from the server.",
+            id="django_delayed_tasks.E009",
+        )
 
 
 def _durability_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:

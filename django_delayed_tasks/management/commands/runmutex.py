@@ -41,7 +41,7 @@ class Command(BaseCommand):
         parser.usage = "%(prog)s NAME [options] -- command ..."
 
     def handle(self, *args: Any, **given: Any) -> None:
-        require_main_thread("runmutex", "elsewhere use django_delayed_tasks.mutex()")
+        require_main_thread("runmutex", "elsewhere use django_delayed_tasks.leases.mutex()")
         command = list(given.get("command") or self.command)
         if not command:
             raise CommandError("which command? It is given at the end, after --")
