@@ -66,6 +66,17 @@ def test_a_later_start_changes_nothing() -> None:
     assert (waits_for(), TaskRow.objects.get().version) == (10, 0)
 
 
+def test_another_trigger_is_another_beginning() -> None:
+    """What the last run left to its next attempt is not counted for the new times."""
+    nightly()
+    start_at(0)
+    TaskRow.objects.update(attempts=2, rescues=1)
+    nightly(Interval(minutes=7))
+    start_at(4)
+    task = TaskRow.objects.get()
+    assert (task.attempts, task.rescues) == (0, 0)
+
+
 def test_it_follows_the_code() -> None:
     nightly()
     start_at(0)

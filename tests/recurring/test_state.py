@@ -43,15 +43,21 @@ def test_data_that_came_beside_the_run_is_newer(machine: Machine, rescheduled: s
     assert TaskRow.objects.get().biz_ext == "new"
 
 
-def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(machine: Machine) -> None:
-    """Another time keeps what the run leaves, until an add says what the data are."""
-    machine.answers = [Done(biz_ext="left")]
-    machine.add(biz_ext="same")
+@pytest.mark.parametrize("rescheduled", ["before", "after"])
+def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(
+    machine: Machine, rescheduled: str
+) -> None:
+    """Another time alone keeps what the run leaves; once an add has said what the data are, it says nothing of them."""
 
     def beside() -> None:
+        if rescheduled == "after":
+            machine.add(biz_ext="same")
         reschedule_task("recurring", "1", NOON + 12 * MINUTE)
-        machine.add(biz_ext="same")
+        if rescheduled == "before":
+            machine.add(biz_ext="same")
 
+    machine.answers = [Done(biz_ext="left")]
+    machine.add(biz_ext="same")
     machine.beside = beside
     machine.run_at(10)
     assert TaskRow.objects.get().biz_ext == "same"

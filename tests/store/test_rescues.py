@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from django_delayed_tasks import store
+from django_delayed_tasks import api, store
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import ClaimedTask, Settlement
 from django_delayed_tasks.store.tables import TASK
 from tests.store import verbs
-from tests.store.verbs import ALIAS, NOW
+from tests.store.verbs import ALIAS, CODE, NOW
 
 pytestmark = pytest.mark.usefixtures("db", "frozen")
 
@@ -58,6 +58,19 @@ def test_a_task_that_goes_on_for_ever_may_be_rescued_as_often_each_time(end: str
         verbs.settle(FINISHED[end](rescued(2)))
     verbs.claim_one()
     assert list(store.reap(ALIAS, max_rescues=2).values()) == [Then.RESCUED]
+
+
+@pytest.mark.parametrize("mode", ["rescheduled", "replaced"])
+def test_another_time_begins_with_none(mode: str) -> None:
+    verbs.add()
+    verbs.settle(verbs.retry(rescued()))
+    assert verbs.present().rescues == 1
+    if mode == "rescheduled":
+        api.reschedule_task(CODE, "1", NOW)
+    else:
+        verbs.add(when=NOW)
+    row = verbs.present()
+    assert (row.rescues, row.attempts, row.last_error) == (0, 0, "")
 
 
 def test_a_retry_is_of_the_same_run() -> None:
