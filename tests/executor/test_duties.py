@@ -11,8 +11,8 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import housekeeping as housekeeping_module
 from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.executor.housekeeping import TICK
-from django_delayed_tasks.models import Executor, Resource, Success, TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import Settlement, executors, settle
 from django_delayed_tasks.store.slots import take_slots
 from tests.executor.parts import Bench, add, claim, registered
@@ -127,3 +127,19 @@ def test_it_does_not_sleep_past_the_end_of_a_lease(bench: Bench) -> None:
         registered("other", lease=0.05)
         keeper.look_around()
         assert keeper.tick() < 0.06
+
+
+def test_after_one_lease_has_run_out_the_next_one_is_watched(bench: Bench) -> None:
+    """At once, and not when it is time to look around again."""
+    for name, seconds in (("first", 5.0), ("second", 8.0)):
+        add(name)
+        claim(registered(name, lease=seconds))
+    keeper = housekeeping(bench)
+    keeper.tick()
+    moment = Executor.objects.get(name="first").started_at
+    for seconds, left in ((6.0, ["second"]), (9.0, [])):
+        with clock.frozen_at(moment + timedelta(seconds=seconds)):
+            executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+            keeper.tick()
+            running = Task.objects.filter(status=TaskStatus.RUNNING)
+            assert list(running.values_list("biz_num", flat=True)) == left
