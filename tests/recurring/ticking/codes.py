@@ -13,7 +13,7 @@ def every(**how: object) -> Interval:
     return Interval(seconds=PERIOD.total_seconds(), start=ORIGIN, **how)  # type: ignore[arg-type]
 
 
-COMPLETE = {f"complete-{number}": every(misfire="catch_up", limit=100_000) for number in range(4)}
+COMPLETE = {f"complete-{number}": every(misfire="catch_up", limit=1000) for number in range(4)}
 """Those that may miss no time."""
 LATEST = {f"latest-{number}": every() for number in range(4)}
 """Those that may miss times, and run none twice."""
