@@ -21,7 +21,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E009, E012 to E014, E016, E021 to E023, W011 to W017, W021, W022: the given databases, as far as they hold tasks."""
+    """E009, E012 to E014, E016, E021 to E023, W011 to W017, W021, W022: databases, as far as they hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
