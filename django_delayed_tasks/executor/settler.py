@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
@@ -79,10 +80,18 @@ class Settler:
 
     def _loop(self) -> None:
         with connections.of_thread(self._alias):
+            self._connect()
             while not self._has_ended:
                 for portion in in_portions(self._take_locked()):
                     self._settle_safely(portion)
                 self._settle_safely(self._next_batch())
+
+    def _connect(self) -> None:
+        """Open the connection before handlers open theirs, and keep them: if the server has too few for all threads,
+        what has run is settled all the same.
+        """
+        with suppress(Exception):  # it is tried again when there is something to settle
+            connections.opened(self._alias)
 
     def _settle_safely(self, batch: list[Settlement]) -> None:
         try:
