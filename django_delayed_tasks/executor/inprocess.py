@@ -9,7 +9,9 @@ from django_delayed_tasks import forks
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor import connections
 from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.lease import REFUSED
 from django_delayed_tasks.executor.options import from_settings
+from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 
 _lock = Lock()
 _executor: Executor | None = None
@@ -20,7 +22,7 @@ def start(**options: Any) -> None:
     """Start the executor of this process; a parent's is another one.
 
     Raises:
-        TaskException: it has one already, or a live executor has its name.
+        TaskException: it has one already, a live executor has its name, or the caller is inside a transaction.
         InvalidSetting: an option that does not exist or makes no sense.
     """
     global _executor
@@ -29,6 +31,7 @@ def start(**options: Any) -> None:
         if _executor is not None:
             raise TaskException("this process runs an executor already; call shutdown() first")
         executor = Executor(from_settings(**options))
+        refuse_in_transaction(executor.options.database, REFUSED)
         _start(executor)
         _executor = executor
     atexit.register(shutdown)

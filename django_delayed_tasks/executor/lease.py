@@ -16,6 +16,7 @@ from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.store import executors
 
 TRUSTED_PART = 2 / 3
+REFUSED = "an executor cannot be started"
 _here: dict[str, "Lease"] = {}
 """Who has which name in this process."""
 
@@ -38,7 +39,7 @@ class Lease:
             NameInUse: another live process has the name.
             TaskException: a transaction is open in this thread, or autocommit is off.
         """
-        refuse_in_transaction(self._alias, "an executor cannot be started")
+        refuse_in_transaction(self._alias, REFUSED)
         begun = clock.monotonic()
         self.executor = executors.register(self._alias, self._identity(), self._length, self._is_predecessor_gone)
         _here[self._options.name] = self
