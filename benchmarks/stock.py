@@ -16,9 +16,9 @@ def add_waiting(start: int, stop: int, levels: int) -> None:
 
     A level is one of up to ten queues and a priority; the first is ("default", 0).
     """
-    from django_delayed_tasks.store.adding import COLUMNS, FRESH
-    from django_delayed_tasks.store.dialects import dialect_of
-    from django_delayed_tasks.store.tables import TASK
+    from django_delayed_tasks.store.schedules.add import COLUMNS, FRESH
+    from django_delayed_tasks.store.sql.dialects import dialect_of
+    from django_delayed_tasks.store.sql.tables import TASK
 
     dialect = dialect_of(connection)
     level, queue = f"(n.i % {levels})", f"(n.i % {levels} % 10)"
@@ -37,9 +37,9 @@ def add_waiting(start: int, stop: int, levels: int) -> None:
 
 def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30)) -> None:
     """History rows number ``start`` to ``stop``, of runs that ended so long ago."""
-    from django_delayed_tasks.store.dialects import dialect_of
-    from django_delayed_tasks.store.history import COLUMNS
-    from django_delayed_tasks.store.tables import RUN
+    from django_delayed_tasks.store.records.history import COLUMNS
+    from django_delayed_tasks.store.sql.dialects import dialect_of
+    from django_delayed_tasks.store.sql.tables import RUN
 
     moment = dialect_of(connection).later(-ended)
 

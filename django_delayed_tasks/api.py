@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
-from django_delayed_tasks.executor import inprocess, wakeup
+from django_delayed_tasks.executor.process import in_process
 from django_delayed_tasks.handlers import (
     TaskHandler,
     find,
@@ -19,18 +19,12 @@ from django_delayed_tasks.handlers import (
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists
-from django_delayed_tasks.store import (
-    adding,
-    adding_many,
-    adding_once,
-    cancelling,
-    finding,
-    pausing,
-    queues,
-    recurring,
-    rescheduling,
-    successes,
-)
+from django_delayed_tasks.store.claiming import paused_queues
+from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.records import once as successes
+from django_delayed_tasks.store.schedules import add as adding
+from django_delayed_tasks.store.schedules import add_many, add_once, cancel, pause, recurrence, reschedule
+from django_delayed_tasks.store.schedules import find as finding
 from django_delayed_tasks.store.validation import (
     Schedule,
     When,
@@ -85,8 +79,8 @@ def add_task(
         TaskExists: with "raise", when a task of this identity exists.
     """
     alias = database(using)
-    [schedule] = recurring.with_first_times(alias, [accepted(task, once)])
-    add = adding_once.add_once if once else adding.add
+    [schedule] = recurrence.with_first_times(alias, [accepted(task, once)])
+    add = add_once.add_once if once else adding.add
     result = add(alias, schedule, _mode(if_exists))
     wakeup.when_committed(alias, lambda: wakeup.soon([schedule]))
     return result
@@ -110,8 +104,8 @@ def add_tasks(
     alias = database(using)
     if not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidTask("batch_size", batch_size, "must be an int of at least 1")
-    schedules = recurring.with_first_times(alias, [accepted(task, once) for task in tasks])
-    add = adding_once.add_many_once if once else adding_many.add_many
+    schedules = recurrence.with_first_times(alias, [accepted(task, once) for task in tasks])
+    add = add_once.add_many_once if once else add_many.add_many
     added = add(alias, schedules, _mode(if_exists), batch_size)
     wakeup.when_committed(alias, lambda: wakeup.soon(schedules))
     return added
@@ -161,7 +155,7 @@ def cancel_task(biz_code: str, biz_num: str, *, using: str | None = None) -> Can
     Raises:
         InvalidTask: no identity.
     """
-    return cancelling.cancel(database(using), *valid_identity(biz_code, biz_num))
+    return cancel.cancel(database(using), *valid_identity(biz_code, biz_num))
 
 
 def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | None = None) -> bool:
@@ -172,7 +166,7 @@ def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | Non
     """
     alias = database(using)
     when = valid_when(when)
-    found = rescheduling.reschedule(alias, *valid_identity(biz_code, biz_num), when)
+    found = reschedule.reschedule(alias, *valid_identity(biz_code, biz_num), when)
     wakeup.when_committed(alias, lambda: [wakeup.ANY] if wakeup.is_soon(when) else [])
     return found
 
@@ -194,7 +188,7 @@ def pause_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool
     Raises:
         InvalidTask: no identity.
     """
-    return pausing.pause(database(using), *valid_identity(biz_code, biz_num))
+    return pause.pause(database(using), *valid_identity(biz_code, biz_num))
 
 
 def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
@@ -206,7 +200,7 @@ def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> boo
         InvalidTask: no identity.
     """
     alias = database(using)
-    found = pausing.resume(alias, *valid_identity(biz_code, biz_num))
+    found = pause.resume(alias, *valid_identity(biz_code, biz_num))
     wakeup.when_committed(alias)
     return found
 
@@ -219,7 +213,7 @@ def pause_queue(queue: str, *, using: str | None = None) -> bool:
     Raises:
         InvalidTask: no name of a queue.
     """
-    return queues.pause_queue(database(using), valid_queue(queue))
+    return paused_queues.pause_queue(database(using), valid_queue(queue))
 
 
 def resume_queue(queue: str, *, using: str | None = None) -> bool:
@@ -229,7 +223,7 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
         InvalidTask: no name of a queue.
     """
     alias = database(using)
-    found = queues.resume_queue(alias, valid_queue(queue))
+    found = paused_queues.resume_queue(alias, valid_queue(queue))
     wakeup.when_committed(alias, lambda: [queue])
     return found
 
@@ -247,7 +241,7 @@ def delete_tasks(biz_code: str, biz_num: str, *, everything: bool = False, using
         raise InvalidTask(
             "biz_num", biz_num, "would delete every task of the code; say everything=True if that is meant"
         )
-    return cancelling.delete(database(using), code, biz_num)
+    return cancel.delete(database(using), code, biz_num)
 
 
 def get_tasks_by_code(
@@ -279,7 +273,7 @@ def start(**options: Any) -> None:
     Raises:
         TaskException: this process has an executor already, or its name belongs to a live one.
     """
-    inprocess.start(**options)
+    in_process.start(**options)
 
 
 def shutdown(wait: bool = True) -> None:
@@ -287,7 +281,7 @@ def shutdown(wait: bool = True) -> None:
 
     With ``wait`` it returns when all is settled, or ``SHUTDOWN_TIMEOUT`` is over. Without an executor it does nothing.
     """
-    inprocess.shutdown(wait)
+    in_process.shutdown(wait)
 
 
 def database(using: str | None) -> str:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
-from django_delayed_tasks.exact_json import InFull
+from django_delayed_tasks.support.exact_json import InFull
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
 if TYPE_CHECKING:

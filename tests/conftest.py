@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from django_delayed_tasks.store import compare_and_set
+from django_delayed_tasks.store.claiming import compare_and_set
 from tests.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).

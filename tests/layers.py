@@ -7,7 +7,7 @@ from pathlib import Path
 # The first part of a module's path inside the package, and its layer.
 LAYERS: Mapping[str, int] = {
     **dict.fromkeys(("states", "outcomes", "exceptions", "clock", "conf", "signals", "fields", "forks"), 0),
-    **dict.fromkeys(("exact_json", "redaction", "triggers"), 0),
+    **dict.fromkeys(("exact_json", "support", "triggers"), 0),
     "models": 1,
     **dict.fromkeys(("handlers", "store"), 2),
     "leases": 3,

@@ -13,12 +13,12 @@ from django.test import modify_settings
 from django_delayed_tasks import Cron, Interval, Once, Task, api, register_task_handler, task_handler
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import InvalidHandler, InvalidTask, InvalidTrigger
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import TaskHandler, registry
 from django_delayed_tasks.models import PausedQueue, Success, TaskRun
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from tests.complaints import PREFIX, the_only
 from tests.executor.parts import claim, handler_of, registered
 from tests.handlers.conftest import MakePackage, make_package

@@ -16,7 +16,7 @@ import django_delayed_tasks
 from django_delayed_tasks import TaskHandler, conf, exceptions, signals, states
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Executor, PausedQueue, Recurrence, Resource, Success, Task, TaskRun, Waiter
-from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests import pages
 from tests.pages import README, ROOT, names, rows
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.outcomes import Done
-from django_delayed_tasks.redaction import MASK, MisplacedMask, numbered, redacted, restored, shown
 from django_delayed_tasks.store.validation import valid_json
+from django_delayed_tasks.support.redaction import MASK, MisplacedMask, numbered, redacted, restored, shown
 
 NAMES = {"REDACT": ["token", "Card"]}
 KEYS = st.sampled_from(["token", "TOKEN", "card", "name", "x"])

@@ -26,9 +26,17 @@ pan: elapsed time 13.6 seconds
 
 
 def test_every_statement_of_the_model_is_one_of_the_store() -> None:
-    named = re.findall(r"^/\* (\w+)\.(\w+)", STORE, re.MULTILINE)
+    named = re.findall(r"^/\* ([\w.]+)\.(\w+)", STORE, re.MULTILINE)
     modules = {module for module, _ in named}
-    assert modules == {"adding", "adding_many", "cancelling", "compare_and_set", "settling", "reaping", "executors"}
+    assert modules == {
+        "schedules.add",
+        "schedules.add_many",
+        "schedules.cancel",
+        "claiming.compare_and_set",
+        "settling.settle",
+        "settling.reap",
+        "executors",
+    }
     for module, function in named:
         assert hasattr(import_module(f"django_delayed_tasks.store.{module}"), function), f"{module}.{function}"
 

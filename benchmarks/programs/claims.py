@@ -20,7 +20,8 @@ WARM, COUNTED = 5, 5
 def add_due(start: int) -> None:
     """A batch that is due."""
     from django_delayed_tasks.states import IfExists
-    from django_delayed_tasks.store import Schedule, add_many
+    from django_delayed_tasks.store.schedules.add_many import add_many
+    from django_delayed_tasks.store.validation import Schedule
 
     schedules = [
         Schedule("nothing", f"due {number}", timedelta(seconds=-1), None, "default", 0)
@@ -33,21 +34,21 @@ class Executor:
     """What an executor does of the poll, without its threads and without what it remembers."""
 
     def __init__(self) -> None:
-        from django_delayed_tasks.store import strategy_for
+        from django_delayed_tasks.store.claiming.strategies import strategy_for
 
         self.strategy = strategy_for(ALIAS, "auto")
         self.level: Any = None
 
     def look(self) -> None:
         """Read the whole agenda."""
-        from django_delayed_tasks.store import read_agenda
+        from django_delayed_tasks.store.claiming.agenda import read_agenda
 
         [self.level] = read_agenda(ALIAS).due()
 
     def claim(self) -> list[Any]:
         """A batch of the level that is due."""
-        from django_delayed_tasks.executor.known_levels import floor_of
-        from django_delayed_tasks.store import ClaimRequest
+        from django_delayed_tasks.executor.claiming.agenda_reader import floor_of
+        from django_delayed_tasks.store.claiming.request import ClaimRequest
 
         request = ClaimRequest(EXECUTOR, self.level.queue, self.level.priority, BATCH, floor=floor_of(self.level))
         claimed = self.strategy(ALIAS, request)
@@ -59,8 +60,8 @@ class Executor:
 def settle(claimed: list[Any]) -> None:
     """They are done."""
     from django_delayed_tasks.states import RunOutcome, Then
-    from django_delayed_tasks.store import Settlement
-    from django_delayed_tasks.store import settle as settle_all
+    from django_delayed_tasks.store.settling.settle import settle as settle_all
+    from django_delayed_tasks.store.settling.settlement import Settlement
 
     settle_all(ALIAS, [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in claimed])
 

@@ -25,7 +25,7 @@ class Claims:
     """Wraps what claims, and counts."""
 
     def __init__(self, executor: Any) -> None:
-        from django_delayed_tasks.store import compare_and_set
+        from django_delayed_tasks.store.claiming import compare_and_set
 
         self.won = self.lost = self.batches = self.empty = 0
         self._claim, executor.poller._claim = executor.poller._claim, self.claim
@@ -35,7 +35,7 @@ class Claims:
     def claim(self, alias: str, request: Any) -> list[Any]:
         """A claim of a level that the agenda calls due."""
         self.sent.begin()
-        from django_delayed_tasks.store import Outpaced
+        from django_delayed_tasks.store.claiming.request import Outpaced
 
         try:
             tasks: list[Any] = self._claim(alias, request)

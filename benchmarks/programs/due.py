@@ -15,7 +15,7 @@ LOOK_EVERY, PATIENCE = 0.02, 300.0
 def main() -> dict[str, float]:
     """One statement, so that all become due at the same moment."""
     from django_delayed_tasks import Task
-    from django_delayed_tasks.store.dialects import dialect_of
+    from django_delayed_tasks.store.sql.dialects import dialect_of
 
     before = conflicts(connection)
     table, now = Task._meta.db_table, dialect_of(connection).now

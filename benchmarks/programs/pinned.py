@@ -63,8 +63,8 @@ def add_due(tasks: int) -> None:
 def main(word: str, tasks: int) -> dict[str, float]:
     """Drain, with everything else that an executor does: the history, which is old, is purged meanwhile."""
     from benchmarks.programs.drain import drain, executor_with
-    from django_delayed_tasks.executor import poller
-    from django_delayed_tasks.store import read_agenda
+    from django_delayed_tasks.executor.claiming import poller
+    from django_delayed_tasks.store.claiming.agenda import read_agenda
 
     claims: list[float] = []
     agendas: list[float] = []

@@ -38,7 +38,7 @@ def _now() -> Any:
     """By the database's clock."""
     from django.db import connection
 
-    from django_delayed_tasks.store.dialects import dialect_of
+    from django_delayed_tasks.store.sql.dialects import dialect_of
 
     dialect = dialect_of(connection)
     with connection.cursor() as cursor:

@@ -4,6 +4,6 @@ from django_delayed_tasks.admin.executors import ExecutorAdmin
 from django_delayed_tasks.admin.queues import PausedQueueAdmin
 from django_delayed_tasks.admin.resources import ResourceAdmin
 from django_delayed_tasks.admin.runs import TaskRunAdmin
-from django_delayed_tasks.admin.tasks import TaskAdmin
+from django_delayed_tasks.admin.tasks.list import TaskAdmin
 
 __all__ = ["ExecutorAdmin", "PausedQueueAdmin", "ResourceAdmin", "TaskAdmin", "TaskRunAdmin"]

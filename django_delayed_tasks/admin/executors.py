@@ -10,9 +10,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin import columns
-from django_delayed_tasks.admin.base import ReadOnlyAdmin, database_now
-from django_delayed_tasks.admin.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
+from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus

@@ -17,16 +17,16 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
-from django_delayed_tasks.admin import columns, waiting
-from django_delayed_tasks.admin.base import ReadOnlyAdmin
-from django_delayed_tasks.admin.changelist import COUNTED
+from django_delayed_tasks.admin.lists import columns, waiting
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import queues
+from django_delayed_tasks.store.claiming import paused_queues
+from django_delayed_tasks.store.notices import wakeup
 
 MOST: Final = 200
 """Queues on the page: paused ones first, then those with the longest waiting task."""
@@ -173,7 +173,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
         # Its name is compared here: one that was written by other means need not be one that pause_queue accepts.
         alias = settings.DATABASE
         paused = set(PausedQueue.objects.using(alias).values_list("queue", flat=True))
-        if name not in paused or not queues.resume_queue(alias, name):
+        if name not in paused or not paused_queues.resume_queue(alias, name):
             self.message_user(request, _("The queue “%s” is not paused any more.") % name, messages.WARNING)
             return
         wakeup.when_committed(alias, lambda: [name])

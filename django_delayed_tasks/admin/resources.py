@@ -13,15 +13,16 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_delayed_tasks.admin import columns, seen
-from django_delayed_tasks.admin.base import ReadOnlyAdmin, database_now
-from django_delayed_tasks.admin.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
+from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.tasks import seen
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources
-from django_delayed_tasks.store.resources import Wanted
-from django_delayed_tasks.store.slots import SLOTS
-from django_delayed_tasks.store.starts import STARTS
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.rate_tokens import STARTS
+from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.slots import SLOTS
 
 MOST_POOLS: Final = 100
 """Pools offered by the filter; others can be named in the address."""

@@ -9,11 +9,11 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin import columns
-from django_delayed_tasks.admin.base import ReadOnlyAdmin
-from django_delayed_tasks.admin.changelist import BoundedChangeList
-from django_delayed_tasks.admin.filters import OutcomeFilter, RunCodeFilter, recent
-from django_delayed_tasks.admin.searching import containing, is_searching
+from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.filters import OutcomeFilter, RunCodeFilter, recent
+from django_delayed_tasks.admin.lists.searching import containing, is_searching
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 

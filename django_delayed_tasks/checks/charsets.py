@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Warning
 
-from django_delayed_tasks.store.charsets import CHARSET, TextTable, narrow_session, text_tables
+from django_delayed_tasks.store.sql.charsets import CHARSET, TextTable, narrow_session, text_tables
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

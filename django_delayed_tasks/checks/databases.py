@@ -11,7 +11,7 @@ from django_delayed_tasks.checks.charsets import charset_problems
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
 from django_delayed_tasks.checks.pools import pool_problems
 from django_delayed_tasks.checks.servers import server_problems
-from django_delayed_tasks.store.tables import RESOURCE
+from django_delayed_tasks.store.sql.tables import RESOURCE
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
 from django_delayed_tasks import conf
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.galera import CURRENT, is_galera
-from django_delayed_tasks.store.tables import EXECUTOR
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.galera import CURRENT, is_galera
+from django_delayed_tasks.store.sql.tables import EXECUTOR
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper

@@ -1,1 +1,4 @@
-"""Claims due tasks and runs them. Start reading in ``runner.py``: one task, from its handler to its settlement."""
+"""Claims due tasks and runs them.
+
+Start reading in ``running/runner.py``: one task, from its handler to its settlement.
+"""

@@ -4,31 +4,35 @@ import logging
 from threading import Event
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.batching import Batch, BatchEnd, Broken, batches_of, run_batch
-from django_delayed_tasks.executor.failures import Failures
-from django_delayed_tasks.executor.heartbeat import Heartbeat
-from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
+from django_delayed_tasks.executor.claiming.batches import Broken, batches_of
+from django_delayed_tasks.executor.claiming.listener import listening_for
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
+from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.unknown_codes import Screening
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.lease import Lease
-from django_delayed_tasks.executor.limits import Gate, give_back_resource
-from django_delayed_tasks.executor.listening import listening_for
-from django_delayed_tasks.executor.lookahead import Lookahead
-from django_delayed_tasks.executor.loops import Loop
+from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.limits.permits import give_back_resource
+from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
+from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.poller import Poller
-from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.executor.recurrences import CONFIRM_EVERY, Recurrences
-from django_delayed_tasks.executor.reports import Reports
-from django_delayed_tasks.executor.runner import run
-from django_delayed_tasks.executor.screening import Screening, released
-from django_delayed_tasks.executor.settler import Settler
-from django_delayed_tasks.executor.timeouts import Watchdog
-from django_delayed_tasks.executor.workers import Running, WorkerPool
+from django_delayed_tasks.executor.running.batch import Batch, BatchEnd, run_batch
+from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.running.timeouts import Watchdog
+from django_delayed_tasks.executor.running.workers import Running, WorkerPool
+from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.progress_reports import Reports
+from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.handlers import find, get_task_handlers
-from django_delayed_tasks.store import ClaimedTask, Settlement, release
-from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.putting_off import pull_forward
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.postpone import pull_forward
+from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.settling.reap import release
+from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.sql.fences import Claim
 
 logger = logging.getLogger(__name__)
 

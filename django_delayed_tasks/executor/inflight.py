@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from enum import IntEnum, auto
 from threading import Lock
 
-from django_delayed_tasks.store import ClaimedTask
-from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.sql.fences import Claim
 
 
 class Stage(IntEnum):

@@ -61,7 +61,8 @@ class TaskHandler:
     def handle(self, task: Any) -> HandleResult:
         """Do the work of one task.
 
-        ``task`` is a :class:`~django_delayed_tasks.store.claims.ClaimedTask`: ``biz_code``, ``biz_num``, ``biz_ext``,
+        ``task`` is a :class:`~django_delayed_tasks.store.claiming.claimed_task.ClaimedTask`:
+        ``biz_code``, ``biz_num``, ``biz_ext``,
         ``when``, ``attempts`` (this one counted), ``cancel_requested``, ``fencing_token``, ``check_claim()`` and
         ``progress(fraction, note)``. Return None (done), a datetime or timedelta (again then), or an outcome. An
         exception means another attempt after :meth:`backoff`, until ``max_attempts`` are used up.

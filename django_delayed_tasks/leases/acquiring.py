@@ -16,10 +16,11 @@ from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
 from django_delayed_tasks.leases import line
 from django_delayed_tasks.leases.pauses import GRACE, LONGEST, Pauses
 from django_delayed_tasks.leases.reconnecting import is_outage, reconnecting
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Details, Grant, Wanted
-from django_delayed_tasks.store.transactions import in_transaction, is_transient
-from django_delayed_tasks.store.waiting import LAST, View
+from django_delayed_tasks.store.resources import line as waiting
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.line import LAST, View
+from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.sql.transactions import in_transaction, is_transient
 
 logger = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from django_delayed_tasks.exceptions import LeaseLost
 from django_delayed_tasks.leases import line
 from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.store import resources
-from django_delayed_tasks.store.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
 
 logger = logging.getLogger(__name__)
 

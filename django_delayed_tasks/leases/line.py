@@ -7,12 +7,12 @@ from threading import Lock
 
 from django.db import Error
 
-from django_delayed_tasks import forks
 from django_delayed_tasks.leases.pauses import Pauses
 from django_delayed_tasks.leases.reconnecting import reconnecting
 from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
-from django_delayed_tasks.store import waiting
-from django_delayed_tasks.store.resources import Wanted
+from django_delayed_tasks.store.resources import line
+from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.support import forks
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ _here: dict[tuple[str, Wanted], list[Pauses]] = {}
 @contextmanager
 def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
     """A place in line, given up at the end, and the pauses between the looks from it."""
-    place = Place(alias, reconnecting(alias, lambda: waiting.enter(alias, wanted, PLACE_TTL)))
+    place = Place(alias, reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL)))
     pauses = Pauses()
     key = (alias, wanted)
     renewer.keep(place)
@@ -39,14 +39,14 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
                 del _here[key]
         renewer.drop(place)
         try:
-            waiting.leave(alias, [place.pk])
+            line.leave(alias, [place.pk])
         except Error as error:  # it is passed by, and forgotten; what was won must not be lost for it
             logger.warning("a place in line could not be given up: %s", error)
 
 
 def stand_again(alias: str, wanted: Wanted, place: int) -> None:
     """Have this place again, which was passed by."""
-    reconnecting(alias, lambda: waiting.enter(alias, wanted, PLACE_TTL, place))
+    reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL, place))
 
 
 def wake(alias: str, given_back: Wanted) -> None:

@@ -21,8 +21,8 @@ from django_delayed_tasks.leases.acquiring import Request, acquire
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Details, Grant, Wanted
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
 from django_delayed_tasks.store.validation import valid_json
 
 P = ParamSpec("P")
@@ -189,7 +189,7 @@ class Acquisition:
         return MutexLease(self._alias, grant, found._replace(state=state), request.ttl, begun)
 
     def _when_busy(self) -> bool:
-        holder = waiting.holder_of(self._alias, self._wanted)
+        holder = line.holder_of(self._alias, self._wanted)
         if holder is None:  # there was no such mutex, or it was given back since it was looked at
             self._make_sure_it_exists()
             return True
@@ -202,7 +202,7 @@ class Acquisition:
         return False
 
     def _make_sure_it_exists(self) -> None:
-        if not waiting.exists(self._alias, self._wanted):
+        if not line.exists(self._alias, self._wanted):
             resources.ensure(self._alias, self._wanted)
 
     def _tell(self, holder: Resource) -> None:
@@ -218,8 +218,8 @@ class Acquisition:
     def _explained(self, error: ResourceUnavailable) -> ResourceUnavailable:
         """The error with what is known of the holder, or the last one; who is on standby is told of him, if of none."""
         try:
-            holder = waiting.holder_of(self._alias, self._wanted)
-            last = holder or waiting.row_of(self._alias, self._wanted)
+            holder = line.holder_of(self._alias, self._wanted)
+            last = holder or line.row_of(self._alias, self._wanted)
         except Error:
             return error
         if last and not holder and not last.enabled:

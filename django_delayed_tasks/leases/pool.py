@@ -13,8 +13,8 @@ from django_delayed_tasks.leases.acquiring import Request, acquire, has_passed
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.pauses import LONGEST, Pauses
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Wanted
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import Wanted
 from django_delayed_tasks.store.validation import valid_json
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class LeasedResource:
             self.release()
 
     def _refuse_unknown(self) -> bool:
-        if not waiting.exists(self.pool.alias, Wanted(self.pool.name)):
+        if not line.exists(self.pool.alias, Wanted(self.pool.name)):
             raise UnknownPool("pool", self.pool.name, "there is no such pool: nothing was added to it")
         return False
 

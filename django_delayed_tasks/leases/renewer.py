@@ -12,10 +12,12 @@ from typing import Final, Protocol
 
 from django.db import Error, connections
 
-from django_delayed_tasks import clock, forks
+from django_delayed_tasks import clock
 from django_delayed_tasks.leases.reconnecting import drop_broken
-from django_delayed_tasks.store import kept, resources, waiting
-from django_delayed_tasks.store.resources import Grant
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import Grant
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support import forks
 
 logger = logging.getLogger(__name__)
 
@@ -100,11 +102,11 @@ class Renewer:
             thread.join(LAST_RENEWAL)
 
     def _repeat(self, alias: str) -> None:
-        kept.keep()
+        kept_connections.keep()
         try:
             self._renew_until_the_end(alias)
         finally:
-            kept.close()
+            kept_connections.close()
 
     def _renew_until_the_end(self, alias: str) -> None:
         while not self._is_ending:
@@ -169,8 +171,8 @@ class Renewer:
     def _renew_places(self, alias: str, places: list[Place]) -> None:
         if places:
             begun = clock.monotonic()
-            waiting.renew(alias, [place.pk for place in places], PLACE_TTL)
-            waiting.sweep(alias)
+            line.renew(alias, [place.pk for place in places], PLACE_TTL)
+            line.sweep(alias)
             for place in places:
                 self._postpone(place, begun)
 

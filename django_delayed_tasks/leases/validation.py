@@ -6,7 +6,7 @@ from typing import Any, Final
 from django_delayed_tasks import conf
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NAME_LENGTH, POOL_LENGTH
-from django_delayed_tasks.store.resources import RESERVED
+from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.validation import valid_text
 
 SHORTEST_TTL: Final = 0.1

@@ -9,7 +9,7 @@ from threading import Event
 from django.core.management.base import CommandError
 from django.utils import autoreload
 
-from django_delayed_tasks.executor.foreground import RESTART, StopSignals
+from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals
 
 START_AGAIN = 3
 """The exit code by which a process asks Django's reloader to start it again."""

@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from django_delayed_tasks.store.charsets import text_tables
+from django_delayed_tasks.store.sql.charsets import text_tables
 
 
 def use_utf8mb4(apps, schema_editor):

@@ -10,10 +10,10 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.store.charsets import CHARSET, narrow_session
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.tables import EXECUTOR
-from django_delayed_tasks.store.transactions import atomically, decisively
+from django_delayed_tasks.store.sql.charsets import CHARSET, narrow_session
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import EXECUTOR
+from django_delayed_tasks.store.sql.transactions import atomically, decisively
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.exact_json import in_full
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
-from django_delayed_tasks.redaction import shown
 from django_delayed_tasks.store.json_limits import problem_of
+from django_delayed_tasks.support.exact_json import in_full
+from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, parse
 
 PRIORITIES = range(-100, 101)
@@ -202,3 +202,15 @@ def later_than(when: When) -> datetime:
     if isinstance(when, datetime):
         return when
     return clock.host_now() + (when or timedelta())
+
+
+LONGEST_ERROR = 20_000
+
+
+def storable(text: str) -> str:
+    """The text without what a database cannot keep, its middle left out if it is very long."""
+    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
+    if len(clean) <= LONGEST_ERROR:
+        return clean
+    half = LONGEST_ERROR // 2
+    return f"{clean[:half]}\n… {len(clean) - LONGEST_ERROR} characters left out …\n{clean[-half:]}"

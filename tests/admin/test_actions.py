@@ -7,7 +7,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.test import Client
 
-from django_delayed_tasks.admin import seen, steering
+from django_delayed_tasks.admin.tasks import actions, seen
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.pages import messages_of, rows_of
@@ -113,7 +113,7 @@ class TestEffect:
     ) -> None:
         from threading import Event
 
-        from django_delayed_tasks.executor import wakeup
+        from django_delayed_tasks.store.notices import wakeup
 
         sleeper = Event()
         wakeup.enlist(sleeper)
@@ -200,8 +200,8 @@ class TestAllThatMatch:
         assert Task.objects.get(claim_at=NOW).biz_num == "not shown"
 
     def test_in_batches_up_to_a_limit(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(steering, "BATCH", 10)
-        monkeypatch.setattr(steering, "MOST", 30)
+        monkeypatch.setattr(actions, "BATCH", 10)
+        monkeypatch.setattr(actions, "MOST", 30)
         rows = Task.objects.bulk_create(new_task(f"{i}") for i in range(35))
         response = do(boss, "run_now", rows[0], everything=True)
         assert Task.objects.filter(claim_at=NOW).count() == 30

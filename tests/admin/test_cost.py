@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.test import Client
 
 from django_delayed_tasks import pause_queue
-from django_delayed_tasks.admin import filters
+from django_delayed_tasks.admin.lists import filters
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.rows import CODE, HOUR, NOW, OTHER, executor, list_of, new_run, new_task

@@ -13,7 +13,8 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from django_delayed_tasks import clock, pause_queue, resume_queue
-from django_delayed_tasks.admin import queues, waiting
+from django_delayed_tasks.admin import queues
+from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import messages_of, numbers_of, rows_of
@@ -135,7 +136,7 @@ class TestSteering:
     ) -> None:
         from threading import Event
 
-        from django_delayed_tasks.executor import wakeup
+        from django_delayed_tasks.store.notices import wakeup
 
         pause_queue("mail")
         sleeper = Event()

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from django_delayed_tasks.admin import filters
+from django_delayed_tasks.admin.lists import filters
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.admin.pages import footer_of, numbers_of, rows_of

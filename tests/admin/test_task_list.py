@@ -8,8 +8,9 @@ from django.test import Client, override_settings
 from django.test.utils import CaptureQueriesContext
 from django.utils.connection import ConnectionDoesNotExist
 
-from django_delayed_tasks.admin import TaskAdmin, changelist
-from django_delayed_tasks.admin.waiting import read_agenda
+from django_delayed_tasks.admin import TaskAdmin
+from django_delayed_tasks.admin.lists import changelist
+from django_delayed_tasks.admin.lists.waiting import read_agenda
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import footer_of, numbers_of, rows_of
@@ -127,7 +128,7 @@ class TestFilters:
 
     @pytest.mark.parametrize("levels", [0, 1])
     def test_overdue_on_many_levels(self, boss: Client, monkeypatch: pytest.MonkeyPatch, levels: int) -> None:
-        monkeypatch.setattr("django_delayed_tasks.admin.filters.MOST_LEVELS", levels)
+        monkeypatch.setattr("django_delayed_tasks.admin.lists.filters.MOST_LEVELS", levels)
         assert set(numbers_of(boss.get(LIST, {"due": "overdue"}))) == {"overdue", "now"}
 
     def test_nothing_is_pending(self, boss: Client) -> None:

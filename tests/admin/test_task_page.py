@@ -9,7 +9,7 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from django_delayed_tasks.admin.seen import CHANGED
+from django_delayed_tasks.admin.tasks.seen import CHANGED
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import inputs_of, messages_of, submit
@@ -178,7 +178,7 @@ class TestConflict:
         assert Task.objects.values_list("version", "queue").get() == (5, "default")
 
     def test_changed_between_looking_and_writing(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        from django_delayed_tasks.store import steering
+        from django_delayed_tasks.store.schedules import edit as steering
 
         row, edit = task(), steering.edit
 

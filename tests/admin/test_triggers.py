@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.admin.seen import CHANGED
+from django_delayed_tasks.admin.tasks.seen import CHANGED
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import declaring
+from django_delayed_tasks.store.schedules import declare
 from tests.admin.pages import inputs_of, messages_of, rows_of, submit
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, list_of, page_of, task
 from tests.admin.test_task_page import ADD, add, errors_of
@@ -61,7 +61,7 @@ class TestAdd:
         assert "has no time after now" in errors_of(response)["trigger_text"][0]
 
     def test_time_passes_between_looking_and_writing(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        from django_delayed_tasks.admin import forms
+        from django_delayed_tasks.admin.tasks import forms
 
         monkeypatch.setattr(forms, "check_has_time", lambda *args: None)
         response = add(boss, biz_num="1", trigger_text="Once('2031-05-17T09:30Z')")
@@ -186,15 +186,15 @@ class TestConflict:
     def test_between_looking_and_writing(
         self, boss: Client, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]
     ) -> None:
-        from django_delayed_tasks.admin import task_writes
+        from django_delayed_tasks.admin.tasks import writes
 
-        row, replace = task(trigger=NIGHTLY), task_writes.replace
+        row, replace = task(trigger=NIGHTLY), writes.replace
 
         def overtaken(*args: Any) -> Any:
             Task.objects.update(**change)
             return replace(*args)
 
-        monkeypatch.setattr(task_writes, "replace", overtaken)
+        monkeypatch.setattr(writes, "replace", overtaken)
         response = submit(boss, page_of(row), trigger_text=EVERY_TEN)
         assert messages_of(response) == [str(CHANGED)]
         assert Task.objects.get().trigger_text == NIGHTLY
@@ -202,8 +202,8 @@ class TestConflict:
 
 class TestByHandler:
     def declared(self, text: str = NIGHTLY, queue: str = "shop") -> Task:
-        declaring.declare("default", [declaring.Declared(CODE, text, queue, 7)])
-        return Task.objects.get(biz_code=CODE, biz_num=declaring.NUM)
+        declare.declare("default", [declare.Declared(CODE, text, queue, 7)])
+        return Task.objects.get(biz_code=CODE, biz_num=declare.NUM)
 
     def test_is_said(self, boss: Client) -> None:
         html = boss.get(page_of(self.declared())).content.decode()

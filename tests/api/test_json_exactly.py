@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.executor.deciding import decide
+from django_delayed_tasks.executor.running.deciding import decide
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Task, TaskRun

@@ -11,7 +11,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskException, TaskExists
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Executor, PausedQueue, Resource, Success, Task, TaskRun
-from django_delayed_tasks.store.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
 

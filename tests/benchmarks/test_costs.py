@@ -11,10 +11,13 @@ from benchmarks import stock
 from benchmarks.counts import Counts, counted
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.store import ClaimedTask, Settlement, read_agenda, strategy_for
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import Bench
 from tests.store import verbs
 from tests.store.meters import UNIT

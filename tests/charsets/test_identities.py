@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import NameInUse, TaskExists
-from django_delayed_tasks.executor.recurrences import Recurrences
+from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.models import Executor, Recurrence, Task
 from django_delayed_tasks.states import AddAction, CancelResult
 from django_delayed_tasks.store import executors

@@ -9,9 +9,9 @@ from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks import api
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Resource, Task
-from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.sql.tables import TASK
 from tests.charsets.databases import OURS, created, migrate, switched_to
 from tests.charsets.texts import MIXED
 from tests.complaints import found, numbers

@@ -6,7 +6,7 @@ from typing import Any
 from django_delayed_tasks import TaskHandler, TaskRun, register_task_handler
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import add, claim, registered
 
 NOW = "2026-01-01T00:00Z"

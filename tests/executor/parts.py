@@ -7,16 +7,20 @@ from typing import Any
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.unknown_codes import Screening
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.peers import Rank
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.poller import Poller
-from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, executors, strategy_for
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settlement import Settlement
 
 
 def handler_of(handle: Callable[[Any], Any], code: str = "code", **attributes: Any) -> TaskHandler:

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.poller import FRESH
-from django_delayed_tasks.executor.sweeps import Sweeps
+from django_delayed_tasks.executor.claiming.agenda_reader import Sweeps
+from django_delayed_tasks.executor.claiming.poller import FRESH
 from django_delayed_tasks.store import executors
 from tests.executor.parts import Bench, add, handler_of
 

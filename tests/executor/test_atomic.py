@@ -10,11 +10,12 @@ from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, settle
-from django_delayed_tasks.store.tables import EXECUTOR
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.parts import add, claim_one, handler_of
 
 pytestmark = pytest.mark.django_db(transaction=True)

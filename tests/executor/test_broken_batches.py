@@ -9,11 +9,13 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.batching import Broken, batches_of, run_batch
-from django_delayed_tasks.executor.workers import Running, WorkerPool
+from django_delayed_tasks.executor.claiming.batches import Broken, batches_of
+from django_delayed_tasks.executor.running.batch import run_batch
+from django_delayed_tasks.executor.running.workers import Running, WorkerPool
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
 from tests.executor.batches import add_some, batched, claim_some, effects, numbers, outcomes, write, write_all
 from tests.executor.parts import add, claim, executing, registered

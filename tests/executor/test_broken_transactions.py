@@ -11,7 +11,7 @@ from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus, Then
-from django_delayed_tasks.store.tables import EXECUTOR
+from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.parts import claim_one
 from tests.executor.test_atomic import effects, run_once, settled_later, write
 from tests.races.blocking import wait_until_blocked

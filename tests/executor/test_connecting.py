@@ -6,7 +6,7 @@ from typing import Any
 from django.db.backends.signals import connection_created
 
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.executor.settling.settler import Settler
 
 TIMEOUT = 60.0  # seconds
 

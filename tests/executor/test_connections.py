@@ -6,7 +6,8 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 
-from django_delayed_tasks.executor import connections, workers
+from django_delayed_tasks.executor.running import workers
+from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.executor.parts import add, executing, handler_of

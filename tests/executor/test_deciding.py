@@ -7,11 +7,13 @@ import pytest
 
 from django_delayed_tasks import Done, Fail, Interval, Reschedule, Retry
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.executor.deciding import LONGEST_ERROR, Raised, decide, storable
+from django_delayed_tasks.executor.running.deciding import Raised, decide
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.validation import LONGEST_ERROR, storable
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 5, 2, tzinfo=UTC)

@@ -1,6 +1,6 @@
 """How many tasks an executor wants: enough for its threads, no more than it can start and settle soon."""
 
-from django_delayed_tasks.executor.demand import Demand
+from django_delayed_tasks.executor.claiming.demand import Demand
 from django_delayed_tasks.executor.inflight import InFlight
 from tests.executor.test_inflight import a_task
 

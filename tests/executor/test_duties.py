@@ -8,13 +8,15 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import housekeeping as housekeeping_module
-from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.housekeeping import TICK
+from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
+from django_delayed_tasks.executor.membership.housekeeping import TICK
 from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, executors, settle
-from django_delayed_tasks.store.slots import take_slots
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.resources.slots import take_slots
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import Bench, add, claim, registered
 from tests.executor.test_housekeeping import housekeeping, orphan, runs
 

@@ -10,7 +10,8 @@ from django.db import connection, transaction
 from django_delayed_tasks import Retry, TaskException, shutdown, start
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, executing, handler_of, registered
 from tests.threads import start_thread
 from tests.waiting import wait_until

@@ -10,8 +10,8 @@ from django.db import OperationalError
 
 from django_delayed_tasks import Fail, Interval, Retry, TaskRun, clock, signals
 from django_delayed_tasks.executor.executor import Executor
-from django_delayed_tasks.executor.failures import Failures, tell_failed
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.settling.failures import Failures, tell_failed
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.executor.batches import batched

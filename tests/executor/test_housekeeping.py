@@ -10,14 +10,18 @@ from django.db import OperationalError
 from django.db.models import F
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import housekeeping as housekeeping_module
-from django_delayed_tasks.executor.housekeeping import Duty, Housekeeping
-from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.executor.screening import Screening
+from django_delayed_tasks.executor.claiming.unknown_codes import Screening
+from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
+from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
+from django_delayed_tasks.executor.membership.peers import Rank
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, executors, purge, settle
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.executors import Peer
+from django_delayed_tasks.store.records.history import purge
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from threading import Thread
 
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

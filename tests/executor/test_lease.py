@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from django_delayed_tasks.executor.lease import is_gone, machine
+from django_delayed_tasks.executor.membership.lease import is_gone, machine
 
 
 def ended() -> int:

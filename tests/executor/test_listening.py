@@ -10,11 +10,10 @@ import pytest
 from django.db import connection, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, clock, reschedule_task, resume_queue
-from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.listening import LASTING, RATE, SHORTEST_PAUSE, Listener, Pace
+from django_delayed_tasks.executor.claiming.listener import LASTING, RATE, SHORTEST_PAUSE, Listener, Pace
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.store import notifying
-from django_delayed_tasks.store.notifying import Ears, Notice, can_listen, notify
+from django_delayed_tasks.store.notices import postgres, wakeup
+from django_delayed_tasks.store.notices.postgres import Ears, Notice, can_listen, notify
 from tests.executor.parts import add, executing, handler_of
 from tests.waiting import LIMIT, wait_until
 
@@ -39,7 +38,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is said in this test seems to come from another process."""
-    monkeypatch.setattr(notifying, "_process", iter(str(number) for number in range(10**6)).__next__)
+    monkeypatch.setattr(postgres, "_process", iter(str(number) for number in range(10**6)).__next__)
 
 
 @pytest.fixture
@@ -58,7 +57,7 @@ def backends() -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = %s",
-            [f"LISTEN {notifying.CHANNEL}"],
+            [f"LISTEN {postgres.CHANNEL}"],
         )
         return [pid for (pid,) in cursor.fetchall()]
 
@@ -123,12 +122,12 @@ class TestSaying:
 
     @needs_notices
     def test_that_it_cannot_be_said_is_no_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(notifying, "_silent_until", {})
-        monkeypatch.setattr(notifying, "CHANNEL", "x" * 100)  # longer than a channel's name may be
+        monkeypatch.setattr(postgres, "_silent_until", {})
+        monkeypatch.setattr(postgres, "CHANNEL", "x" * 100)  # longer than a channel's name may be
         add("1")
         add("2")
         assert Task.objects.count() == 2
-        assert notifying._silent_until["default"] > clock.monotonic()
+        assert postgres._silent_until["default"] > clock.monotonic()
 
 
 @needs_notices

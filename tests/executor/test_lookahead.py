@@ -7,12 +7,15 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
-from django_delayed_tasks.executor.screening import released
+from django_delayed_tasks.executor.claiming.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, read_agenda, release, strategy_for
-from django_delayed_tasks.store.claims import hold_until, is_early, not_before
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, hold_until, is_early, not_before
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.reap import release
+from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.executor.parts import Bench, add, executing, handler_of, registered
 from tests.waiting import wait_until
 

@@ -9,14 +9,19 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
-from django_delayed_tasks.executor import connections, poller
-from django_delayed_tasks.executor.forgotten import Forgotten
+from django_delayed_tasks.executor.claiming import poller
+from django_delayed_tasks.executor.claiming.lost_claims import Forgotten
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, executors, strategy_for
-from django_delayed_tasks.store.transactions import atomically
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.transactions import atomically
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim
 from tests.executor.test_settler import BREAK

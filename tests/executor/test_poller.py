@@ -6,12 +6,16 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_delayed_tasks import clock, store
-from django_delayed_tasks.executor.sweeps import Sweeps
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming.agenda_reader import Sweeps
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import ClaimRequest, executors, read_agenda, release, strategy_for
-from django_delayed_tasks.store.sharing import share_of
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming.affinity import share_of
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.reap import release
 from tests.executor.parts import Bench, add, handler_of, registered
 
 pytestmark = pytest.mark.django_db
@@ -131,7 +135,7 @@ class TestUnknownCodes:
         release("default", bench.released)
         assert bench.delivered == []
         assert Task.objects.values("attempts", "status", "when", "biz_ext").get() == before
-        assert store.read_agenda("default").due()
+        assert read_agenda("default").due()
         bench.poller.forget()
         bench.poller.poll()
         assert len(bench.released) == 1

@@ -9,11 +9,15 @@ import pytest
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.reports import REPORT_EVERY, Reports
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.settling.progress_reports import REPORT_EVERY, Reports
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, executors, settle
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
 from tests.waiting import wait_until
 

@@ -8,10 +8,11 @@ import pytest
 
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock, monotonic
-from django_delayed_tasks.executor.batching import REMEMBERED, Broken, run_batch
+from django_delayed_tasks.executor.claiming.batches import REMEMBERED, Broken
+from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.batches import add_some, batched, claim_some, outcomes
 from tests.executor.parts import add, claim, executing, registered
 from tests.recurring.machine import MINUTE, NOON, HandClock

@@ -7,9 +7,11 @@ import pytest
 
 from django_delayed_tasks import Fail, Retry, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import Settlement, cancel, reap
+from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, claim_one, handler_of, registered
 from tests.recurring.machine import MINUTE, NOON, HandClock
 

@@ -8,14 +8,18 @@ import pytest
 from django.conf import settings
 from django.db import DataError, OperationalError, connection, transaction
 
-from django_delayed_tasks.executor import connections
-from django_delayed_tasks.executor import settler as settler_module
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.portions import LARGEST
-from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.executor.settling import settler as settler_module
+from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, cancel, settle, settle_soon, transactions
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.settling.chunks import LARGEST
+from django_delayed_tasks.store.settling.settle import settle, settle_soon
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import transactions
 from tests.executor.parts import add, claim, claim_one, registered
 from tests.waiting import wait_until
 

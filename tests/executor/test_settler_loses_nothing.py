@@ -8,14 +8,16 @@ import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import connections
-from django_delayed_tasks.executor import settler as settler_module
-from django_delayed_tasks.executor.backoff import Backoff
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.executor.settling import settler as settler_module
+from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.executor.threads.backoff import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle_soon
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settle import settle_soon
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, registered
 from tests.executor.test_settler import answering, done, ignore
 from tests.threads import start_thread

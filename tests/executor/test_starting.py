@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Interval
-from django_delayed_tasks.executor.starting import is_over, refuse
+from django_delayed_tasks.executor.running.starting import is_over, refuse
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import Settlement
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)

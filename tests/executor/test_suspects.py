@@ -7,10 +7,10 @@ import pytest
 from django.db import OperationalError
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.screening import released
-from django_delayed_tasks.executor.suspects import PAUSE, SUSPECT
+from django_delayed_tasks.executor.claiming.crash_suspects import PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.settling.settlement import released
 from tests.executor.parts import Bench, add, claim, executing, handler_of
 
 pytestmark = pytest.mark.django_db

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.timeouts import Watchdog
-from django_delayed_tasks.executor.workers import Running
+from django_delayed_tasks.executor.running.timeouts import Watchdog
+from django_delayed_tasks.executor.running.workers import Running
 from django_delayed_tasks.states import RunOutcome
 from tests.executor.parts import add, claim, handler_of, registered
 

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_delayed_tasks.executor.turns import SMALLEST, Turns
-from django_delayed_tasks.store import Level
+from django_delayed_tasks.executor.claiming.round_robin import SMALLEST, Turns
+from django_delayed_tasks.store.claiming.agenda import Level
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from django.db import DatabaseError, connection, transaction
 from hypothesis import strategies as st
 
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import dialect_of
 
 CODE = "fuzz"
 TABLE = Task._meta.db_table

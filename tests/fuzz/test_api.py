@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.executor.deciding import Raised, decide
+from django_delayed_tasks.executor.running.deciding import Raised, decide
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import claim_one
 
 pytestmark = pytest.mark.django_db

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from django_delayed_tasks.store.sharing import share_of
+from django_delayed_tasks.store.claiming.affinity import share_of
 
 
 @pytest.mark.parametrize("executors", [1, 2, 3, 4, 7, 8])

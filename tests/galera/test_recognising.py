@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.checks import servers
-from django_delayed_tasks.store import galera
-from django_delayed_tasks.store.transactions import decisively, is_transient
+from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql.transactions import decisively, is_transient
 from tests.store.meters import statements
 
 

@@ -8,8 +8,8 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Grant, Wanted
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import Grant, Wanted
 from tests.store.verbs import ALIAS, NOW
 
 POOL = "proxies"
@@ -31,7 +31,7 @@ def row(name: str = "a") -> Resource:
 
 def take(name: str = "a", holder: str = "me") -> Grant | None:
     """The resource of that name, if it is free."""
-    free = waiting.look(ALIAS, wanted(name)).free
+    free = line.look(ALIAS, wanted(name)).free
     return resources.take(ALIAS, free[0], holder, TTL) if free else None
 
 
@@ -44,7 +44,7 @@ def taken(name: str = "a", holder: str = "me") -> Grant:
 def free_names() -> list[str]:
     """In the order in which they would be given."""
     names = dict(Resource.objects.values_list("pk", "name"))
-    return [names[pk] for pk, _ in waiting.look(ALIAS, wanted()).free]
+    return [names[pk] for pk, _ in line.look(ALIAS, wanted()).free]
 
 
 @contextmanager

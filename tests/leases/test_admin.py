@@ -14,8 +14,8 @@ from django.urls import reverse
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources
-from django_delayed_tasks.store.resources import Wanted
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.resources import Wanted
 from tests.admin.pages import messages_of, rows_of
 from tests.leases.rows import TTL, add, later, row, taken, wanted
 from tests.store.verbs import ALIAS

@@ -14,8 +14,8 @@ from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.leases.reconnecting import drop_broken, reconnecting
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store import waiting
-from django_delayed_tasks.store.resources import Wanted
+from django_delayed_tasks.store.resources import line
+from django_delayed_tasks.store.resources.resources import Wanted
 from tests.leases.rows import POOL, add, free_names
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
@@ -126,7 +126,7 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
             break_connection()
 
     monkeypatch.setattr(connection, COMMIT, commit)
-    place = reconnecting("default", lambda: waiting.enter("default", Wanted("proxies"), timedelta(seconds=60)))
+    place = reconnecting("default", lambda: line.enter("default", Wanted("proxies"), timedelta(seconds=60)))
     assert broken.is_set()
     assert connection.get_autocommit()
     assert Waiter.objects.filter(pk=place).exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store import waiting
+from django_delayed_tasks.store.resources import line as waiting
 from tests.leases.contenders import POOL, TTL
 from tests.leases.rows import wanted
 from tests.processes.conftest import Start

@@ -11,8 +11,9 @@ from django_delayed_tasks.leases import Pool, line, renewer
 from django_delayed_tasks.leases.acquiring import Contender, Request
 from django_delayed_tasks.leases.pauses import GRACE, LONGEST, SHORTEST, Pauses
 from django_delayed_tasks.models import Waiter
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import MUTEXES
+from django_delayed_tasks.store.resources import line as waiting
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.resources import MUTEXES
 from tests.leases.rows import POOL, TTL, add, later, taken, wanted
 from tests.store.verbs import ALIAS
 from tests.threads import start_thread

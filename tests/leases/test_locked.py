@@ -5,8 +5,8 @@ from django.conf import settings
 from django.db import transaction
 
 from django_delayed_tasks.leases import mutex
-from django_delayed_tasks.store import resources
-from django_delayed_tasks.store.resources import Renewed
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.resources import Renewed
 from tests.leases.rows import TTL, add, make_due, taken
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread

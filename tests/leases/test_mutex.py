@@ -15,7 +15,7 @@ from django_delayed_tasks.leases import LeaseLost, ResourceUnavailable, mutex
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import resources
 from tests.leases.rows import force, later
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS, NOW

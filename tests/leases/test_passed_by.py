@@ -8,8 +8,8 @@ import pytest
 from django_delayed_tasks.leases import Pool, ResourceUnavailable, mutex
 from django_delayed_tasks.leases.renewer import PLACE_TTL
 from django_delayed_tasks.models import Waiter
-from django_delayed_tasks.store import waiting
-from django_delayed_tasks.store.tables import WAITER
+from django_delayed_tasks.store.resources import line
+from django_delayed_tasks.store.sql.tables import WAITER
 from tests.leases.rows import POOL, add, wanted
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS
@@ -44,24 +44,24 @@ def test_who_waits_takes_its_place_again() -> None:
     """Those who come later must not be served before it from now on."""
     with one_waiting() as place:
         for _ in range(2):
-            waiting.pass_by(ALIAS, wanted(), waiting.LAST, 1)
+            line.pass_by(ALIAS, wanted(), line.LAST, 1)
             wait_until(lambda: places() == [place])
 
 
 def test_it_is_ahead_of_those_who_came_later() -> None:
     with one_waiting() as place:
-        later = waiting.enter(ALIAS, wanted(), PLACE_TTL)
-        waiting.pass_by(ALIAS, wanted(), later, 1)
+        later = line.enter(ALIAS, wanted(), PLACE_TTL)
+        line.pass_by(ALIAS, wanted(), later, 1)
         wait_until(lambda: places() == [place, later])
-        waiting.leave(ALIAS, [later])
+        line.leave(ALIAS, [later])
 
 
 @pytest.mark.parametrize("count", [1, 5])
 def test_one_passes_by_those_ahead_and_never_itself(count: int) -> None:
-    first, mine, last = (waiting.enter(ALIAS, wanted(), PLACE_TTL) for _ in range(3))
-    waiting.pass_by(ALIAS, wanted(), mine, count)
+    first, mine, last = (line.enter(ALIAS, wanted(), PLACE_TTL) for _ in range(3))
+    line.pass_by(ALIAS, wanted(), mine, count)
     assert places() == [mine, last]
-    waiting.pass_by(ALIAS, wanted(), mine, count)
+    line.pass_by(ALIAS, wanted(), mine, count)
     assert places() == [mine, last]
     assert first not in places()
 

@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks.leases import LeasedResource, LeaseLost, Pool, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import resources
 from tests.leases.rows import POOL, free_names, later, row, taken
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS

@@ -9,8 +9,8 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Grant
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import Grant
 from tests.leases.rows import TTL, add, row, take, taken, wanted
 from tests.leases.test_resources import ENDS, VERBS
 from tests.races.blocking import wait_until_blocked
@@ -56,7 +56,7 @@ def test_what_ended_it_did_not_happen(verb: str) -> None:
 @pytest.mark.parametrize("commits", [True, False])
 def test_two_take_one(commits: bool) -> None:
     add("a")
-    [free] = waiting.look(ALIAS, wanted()).free
+    [free] = line.look(ALIAS, wanted()).free
     with transaction.atomic():
         assert resources.take(ALIAS, free, "me", TTL)
         thread = start_thread(lambda: resources.take(ALIAS, free, "you", TTL))
@@ -76,7 +76,7 @@ CHANGES: dict[str, Callable[[], Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_it_is_taken_while_it_goes(change: str) -> None:
     add("a")
-    [free] = waiting.look(ALIAS, wanted()).free
+    [free] = line.look(ALIAS, wanted()).free
     with transaction.atomic():
         assert CHANGES[change]()
         thread = start_thread(lambda: resources.take(ALIAS, free, "me", TTL))
@@ -128,4 +128,4 @@ def test_a_lease_ends_while_other_threads_use_it() -> None:
         assert in_thread(partial(resources.release, ALIAS, grant))
         for thread in threads:
             thread.result()
-        assert (row().holder, len(waiting.look(ALIAS, wanted()).free)) == ("", 1)
+        assert (row().holder, len(line.look(ALIAS, wanted()).free)) == ("", 1)

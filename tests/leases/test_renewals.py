@@ -13,8 +13,8 @@ from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.leases.acquiring import Request, acquire
 from django_delayed_tasks.leases.renewer import Place, renewer
 from django_delayed_tasks.models import Waiter
-from django_delayed_tasks.store import waiting
-from django_delayed_tasks.store.resources import Grant
+from django_delayed_tasks.store.resources import line
+from django_delayed_tasks.store.resources.resources import Grant
 from tests.leases.rows import TTL, add, force, taken, wanted
 from tests.store.verbs import ALIAS
 
@@ -100,7 +100,7 @@ def test_what_is_dropped_while_it_is_renewed_stays_dropped() -> None:
 
 
 def test_a_place_that_is_left_while_it_is_renewed_stays_left() -> None:
-    place = Place(ALIAS, waiting.enter(ALIAS, wanted(), timedelta(seconds=60)))
+    place = Place(ALIAS, line.enter(ALIAS, wanted(), timedelta(seconds=60)))
     renewer.keep(place)
 
     def leave_first(execute: Callable[..., Any], *statement: Any) -> Any:
@@ -130,8 +130,8 @@ def test_what_was_taken_away_is_lost(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_with_its_places_it_sweeps_out_those_of_the_dead() -> None:
     """Of whichever process: nobody else would."""
-    dead = waiting.enter(ALIAS, wanted(), timedelta(seconds=-60))
-    mine = waiting.enter(ALIAS, wanted("a"), timedelta(seconds=60))
+    dead = line.enter(ALIAS, wanted(), timedelta(seconds=-60))
+    mine = line.enter(ALIAS, wanted("a"), timedelta(seconds=60))
     renewer.renew(ALIAS, [Place(ALIAS, mine)])
     left = list(Waiter.objects.values_list("pk", flat=True))
     assert (dead in left, left) == (False, [mine])

@@ -7,7 +7,7 @@ import pytest
 from django_delayed_tasks.leases import LeasedResource, LeaseLost, Pool, ResourceUnavailable
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Waiter
-from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import resources
 from tests.leases.rows import POOL, add, free_names, taken
 from tests.store.verbs import ALIAS
 from tests.threads import DatabaseThread, start_thread

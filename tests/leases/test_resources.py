@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import Grant
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import Grant
 from tests.leases.rows import POOL, TTL, add, free_names, later, row, take, taken, wanted
 from tests.store.meters import UNIT, reads, statements
 from tests.store.verbs import ALIAS, NOW
@@ -99,7 +99,7 @@ def test_the_version_tells_two_acquisitions_of_one_holder_apart() -> None:
 
 def test_a_held_one_is_not_given_again_until_it_runs_out() -> None:
     add("a")
-    free = waiting.look(ALIAS, wanted()).free
+    free = line.look(ALIAS, wanted()).free
     first = resources.take(ALIAS, free[0], "me", TTL)
     assert first is not None
     assert resources.take(ALIAS, free[0], "you", TTL) is None
@@ -120,7 +120,7 @@ def test_a_held_one_is_not_given_again_until_it_runs_out() -> None:
 )
 def test_a_change_between_the_look_and_the_taking(change: Callable[[], Any], is_given: bool) -> None:
     add("a")
-    [resource] = waiting.look(ALIAS, wanted()).free
+    [resource] = line.look(ALIAS, wanted()).free
     change()
     assert (resources.take(ALIAS, resource, "me", TTL) is not None) is is_given
 
@@ -233,7 +233,7 @@ def test_reads_do_not_depend_on_what_is_busy(live_db: str) -> None:
     assert resources.release(ALIAS, taken("0001"))  # MySQL reads its dictionary before the first change of a table
     limit = 60 * UNIT.get(connection.vendor, 1)
     with reads() as meter:
-        assert len(waiting.look(ALIAS, wanted()).free) == 10
+        assert len(line.look(ALIAS, wanted()).free) == 10
     assert meter.total <= limit
     with reads() as meter:
         grant = resources.take(ALIAS, (template.pk, template.version), "me", TTL)

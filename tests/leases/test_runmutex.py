@@ -15,7 +15,7 @@ from pytest_django import DjangoDbBlocker
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.management.commands.runmutex import Command
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources
+from django_delayed_tasks.store.resources import resources
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.outages import Outage, private_database

@@ -12,8 +12,8 @@ from django.db import OperationalError, connection
 from django_delayed_tasks.leases import ResourceUnavailable, acquiring, mutex
 from django_delayed_tasks.leases.acquiring import TRIES
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import resources, waiting
-from django_delayed_tasks.store.resources import MUTEXES, Wanted
+from django_delayed_tasks.store.resources import line, resources
+from django_delayed_tasks.store.resources.resources import MUTEXES, Wanted
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread, start_thread
@@ -74,15 +74,15 @@ def test_a_function_on_standby_is_not_called() -> None:
 
 def once_after(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], object]) -> None:
     """`act` in another thread when this thread has called ``waiting.<name>`` for the first time."""
-    original = getattr(waiting, name)
+    original = getattr(line, name)
 
     def call(*arguments: Any) -> Any:
         found = original(*arguments)
-        monkeypatch.setattr(waiting, name, original)
+        monkeypatch.setattr(line, name, original)
         in_thread(act)
         return found
 
-    monkeypatch.setattr(waiting, name, call)
+    monkeypatch.setattr(line, name, call)
 
 
 def test_another_one_makes_and_takes_it_meanwhile(monkeypatch: pytest.MonkeyPatch, others: ExitStack) -> None:
@@ -121,11 +121,11 @@ def test_it_is_left_to_those_who_wait() -> None:
     told = Told()
     with mutex("index"):
         pass
-    place = waiting.enter(ALIAS, WANTED, timedelta(minutes=1))
+    place = line.enter(ALIAS, WANTED, timedelta(minutes=1))
     with pytest.raises(ResourceUnavailable, match=r"had it last$"), mutex("index", on_standby=told):
         pass
     assert told == [holder()]
-    waiting.leave(ALIAS, [place])
+    line.leave(ALIAS, [place])
 
 
 def test_what_a_callback_raises_is_its_own() -> None:
@@ -138,7 +138,7 @@ def test_what_a_callback_raises_is_its_own() -> None:
 
 def test_nobody_has_ever_had_it() -> None:
     told = Told()
-    waiting.enter(ALIAS, WANTED, timedelta(minutes=1))
+    line.enter(ALIAS, WANTED, timedelta(minutes=1))
     with pytest.raises(ResourceUnavailable, match=r"could not be had at once$"), mutex("index", on_standby=told):
         pass
     assert told == []

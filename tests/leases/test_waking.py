@@ -9,7 +9,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Lease, Pool, line, mutex
 from django_delayed_tasks.leases.pauses import Pauses
-from django_delayed_tasks.store.resources import MUTEXES, Wanted
+from django_delayed_tasks.store.resources.resources import MUTEXES, Wanted
 from tests.leases.rows import POOL, add, force, wanted
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread

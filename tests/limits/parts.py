@@ -3,15 +3,18 @@
 from typing import Any
 
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.unknown_codes import Screening
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.lease import Lease
-from django_delayed_tasks.executor.limits import Gate, give_back_resource
+from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.limits.permits import give_back_resource
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.peers import Rank
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.poller import Poller
-from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, handler_of
 
 

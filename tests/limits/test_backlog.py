@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.limits.room import LONGEST
+from django_delayed_tasks.executor.limits.waiting_room import LONGEST
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.parts import add

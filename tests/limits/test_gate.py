@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks.executor.limits.room import PER_KEY
+from django_delayed_tasks.executor.limits.waiting_room import PER_KEY
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus

@@ -9,12 +9,12 @@ from django.db import OperationalError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits import gate, permits
-from django_delayed_tasks.executor.limits.room import PER_KEY, PER_ROOM
+from django_delayed_tasks.executor.limits.waiting_room import PER_KEY, PER_ROOM
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.claims import changed_meanwhile
+from django_delayed_tasks.store.claiming.claimed_task import changed_meanwhile
 from tests.executor.parts import add, executing, handler_of
 from tests.limits.parts import GateBench, add_some, limited
 from tests.store import verbs

@@ -5,8 +5,8 @@ from django.db import connection
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store import ClaimRequest
-from django_delayed_tasks.store.putting_off import HEAD, details, look_at_head, pull_forward, put_off
+from django_delayed_tasks.store.claiming.postpone import HEAD, details, look_at_head, pull_forward, put_off
+from django_delayed_tasks.store.claiming.request import ClaimRequest
 from tests.store import verbs
 from tests.store.meters import reads, statements
 from tests.store.verbs import ALIAS, EXECUTOR

@@ -10,7 +10,7 @@ from django_delayed_tasks.handlers import TaskHandler, register_task_handler, ta
 from django_delayed_tasks.handlers import validation as rules
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.models import POOL_LENGTH
-from django_delayed_tasks.store.resources import RESERVED
+from django_delayed_tasks.store.resources.resources import RESERVED
 from tests.executor.parts import handler_of
 
 WRONG: list[tuple[str, Any]] = [

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.executor.limits.permits import Permits
-from django_delayed_tasks.executor.limits.room import LONGEST, OF_LATE, PER_ROOM, SPAN, Room
-from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.executor.limits.waiting_room import LONGEST, OF_LATE, PER_ROOM, SPAN, Room
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import claim, handler_of, registered
 from tests.executor.test_inflight import a_task
 from tests.limits.parts import add_some

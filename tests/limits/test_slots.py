@@ -10,10 +10,12 @@ from django.db import connection
 
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import ClaimedTask, reap, slots
-from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.slots import SLOTS, delete_unused_slots, drop_slots, take_slots
-from django_delayed_tasks.store.transactions import decisively
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.resources import slots
+from django_delayed_tasks.store.resources.slots import SLOTS, delete_unused_slots, drop_slots, take_slots
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.transactions import decisively
 from tests.store import verbs
 from tests.store.meters import reads, statements
 from tests.store.verbs import ALIAS, CODE, HOUR

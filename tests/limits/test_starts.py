@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store import starts
-from django_delayed_tasks.store.starts import STARTS, shape_starts, take_starts
+from django_delayed_tasks.store.resources import rate_tokens
+from django_delayed_tasks.store.resources.rate_tokens import STARTS, shape_starts, take_starts
 from tests.store.meters import reads, statements
 from tests.store.verbs import ALIAS
 
@@ -69,16 +69,16 @@ def test_of_several_the_next_one_is_the_first() -> None:
 
 
 def test_two_that_found_the_same_ones_free() -> None:
-    rows = starts._look(ALIAS, STARTS + CODE, 3)
+    rows = rate_tokens._look(ALIAS, STARTS + CODE, 3)
     free = [(pk, version) for pk, version, _ in rows]
-    assert starts._take(ALIAS, free, MINUTE) == 3
-    assert starts._take(ALIAS, free, MINUTE) == 0
+    assert rate_tokens._take(ALIAS, free, MINUTE) == 3
+    assert rate_tokens._take(ALIAS, free, MINUTE) == 0
 
 
 def test_what_others_took_meanwhile_is_not_counted() -> None:
-    free = [(pk, version) for pk, version, _ in starts._look(ALIAS, STARTS + CODE, 5)]
+    free = [(pk, version) for pk, version, _ in rate_tokens._look(ALIAS, STARTS + CODE, 5)]
     take(2)
-    assert starts._take(ALIAS, free, MINUTE) == 3
+    assert rate_tokens._take(ALIAS, free, MINUTE) == 3
 
 
 def test_rates_do_not_share() -> None:

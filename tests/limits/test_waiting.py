@@ -9,10 +9,10 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.executor.limits.gate import PATIENCE
 from django_delayed_tasks.executor.limits.permits import Permits
-from django_delayed_tasks.executor.limits.room import PER_KEY
+from django_delayed_tasks.executor.limits.waiting_room import PER_KEY
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import add
 from tests.limits.parts import GateBench, add_some, limited
 from tests.store import verbs

@@ -3,8 +3,7 @@
 import pytest
 
 from django_delayed_tasks import Task, add_task
-from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.store import notifying
+from django_delayed_tasks.store.notices import postgres, wakeup
 from tests.executor.parts import executing, handler_of
 from tests.executor.test_listening import backends
 from tests.waiting import wait_until
@@ -13,8 +12,8 @@ pytestmark = pytest.mark.usefixtures("through_sessions")
 
 
 def test_an_executor_hears_what_other_processes_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notifying, "_process", iter(str(number) for number in range(10**6)).__next__)
-    monkeypatch.setattr(notifying, "ECHO", 30.0)
+    monkeypatch.setattr(postgres, "_process", iter(str(number) for number in range(10**6)).__next__)
+    monkeypatch.setattr(postgres, "ECHO", 30.0)
     monkeypatch.setattr(wakeup, "wake", lambda: None)
     ran: list[str] = []
     handler_of(lambda given: ran.append(given.biz_num))

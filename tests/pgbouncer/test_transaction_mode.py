@@ -23,14 +23,14 @@ from django_delayed_tasks import (
     resume_queue,
     resume_task,
 )
-from django_delayed_tasks.executor import wakeup
-from django_delayed_tasks.executor.listening import DEAF, Listener
+from django_delayed_tasks.executor.claiming.listener import DEAF, Listener
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store import notifying, resources
-from django_delayed_tasks.store.resources import Grant, Wanted
+from django_delayed_tasks.store.notices import postgres, wakeup
+from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources.resources import Grant, Wanted
 from tests.executor.parts import executing, handler_of
 from tests.pgbouncer.conftest import SESSIONS
 from tests.threads import start_thread
@@ -138,8 +138,8 @@ def renewed(grant: Grant) -> tuple[set[Grant], set[Grant]]:
 class TestNotices:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(notifying, "ECHO", 0.5)
-        monkeypatch.setattr(notifying, "_process", iter(str(number) for number in range(10**6)).__next__)
+        monkeypatch.setattr(postgres, "ECHO", 0.5)
+        monkeypatch.setattr(postgres, "_process", iter(str(number) for number in range(10**6)).__next__)
 
     def test_an_executor_says_once_that_it_hears_none_and_polls(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
@@ -162,5 +162,5 @@ class TestNotices:
         finally:
             listener.close()
         assert caplog.text.count("passes no notices on") == 1
-        listening = f"SELECT COUNT(*) FROM pg_listening_channels() channel WHERE channel = '{notifying.CHANNEL}'"
+        listening = f"SELECT COUNT(*) FROM pg_listening_channels() channel WHERE channel = '{postgres.CHANNEL}'"
         assert answers(listening) == {0}

@@ -7,7 +7,7 @@ from django.db import connection
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.processes.waiting import wait_until
 
 

@@ -3,7 +3,7 @@
 import signal
 
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.executor.foreground import RESTART
+from django_delayed_tasks.executor.process.foreground import RESTART
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.processes.conftest import Start

@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import Task, add_task
-from django_delayed_tasks.store.notifying import CHANNEL
+from django_delayed_tasks.store.notices.postgres import CHANNEL
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import alive, is_settled

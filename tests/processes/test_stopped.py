@@ -9,7 +9,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.executor.foreground import StopSignals
+from django_delayed_tasks.executor.process.foreground import StopSignals
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.processes.conftest import Start

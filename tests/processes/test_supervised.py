@@ -8,9 +8,9 @@ import threading
 import pytest
 
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.executor.foreground import StopSignals
-from django_delayed_tasks.executor.supervisor import Child as Supervised
-from django_delayed_tasks.executor.supervisor import Supervisor
+from django_delayed_tasks.executor.process.foreground import StopSignals
+from django_delayed_tasks.executor.process.supervisor import Child as Supervised
+from django_delayed_tasks.executor.process.supervisor import Supervisor
 from django_delayed_tasks.models import Task
 from tests.processes.children import Child, processes_of
 from tests.processes.conftest import Start

@@ -14,7 +14,7 @@ django.setup()
 from django.db import close_old_connections  # noqa: E402
 
 from django_delayed_tasks import Task, api  # noqa: E402
-from django_delayed_tasks.executor.listening import Listener  # noqa: E402
+from django_delayed_tasks.executor.claiming.listener import Listener  # noqa: E402
 
 listens = 0
 usual = Listener.listen

@@ -8,11 +8,13 @@ from copy import deepcopy
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.model import Model, Wanted
 from tests.store.test_model import seen
@@ -94,7 +96,7 @@ def claim_model(model: Model) -> bool:
 
 
 def reap_all(subjects: list[Subject]) -> dict[str, Any]:
-    became = store.reap(ALIAS, 3)
+    became = reap(ALIAS, 3)
     return {subject.num: became.get(subject.run.claim) if subject.run else None for subject in subjects}
 
 

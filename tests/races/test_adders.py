@@ -9,8 +9,8 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor import wakeup
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.store.notices import wakeup
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR

@@ -3,7 +3,7 @@
 from django.db import DatabaseError, transaction
 
 from django_delayed_tasks import api
-from django_delayed_tasks.store.transactions import is_transient
+from django_delayed_tasks.store.sql.transactions import is_transient
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
 from tests.threads import start_thread

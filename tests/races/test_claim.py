@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Strategy, compare_and_set, skip_locked
-from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.claiming import compare_and_set, skip_locked
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import Strategy
+from django_delayed_tasks.store.settling.reap import held_by
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR
@@ -162,7 +166,7 @@ def test_many_claimers(live_db: str, strategy: Strategy, executors: int) -> None
         while Task.objects.filter(status=TaskStatus.PENDING).exists():
             runs = verbs.claim(strategy, executor, limit=10, rank=rank, executors=executors)
             claims += [run.claim for run in runs]
-        assert store.held_by(ALIAS, executor) == set(claims)
+        assert held_by(ALIAS, executor) == set(claims)
         return claims
 
     threads = [start_thread(lambda executor=executor: claim_all(executor)) for executor in range(1, 5)]  # type: ignore[misc]

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from django.db import connections, transaction
 
-from django_delayed_tasks import store
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.settling.reap import reap
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
 from tests.store.verbs import ALIAS
@@ -65,7 +65,7 @@ def test_heartbeat_before_it_is_declared_dead(late: int, end: str) -> None:
     verbs.claim(executor=late)
     with transaction.atomic():
         assert executors.renew(ALIAS, late, LEASE)
-        reaping = start_thread(lambda: store.reap(ALIAS, 3))
+        reaping = start_thread(lambda: reap(ALIAS, 3))
         wait_until_blocked(reaping)
         transaction.set_rollback(end == "rollback")
     assert len(reaping.result()) == (0 if end == "commit" else 1)

@@ -8,13 +8,17 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_delayed_tasks import store
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.reports import Reports
-from django_delayed_tasks.executor.settler import Settler
+from django_delayed_tasks.executor.settling.progress_reports import Reports
+from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, compare_and_set, executors
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settle import settle, settle_soon
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, registered
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
@@ -89,10 +93,10 @@ def test_the_settler_may_be_ended_meanwhile() -> None:
 
 def test_what_waits_is_told_from_what_is_gone() -> None:
     gone, locked, held = claimed("a", "b", "c")
-    store.settle("default", [Settlement(gone.claim, RunOutcome.DONE, Then.GONE)])
+    settle("default", [Settlement(gone.claim, RunOutcome.DONE, Then.GONE)])
     with locked_by_a_caller("b"):
         ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (gone, locked, held)]
-        assert store.settle_soon("default", ends) == ({held.claim: Then.GONE}, {locked.claim})
+        assert settle_soon("default", ends) == ({held.claim: Then.GONE}, {locked.claim})
 
 
 def test_the_settler_waits_no_longer_for_the_history() -> None:
@@ -100,8 +104,8 @@ def test_the_settler_waits_no_longer_for_the_history() -> None:
     [task] = claimed("a")
     ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]
     with history_locked():
-        assert start_thread(lambda: store.settle_soon("default", ends)).result(timeout=20) == ({}, {task.claim})
-    assert store.settle_soon("default", ends) == ({task.claim: Then.GONE}, set())
+        assert start_thread(lambda: settle_soon("default", ends)).result(timeout=20) == ({}, {task.claim})
+    assert settle_soon("default", ends) == ({task.claim: Then.GONE}, set())
 
 
 @contextmanager
@@ -121,8 +125,8 @@ def test_the_reaper_takes_the_others() -> None:
     tasks = claimed("a", "b", "c")
     executors.retire("default", tasks[0].executor)
     with locked_by_a_caller("b"):
-        assert set(store.reap("default", 3)) == {task.claim for task in tasks if task.biz_num != "b"}
-    assert set(store.reap("default", 3).values()) == {Then.AGAIN}  # at the schedule that the caller gave it
+        assert set(reap("default", 3)) == {task.claim for task in tasks if task.biz_num != "b"}
+    assert set(reap("default", 3).values()) == {Then.AGAIN}  # at the schedule that the caller gave it
     assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
     assert numbers_left() == {"a", "b", "c"}
 

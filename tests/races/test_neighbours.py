@@ -5,10 +5,11 @@ from collections.abc import Callable
 import pytest
 from django.db import transaction
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus, Then
-from django_delayed_tasks.store import Strategy
+from django_delayed_tasks.store.claiming.strategies import Strategy
+from django_delayed_tasks.store.settling.reap import reap
 from tests.races.blocking import wait_until_blocked, wait_until_passed_by
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, HOUR
@@ -84,7 +85,7 @@ def test_a_reap_of_what_is_being_changed(live_db: str) -> None:
     runs = {run.biz_num: run for run in verbs.claim()}
     with transaction.atomic():
         verbs.settle(verbs.done(runs["b"]))
-        reaping = start_thread(lambda: store.reap(ALIAS, 3))
+        reaping = start_thread(lambda: reap(ALIAS, 3))
         wait_until_passed_by(reaping)
     assert reaping.result() == {runs[num].claim: Then.RESCUED for num in "ac"}
 

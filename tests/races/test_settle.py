@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.races.blocking import wait_until_blocked, wait_until_passed_by
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, HOUR
@@ -108,7 +110,7 @@ def test_reap_before_a_settlement(live_db: str, end: str) -> None:
     """Declared dead while it was still at work: it writes nothing."""
     run = running()
     with transaction.atomic():
-        assert store.reap(ALIAS, 3) == {run.claim: Then.RESCUED}
+        assert reap(ALIAS, 3) == {run.claim: Then.RESCUED}
         settling = start_thread(lambda: verbs.settle(verbs.done(run)))
         wait_until_blocked(settling)
         stays = ended_so(end)
@@ -122,10 +124,10 @@ def test_settlement_before_a_reap(live_db: str, end: str) -> None:
     run = running()
     with transaction.atomic():
         verbs.settle(verbs.done(run))
-        reaping = start_thread(lambda: store.reap(ALIAS, 3))
+        reaping = start_thread(lambda: reap(ALIAS, 3))
         wait_until_passed_by(reaping)
         stays = ended_so(end)
-    became = reaping.result() | store.reap(ALIAS, 3)
+    became = reaping.result() | reap(ALIAS, 3)
     assert became == ({} if stays else {run.claim: Then.RESCUED})
     assert verbs.outcomes() == [RunOutcome.DONE if stays else RunOutcome.LOST]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim, handler_of, registered
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import settle
-from django_delayed_tasks.store.steering import run_now
+from django_delayed_tasks.store.schedules.edit import run_now
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import claim
 from tests.recurring.machine import EVERY_TEN, MINUTE, NOON, Machine

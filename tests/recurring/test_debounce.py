@@ -7,10 +7,10 @@ import pytest
 
 from django_delayed_tasks import Task, add_task, add_tasks
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import AddAction, TaskStatus, Then
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import claim
 from tests.recurring.machine import MINUTE, NOON, Machine
 

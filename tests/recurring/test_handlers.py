@@ -10,12 +10,13 @@ from django.db import transaction
 from django_delayed_tasks import Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.executor.recurrences import Recurrences
+from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.models import Recurrence
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, settle
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Cron, Interval
 from tests.executor.parts import claim, executing, handler_of, registered
 from tests.races.blocking import wait_until_blocked

@@ -5,7 +5,7 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import TaskRun
-from django_delayed_tasks.store.steering import run_now
+from django_delayed_tasks.store.schedules.edit import run_now
 from django_delayed_tasks.triggers import Interval
 from tests.recurring.machine import MINUTE, NOON, Machine
 

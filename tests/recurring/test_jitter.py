@@ -10,11 +10,11 @@ import pytest
 
 from django_delayed_tasks import Done, Reschedule, Task, add_task, api
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.recurrences import Recurrences
+from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import IfExists, RunOutcome, Then
-from django_delayed_tasks.store import reap
+from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import claim, handler_of
 from tests.recurring.machine import MINUTE, NOON, Machine

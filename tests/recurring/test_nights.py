@@ -9,10 +9,10 @@ import pytest
 
 from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import Bench, handler_of
 from tests.recurring.machine import HandClock

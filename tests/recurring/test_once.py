@@ -9,12 +9,13 @@ from django.db import transaction
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, TaskExists
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, Then
-from django_delayed_tasks.store import purge_successes, settle
+from django_delayed_tasks.store.records.once import purge_successes
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim
 from tests.recurring.machine import MINUTE, NOON, Machine

@@ -12,13 +12,15 @@ from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import AddAction, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, settle
-from django_delayed_tasks.store.tables import SUCCESS
-from django_delayed_tasks.store.transactions import is_transient
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.tables import SUCCESS
+from django_delayed_tasks.store.sql.transactions import is_transient
 from tests.executor.parts import claim
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import NOON, Machine

@@ -6,11 +6,14 @@ import pytest
 
 from django_delayed_tasks import TaskRun, clock
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.recurrences import RETIRE_AFTER, Recurrences
+from django_delayed_tasks.executor.membership.recurrences import RETIRE_AFTER, Recurrences
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, declaring, executors, settle
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.schedules import declare
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval, Once
 from tests.executor.parts import claim, registered
 from tests.recurring.machine import MINUTE, NOON
@@ -27,7 +30,7 @@ class TestRetired:
 
     def retire_at(self, minute: float) -> list[str]:
         with frozen_at(NOON + minute * MINUTE):
-            return declaring.retire("default", unconfirmed_for=RETIRE_AFTER)
+            return declare.retire("default", unconfirmed_for=RETIRE_AFTER)
 
     def test_after_a_while(self) -> None:
         nightly()

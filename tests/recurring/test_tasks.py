@@ -7,10 +7,11 @@ import pytest
 from django_delayed_tasks import Fail, Reschedule, Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import reap, settle
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Once
 from tests.executor.parts import claim
 from tests.recurring.machine import EVERY_TEN, MINUTE, NOON, Machine

@@ -12,11 +12,11 @@ from django.urls import reverse
 
 from django_delayed_tasks import Task, get_runs, register_task_handler
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
-from django_delayed_tasks.executor.recurrences import Recurrences
-from django_delayed_tasks.executor.runner import run
+from django_delayed_tasks.executor.membership.recurrences import Recurrences
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store import settle
+from django_delayed_tasks.store.settling.settle import settle
 from testproject.shop import codes
 from testproject.shop.models import Order, Product
 from testproject.shop.nightly import NightlyReport

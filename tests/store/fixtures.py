@@ -7,7 +7,8 @@ from django.conf import settings as django_settings
 from django.test import override_settings
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store import Strategy, compare_and_set, skip_locked, sole_writer
+from django_delayed_tasks.store.claiming import compare_and_set, skip_locked, sole_writer
+from django_delayed_tasks.store.claiming.strategies import Strategy
 from tests.store.verbs import NOW
 
 STRATEGIES: dict[str, Strategy] = {"compare_and_set": compare_and_set.claim}

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import steering
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from django_delayed_tasks.triggers import Interval
 from tests.store import states, verbs
 from tests.store.states import AGAIN, BUSY, LOST, NEW, OLD, STOP, Run, add_new, cancel, move, running_then, waiting
@@ -58,13 +59,13 @@ def recurring_running() -> Run:
 def extra() -> Run:
     """After a retry of one more run, before the time that is planned."""
     verbs.add(when=NEW, biz_ext="old", trigger=TRIGGER)
-    steering.run_now(ALIAS, list(Task.objects.values_list("id", "version")))
+    edit.run_now(ALIAS, list(Task.objects.values_list("id", "version")))
     verbs.settle(verbs.retry(verbs.claim_one(), HOUR))
     return None
 
 
 def reap() -> object:
-    return store.reap(ALIAS, max_rescues=3)
+    return reap_orphans(ALIAS, max_rescues=3)
 
 
 def once_running() -> Run:

@@ -7,7 +7,7 @@ from typing import Any
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.store import verbs
 from tests.store.verbs import CODE, EXECUTOR, HOUR, NOW
 

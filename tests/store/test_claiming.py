@@ -10,9 +10,11 @@ from django.db import connections
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import ClaimRequest, Strategy, compare_and_set
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.sharing import OTHERS, OWN, share, share_of
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.affinity import OTHERS, OWN, share, share_of
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import Strategy
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS, EXECUTOR, HOUR, NOW
 

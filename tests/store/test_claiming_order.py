@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store import Strategy
+from django_delayed_tasks.store.claiming.strategies import Strategy
 from tests.store import verbs
 from tests.store.verbs import HOUR, NOW
 

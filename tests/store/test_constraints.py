@@ -3,7 +3,7 @@
 import pytest
 from django.db import DatabaseError, connection, transaction
 
-from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.sql.tables import TASK
 from tests.store import verbs
 
 pytestmark = pytest.mark.django_db

@@ -4,8 +4,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store.fences import Claim, fence, in_status
-from django_delayed_tasks.store.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from tests.store import verbs
 
 pytestmark = pytest.mark.usefixtures("db", "frozen")

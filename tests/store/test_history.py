@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import api, clock, store
+from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement
+from django_delayed_tasks.store.records.history import purge
+from django_delayed_tasks.store.settling.settle_run import settle_run
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR, NOW
 
@@ -66,7 +68,7 @@ def test_a_run_settled_in_its_own_transaction_leaves_the_same(db: None, frozen: 
         fields = {"started": NOW, "finished": NOW} | fields
         settlement = verbs.done(run)._replace(**fields)
         if run is alone:
-            assert store.settle_run(ALIAS, run, settlement)
+            assert settle_run(ALIAS, run, settlement)
         else:
             verbs.settle(settlement)
     rows = [recorded(TaskRun.objects.get(biz_num=num)) for num in ("alone", "other")]
@@ -78,8 +80,8 @@ def test_what_happened_to_a_task_meanwhile_is_left_to_the_usual_settlement(db: N
     verbs.add()
     run = verbs.claim_one()
     verbs.add(when=HOUR)
-    assert not store.settle_run(ALIAS, run, verbs.done(run))
-    assert not store.settle_run(ALIAS, run, verbs.retry(run))
+    assert not settle_run(ALIAS, run, verbs.done(run))
+    assert not settle_run(ALIAS, run, verbs.retry(run))
     assert not TaskRun.objects.exists()
     verbs.settle(verbs.done(run))
     assert verbs.present().when == NOW + HOUR
@@ -89,7 +91,7 @@ def test_a_run_whose_claim_is_gone_settles_nothing(db: None, frozen: None) -> No
     verbs.add()
     run = verbs.claim_one()
     verbs.settle(verbs.released(run))
-    assert not store.settle_run(ALIAS, run, verbs.done(run))
+    assert not settle_run(ALIAS, run, verbs.done(run))
     assert verbs.present().status == TaskStatus.PENDING
 
 
@@ -161,16 +163,16 @@ def runs_finished(*moments: timedelta) -> None:
 def test_purge_deletes_what_is_older(db: None, frozen: None) -> None:
     """Not what is exactly as old."""
     runs_finished(3 * HOUR, 2 * HOUR, HOUR)
-    assert [store.purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
+    assert [purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
     with clock.frozen_at(NOW + timedelta(microseconds=1)):
-        assert [store.purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
+        assert [purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
     assert TaskRun.objects.get().finished == NOW - HOUR
 
 
 def test_purge_takes_the_oldest_first_and_no_more_than_a_batch(db: None, frozen: None) -> None:
     runs_finished(*[2 * HOUR] * 5)
-    assert [store.purge(ALIAS, HOUR, batch_size=2) for _ in range(4)] == [2, 2, 1, 0]
+    assert [purge(ALIAS, HOUR, batch_size=2) for _ in range(4)] == [2, 2, 1, 0]
 
 
 def test_purge_of_nothing(db: None) -> None:
-    assert store.purge(ALIAS, HOUR) == 0
+    assert purge(ALIAS, HOUR) == 0

@@ -4,7 +4,7 @@ import pytest
 from django.db import DatabaseError, connection
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.transactions import briefly
+from django_delayed_tasks.store.sql.transactions import briefly
 from tests.store.verbs import ALIAS
 
 pytestmark = pytest.mark.usefixtures("live_db")

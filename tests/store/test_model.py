@@ -12,13 +12,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
-from django_delayed_tasks import api, clock, store
+from django_delayed_tasks import api, clock
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import Settlement, steering
-from django_delayed_tasks.store.reaping import SPREAD
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.settling.reap import SPREAD, reap
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
@@ -118,7 +120,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def run_now(self, num: str, _: datetime) -> None:
         seen = [(row.id, row.version) for row in [verbs.row(num)] if row]
-        assert bool(steering.run_now(ALIAS, seen)) == self.tasks[num].run_now(self.now)
+        assert bool(edit.run_now(ALIAS, seen)) == self.tasks[num].run_now(self.now)
 
     def forget(self, num: str, _: datetime) -> None:
         assert api.forget(CODE, num) == self.tasks[num].forget()
@@ -179,7 +181,7 @@ class StoreMachine(RuleBasedStateMachine):
             keep=then is not Then.RELEASED, once=once, biz_ext=as_text(left),
         )  # fmt: skip
         with clock.frozen_at(self.now):
-            assert store.settle(ALIAS, [settlement]) == expected
+            assert settle(ALIAS, [settlement]) == expected
 
     def after(self, then: Then, when: Any) -> Any:
         return when if then is Then.RETRY else 0 * HOUR
@@ -188,7 +190,7 @@ class StoreMachine(RuleBasedStateMachine):
     def reap(self, max_rescues: int) -> None:
         ends = {num: model.reap(self.now, max_rescues) for num, model in self.tasks.items()}
         with clock.frozen_at(self.now):
-            became = store.reap(ALIAS, max_rescues)
+            became = reap(ALIAS, max_rescues)
         assert sorted(became.values()) == sorted(then for then in ends.values() if then)
         for num in (num for num, then in ends.items() if then is Then.RESCUED):
             self.let_chance_say_when(num)

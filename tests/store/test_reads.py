@@ -5,8 +5,11 @@ from datetime import timedelta
 
 from django.db import connection
 
-from django_delayed_tasks import api, clock, store
+from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.levels import KnownLevels
+from django_delayed_tasks.store.settling.reap import reap
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
 from tests.store.meters import UNIT, reads
@@ -66,7 +69,7 @@ def test_reads_of_every_verb(live_db: str) -> None:
     found["reschedule"] = excess(live_db, 5, lambda: api.reschedule_task(CODE, "later 78", 2 * HOUR))
     found["cancel"] = excess(live_db, 10, lambda: api.cancel_task(CODE, "later 79"))
     refresh_statistics(live_db)  # without any, PostgreSQL takes so small a table for one that is quicker to read whole
-    found["reap"] = excess(live_db, DUE * 10, lambda: store.reap(ALIAS, 3))
+    found["reap"] = excess(live_db, DUE * 10, lambda: reap(ALIAS, 3))
     assert {name: figures for name, figures in found.items() if figures} == {}
 
 
@@ -77,13 +80,13 @@ def test_reads_of_the_agenda(live_db: str) -> None:
     floor = clock.host_now() - timedelta(seconds=10)
     ways = {
         "walk": None,
-        "all known": store.KnownLevels(dict.fromkeys(levels, floor), frozenset(), floor),
-        "some idle": store.KnownLevels(dict.fromkeys(levels[::2], floor), frozenset({("nobody's", 0)}), floor),
+        "all known": KnownLevels(dict.fromkeys(levels, floor), frozenset(), floor),
+        "some idle": KnownLevels(dict.fromkeys(levels[::2], floor), frozenset({("nobody's", 0)}), floor),
     }
     # What is not known is found gap by gap, and then looked at: a few times the work, once.
     allowed = {"walk": 4, "all known": 4, "some idle": 20}
     found = {
-        way: excess(live_db, len(levels) * allowed[way], lambda: store.read_agenda(ALIAS, known))  # noqa: B023
+        way: excess(live_db, len(levels) * allowed[way], lambda: read_agenda(ALIAS, known))  # noqa: B023
         for way, known in ways.items()
     }
     assert found == dict.fromkeys(ways)

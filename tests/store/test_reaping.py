@@ -4,12 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from django_delayed_tasks import clock, store
+from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.reaping import SPREAD
+from django_delayed_tasks.store.settling.reap import SPREAD, held_by, release
+from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -23,7 +24,7 @@ def register(name: str = "one", *, gone: bool = False, **fields: object) -> int:
 
 
 def reap() -> list[Then]:
-    return list(store.reap(ALIAS, max_rescues=3).values())
+    return list(reap_orphans(ALIAS, max_rescues=3).values())
 
 
 def test_an_executor_row(db: None, frozen: None) -> None:
@@ -111,18 +112,18 @@ def test_a_pass_is_limited(db: None, frozen: None) -> None:
     for num in "abc":
         verbs.add(num)
     verbs.claim()
-    assert [len(store.reap(ALIAS, 3, limit=2)) for _ in range(3)] == [2, 1, 0]
+    assert [len(reap_orphans(ALIAS, 3, limit=2)) for _ in range(3)] == [2, 1, 0]
 
 
 def test_release_gives_back(db: None, frozen: None) -> None:
     for num in "ab":
         verbs.add(num, NOW - HOUR)
     a, b = sorted(verbs.claim(), key=str)
-    assert store.held_by(ALIAS, verbs.EXECUTOR) == {a.claim, b.claim}
-    assert store.release(ALIAS, [verbs.released(a), verbs.released(b, after=HOUR)]) == 2
-    assert store.release(ALIAS, [verbs.released(a)]) == 0
-    assert store.release(ALIAS, []) == 0
-    assert store.held_by(ALIAS, verbs.EXECUTOR) == set()
+    assert held_by(ALIAS, verbs.EXECUTOR) == {a.claim, b.claim}
+    assert release(ALIAS, [verbs.released(a), verbs.released(b, after=HOUR)]) == 2
+    assert release(ALIAS, [verbs.released(a)]) == 0
+    assert release(ALIAS, []) == 0
+    assert held_by(ALIAS, verbs.EXECUTOR) == set()
     assert (verbs.present("a").claim_at, verbs.present("b").claim_at) == (NOW, NOW + HOUR)
     assert (verbs.claim_one().attempts, verbs.outcomes("a")) == (1, [])
 
@@ -132,7 +133,7 @@ def test_each_executor_holds_its_own(db: None, frozen: None) -> None:
     for executor, num in ((7, "a"), (8, "b")):
         verbs.add(num)
         held[executor] = {verbs.claim_one(executor).claim}
-    assert {executor: store.held_by(ALIAS, executor) for executor in (7, 8, 9)} == held | {9: set()}
+    assert {executor: held_by(ALIAS, executor) for executor in (7, 8, 9)} == held | {9: set()}
 
 
 @pytest.mark.parametrize("end", ["released", "rescued"])

@@ -6,11 +6,13 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement
-from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.tables import TASK
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, NOW
 
@@ -37,7 +39,7 @@ def rescued(times: int = 1) -> ClaimedTask:
     """A run of a task that has been rescued so often."""
     for _ in range(times):
         verbs.claim_one()
-        assert list(store.reap(ALIAS, max_rescues=times).values()) == [Then.RESCUED]
+        assert list(reap(ALIAS, max_rescues=times).values()) == [Then.RESCUED]
         Task.objects.update(claim_at=NOW)  # those that died together twice are spread
     run = verbs.claim_one()
     assert run.rescues == times
@@ -57,7 +59,7 @@ def test_a_task_that_goes_on_for_ever_may_be_rescued_as_often_each_time(end: str
     for _ in range(3):
         verbs.settle(FINISHED[end](rescued(2)))
     verbs.claim_one()
-    assert list(store.reap(ALIAS, max_rescues=2).values()) == [Then.RESCUED]
+    assert list(reap(ALIAS, max_rescues=2).values()) == [Then.RESCUED]
 
 
 @pytest.mark.parametrize("mode", ["rescheduled", "replaced"])
@@ -90,7 +92,7 @@ def test_one_that_was_claimed_ahead_of_its_time_waits_for_it() -> None:
     soon = timedelta(seconds=2)
     verbs.add(when=NOW + soon)
     [_] = verbs.claim(ahead=2 * soon)
-    assert list(store.reap(ALIAS, max_rescues=1).values()) == [Then.RESCUED]
+    assert list(reap(ALIAS, max_rescues=1).values()) == [Then.RESCUED]
     assert verbs.present().claim_at == NOW + soon
 
 
@@ -107,5 +109,5 @@ def test_one_whose_trigger_cannot_be_used_does_not_keep_the_others_from_being_re
     verbs.claim()
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE {TASK} SET trigger_text = %s WHERE biz_num = 'broken'", [UNUSABLE[trigger]])
-    assert list(store.reap(ALIAS, max_rescues=0).values()) == [Then.FAILED] * 2
+    assert list(reap(ALIAS, max_rescues=0).values()) == [Then.FAILED] * 2
     assert set(Task.objects.values_list("status", flat=True)) == {TaskStatus.FAILED}

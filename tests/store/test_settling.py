@@ -8,7 +8,9 @@ from django.db import transaction
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, compare_and_set
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 

@@ -7,9 +7,10 @@ from django.db import connection
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store import ClaimRequest, compare_and_set, sharing
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.sharing import FEWEST_OF_OTHERS, share_of
+from django_delayed_tasks.store.claiming import affinity, compare_and_set
+from django_delayed_tasks.store.claiming.affinity import FEWEST_OF_OTHERS, share_of
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS
 
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.usefixtures("db", "frozen")
 @pytest.fixture(autouse=True)
 def none_known() -> Iterator[None]:
     """What executors of other tests have seen is forgotten."""
-    sharing._of_others.clear()
+    affinity._of_others.clear()
     yield
-    sharing._of_others.clear()
+    affinity._of_others.clear()
 
 
 def leave_to_others(count: int) -> None:
@@ -39,7 +40,7 @@ def claim(limit: int = 100) -> int:
 
 def best_left() -> int:
     """How many it would go for now."""
-    return sharing._of_others[ALIAS, 1]
+    return affinity._of_others[ALIAS, 1]
 
 
 def test_more_each_time_that_it_gets_all_of_them() -> None:
@@ -60,7 +61,7 @@ def test_few_again_when_others_were_quicker() -> None:
     leave_to_others(100)
     claim()
     request = ClaimRequest(1, "default", 0, 100, rank=0, executors=2)
-    share = sharing.Share(ALIAS, dialect_of(connection), request)
+    share = affinity.Share(ALIAS, dialect_of(connection), request)
     assert share.read()
     share.note(won_all=False)
     assert best_left() == FEWEST_OF_OTHERS
@@ -69,4 +70,4 @@ def test_few_again_when_others_were_quicker() -> None:
 def test_what_is_its_own_says_nothing_of_others() -> None:
     api.add_tasks([verbs.task(str(number)) for number in range(20)])
     claim(limit=1)
-    assert sharing._of_others == {}
+    assert affinity._of_others == {}

@@ -11,7 +11,7 @@ from django_delayed_tasks import api, leases
 from django_delayed_tasks.checks.servers import REFUSED_MODES
 from django_delayed_tasks.models import Resource, Success, Task, TaskRun
 from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store.reaping import reap
+from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.triggers import Interval
 from tests.complaints import numbers
 from tests.store import verbs

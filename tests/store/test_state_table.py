@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from django_delayed_tasks import store
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import Then
-from django_delayed_tasks.store import Settlement
-from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.settling.reap import reap, release
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.store import verbs
 from tests.store.states import AFTER, AGAIN, BEFORE, NEW, Run, cancel, move, seen
 from tests.store.verbs import ALIAS, HOUR
@@ -127,7 +127,7 @@ def adding(if_exists: str) -> Callable[[Run], object]:
 
 def releasing(run: Run) -> object:
     assert run
-    return store.release(ALIAS, [verbs.released(run)])
+    return release(ALIAS, [verbs.released(run)])
 
 
 EVENTS: dict[str, Callable[[Run], object]] = {
@@ -141,8 +141,8 @@ EVENTS: dict[str, Callable[[Run], object]] = {
     "again": settling(verbs.again, AGAIN),
     "retry": settling(verbs.retry, 2 * HOUR, "not again"),
     "failed": settling(verbs.failed),
-    "reap": lambda _: told(store.reap(ALIAS, max_rescues=3)),
-    "reap at 0": lambda _: told(store.reap(ALIAS, max_rescues=0)),
+    "reap": lambda _: told(reap(ALIAS, max_rescues=3)),
+    "reap at 0": lambda _: told(reap(ALIAS, max_rescues=0)),
     "release": releasing,
 }
 

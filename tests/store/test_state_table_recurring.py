@@ -8,7 +8,8 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import Settlement, steering
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.recurring_states import AFTER, BEFORE, REMEMBERED, add_once, pause, resume
 from tests.store.states import AGAIN, OLD, Run, seen
@@ -202,8 +203,8 @@ def steer(verb: Callable[..., list[int]], *given: object) -> Callable[[Run], obj
 MORE: dict[str, Callable[[Run], object]] = {
     "pause": lambda _: pause(),
     "resume": lambda _: resume(),
-    "run now": steer(steering.run_now),
-    "postpone": steer(steering.postpone, HOUR),
+    "run now": steer(edit.run_now),
+    "postpone": steer(edit.postpone, HOUR),
     "earliest sooner": comparing("earliest", -1),
     "earliest later": comparing("earliest", 7),
     "latest sooner": comparing("latest", -1),

@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
-from django_delayed_tasks.store import steering
+from django_delayed_tasks.store.schedules import edit as steering
 from tests.store import verbs
 from tests.store.states import NEW, Run, running_then
 from tests.store.test_state_table import CELLS as FIRST

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from django.db import transaction
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
+from django_delayed_tasks.store.claiming.agenda import read_agenda
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
 from tests.store.meters import statements
@@ -81,4 +82,4 @@ def test_a_settlement_of_plain_runs(live_db: str) -> None:
 def test_an_agenda(live_db: str) -> None:
     for level in range(3):
         verbs.add(str(level), queue=str(level))
-    assert cost(lambda: store.read_agenda(ALIAS)) == 1
+    assert cost(lambda: read_agenda(ALIAS)) == 1

@@ -10,9 +10,9 @@ from django.db import connection, transaction
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import steering
-from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.steering import Edit
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.edit import Edit
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.store.verbs import ALIAS, HOUR, NOW, add, claim_one, failed, present, retry, settle
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -21,10 +21,10 @@ MINUTE = timedelta(minutes=1)
 Steer = Callable[[list[Claim]], list[int]]
 
 STEERS: dict[str, Steer] = {
-    "run now": lambda seen: steering.run_now(ALIAS, seen),
-    "postpone": lambda seen: steering.postpone(ALIAS, seen, HOUR),
-    "retry failed": lambda seen: steering.retry_failed(ALIAS, seen),
-    "edit": lambda seen: [seen[0][0]] if steering.edit(ALIAS, seen[0], Edit(when=NOW + HOUR)) else [],
+    "run now": lambda seen: edit.run_now(ALIAS, seen),
+    "postpone": lambda seen: edit.postpone(ALIAS, seen, HOUR),
+    "retry failed": lambda seen: edit.retry_failed(ALIAS, seen),
+    "edit": lambda seen: [seen[0][0]] if edit.edit(ALIAS, seen[0], Edit(when=NOW + HOUR)) else [],
 }
 APPLIES_TO = {
     "run now": [TaskStatus.PENDING],
@@ -90,7 +90,7 @@ def is_anew(task: Task, before: Task) -> bool:
 class TestVerbs:
     def test_run_now_makes_a_later_task_due(self) -> None:
         task = waiting(NOW + HOUR, biz_ext={"a": 1}, queue="mail", priority=3)
-        assert steering.run_now(ALIAS, [seen(task)]) == [task.pk]
+        assert edit.run_now(ALIAS, [seen(task)]) == [task.pk]
         after = present()
         assert (after.when, after.claim_at) == (NOW, NOW)
         assert (after.biz_ext, after.queue, after.priority) == ({"a": 1}, "mail", 3)
@@ -98,7 +98,7 @@ class TestVerbs:
 
     def test_run_now_keeps_a_time_that_has_passed(self) -> None:
         task = backing_off()
-        assert steering.run_now(ALIAS, [seen(task)]) == [task.pk]
+        assert edit.run_now(ALIAS, [seen(task)]) == [task.pk]
         after = present()
         assert (after.when, after.claim_at) == (NOW - HOUR, NOW)
         assert is_anew(after, task)
@@ -116,20 +116,20 @@ class TestVerbs:
     )
     def test_postpone(self, when: datetime, by: timedelta, expected: datetime) -> None:
         task = waiting(when)
-        assert steering.postpone(ALIAS, [seen(task)], by) == [task.pk]
+        assert edit.postpone(ALIAS, [seen(task)], by) == [task.pk]
         after = present()
         assert (after.when, after.claim_at) == (expected, expected)
         assert is_anew(after, task)
 
     def test_postpone_counts_from_the_next_attempt(self) -> None:
         task = backing_off(3 * HOUR)
-        steering.postpone(ALIAS, [seen(task)], HOUR)
+        edit.postpone(ALIAS, [seen(task)], HOUR)
         assert (present().when, present().claim_at) == (NOW + 4 * HOUR, NOW + 4 * HOUR)
 
     @pytest.mark.parametrize(("when", "claim_at"), [(NOW - HOUR, NOW), (NOW + HOUR, NOW + HOUR)])
     def test_retry_failed_respects_a_later_time(self, when: datetime, claim_at: datetime) -> None:
         task = given_up(when)
-        assert steering.retry_failed(ALIAS, [seen(task)]) == [task.pk]
+        assert edit.retry_failed(ALIAS, [seen(task)]) == [task.pk]
         assert (present().when, present().claim_at) == (when, claim_at)
         assert is_anew(present(), task)
 
@@ -140,13 +140,13 @@ class TestVerbs:
         add("replaced", NOW + 2 * HOUR)  # has now the version that a write of ours would have given it
         Task.objects.filter(biz_num="gone").delete()
         Task.objects.filter(biz_num="running").update(status=TaskStatus.RUNNING)
-        changed = steering.run_now(ALIAS, [seen(task) for task in tasks.values()])
+        changed = edit.run_now(ALIAS, [seen(task) for task in tasks.values()])
         assert changed == [tasks["same"].pk]
         assert present("same").claim_at == NOW
         assert present("replaced").claim_at == NOW + 2 * HOUR
 
     def test_nothing_seen(self) -> None:
-        assert steering.run_now(ALIAS, []) == []
+        assert edit.run_now(ALIAS, []) == []
 
 
 @pytest.mark.usefixtures("db", "frozen")
@@ -171,24 +171,24 @@ class TestFence:
 class TestEdit:
     def test_when_of_a_pending_task(self) -> None:
         task = backing_off()
-        assert steering.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
+        assert edit.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
         assert (present().when, present().claim_at) == (NOW + HOUR, NOW + HOUR)
         assert is_anew(present(), task)
 
     def test_when_of_a_paused_task(self) -> None:
         task = backing_off()
         api.pause_task(task.biz_code, task.biz_num)
-        assert steering.edit(ALIAS, seen(present()), Edit(when=NOW + HOUR))
+        assert edit.edit(ALIAS, seen(present()), Edit(when=NOW + HOUR))
         after = present()
         assert (after.status, after.attempts, after.rescues, after.last_error) == (TaskStatus.PAUSED, 0, 0, "")
 
     def test_past_when(self) -> None:
-        assert steering.edit(ALIAS, seen(waiting()), Edit(when=NOW - HOUR))
+        assert edit.edit(ALIAS, seen(waiting()), Edit(when=NOW - HOUR))
         assert (present().when, present().claim_at) == (NOW - HOUR, NOW)
 
     def test_when_of_a_failed_task_leaves_it_failed(self) -> None:
         task = given_up()
-        assert steering.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
+        assert edit.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
         after = present()
         assert (after.status, after.attempts, after.last_error) == (TaskStatus.FAILED, 1, "given up")
         assert (after.when, after.version) == (NOW + HOUR, task.version + 1)
@@ -206,18 +206,18 @@ class TestEdit:
         backing_off()
         Task.objects.update(biz_ext="old")
         before = contents(present())
-        assert steering.edit(ALIAS, seen(present()), changes)
+        assert edit.edit(ALIAS, seen(present()), changes)
         changed = {column: value, "version": before["version"] + 1}
         assert contents(present()) == {**before, **changed}
 
     def test_everything_at_once(self) -> None:
-        assert steering.edit(ALIAS, seen(waiting()), Edit(NOW + 9 * HOUR, "[1]", "mail", 4))
+        assert edit.edit(ALIAS, seen(waiting()), Edit(NOW + 9 * HOUR, "[1]", "mail", 4))
         after = present()
         assert (after.when, after.biz_ext, after.queue, after.priority) == (NOW + 9 * HOUR, [1], "mail", 4)
 
     def test_nothing(self) -> None:
         task = waiting()
-        assert not steering.edit(ALIAS, seen(task), Edit())
+        assert not edit.edit(ALIAS, seen(task), Edit())
         assert contents(present()) == contents(task)
 
 

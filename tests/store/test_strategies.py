@@ -3,7 +3,8 @@
 import pytest
 from django.db import connection
 
-from django_delayed_tasks.store import compare_and_set, skip_locked, sole_writer, strategy_for
+from django_delayed_tasks.store.claiming import compare_and_set, skip_locked, sole_writer
+from django_delayed_tasks.store.claiming.strategies import strategy_for
 from tests.store.fixtures import STRATEGIES
 from tests.store.verbs import ALIAS
 

@@ -11,8 +11,8 @@ from django.db import connection
 
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import sole_writer
-from django_delayed_tasks.store.tables import TASK
+from django_delayed_tasks.store.claiming import sole_writer
+from django_delayed_tasks.store.sql.tables import TASK
 from tests.store import verbs
 
 __test__ = settings.DDT_DATABASE == "sqlite"

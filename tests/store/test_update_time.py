@@ -5,12 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, Settlement, steering
-from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
@@ -29,8 +32,8 @@ WAITING: dict[str, Callable[[], object]] = {
     "rescheduled": lambda: api.reschedule_task(CODE, "1", HOUR),
     "paused": lambda: api.pause_task(CODE, "1"),
     "resumed": lambda: [api.pause_task(CODE, "1"), Task.objects.update(update_time=NOW), api.resume_task(CODE, "1")],
-    "postponed": lambda: steering.postpone(ALIAS, seen(), HOUR),
-    "run now": lambda: steering.run_now(ALIAS, seen()),
+    "postponed": lambda: edit.postpone(ALIAS, seen(), HOUR),
+    "run now": lambda: edit.run_now(ALIAS, seen()),
     "claimed": verbs.claim_one,
 }
 
@@ -39,8 +42,8 @@ BESIDE: dict[str, Callable[[], object]] = {
     "rescheduled": lambda: api.reschedule_task(CODE, "1", HOUR),
     "paused": lambda: api.pause_task(CODE, "1"),
     "cancelled": lambda: api.cancel_task(CODE, "1"),
-    "reaped": lambda: store.reap(ALIAS, max_rescues=3),
-    "given up": lambda: store.reap(ALIAS, max_rescues=0),
+    "reaped": lambda: reap(ALIAS, max_rescues=3),
+    "given up": lambda: reap(ALIAS, max_rescues=0),
 }
 
 ENDS: dict[str, Callable[[ClaimedTask], Settlement]] = {

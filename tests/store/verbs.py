@@ -4,12 +4,17 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import UNCHANGED, AddResult
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Outpaced, Settlement, Strategy, compare_and_set
-from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
+from django_delayed_tasks.store.claiming.strategies import Strategy
+from django_delayed_tasks.store.settling.settle import settle as settle_all
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
 
 ALIAS = "default"
 CODE = "test"
@@ -56,7 +61,7 @@ def claim_one(executor: int = EXECUTOR) -> ClaimedTask:
 
 def settle(*settlements: Settlement) -> dict[Claim, Then]:
     """Settle these together; what became of those that were held."""
-    return store.settle(ALIAS, settlements)
+    return settle_all(ALIAS, settlements)
 
 
 def done(run: ClaimedTask, **fields: Any) -> Settlement:

@@ -31,7 +31,7 @@ def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
 
 def settle_without_fence() -> None:
     """A run settles its task whoever holds the claim now."""
-    settling: Any = import_module(f"{STORE}.settling")
+    settling: Any = import_module(f"{STORE}.settling.settle")
     usual = settling._lock
 
     def lock(cursor: Any, dialect: Any, claims: Any, *more: Any) -> Any:
@@ -41,13 +41,13 @@ def settle_without_fence() -> None:
     settling.fence = by_id
     settling._lock = lock
     settling._same_claim = lambda of: f"t.id = {of['id']}"
-    alone: Any = import_module(f"{STORE}.settling_alone")
+    alone: Any = import_module(f"{STORE}.settling.settle_run")
     alone.fence = by_id
 
 
 def delete_without_looking() -> None:
     """The end of a run deletes its task, with the schedule that was deferred meanwhile."""
-    settling: Any = import_module(f"{STORE}.settling")
+    settling: Any = import_module(f"{STORE}.settling.settle")
     usual = settling._lock
 
     def lock(*arguments: Any) -> Any:
@@ -77,7 +77,7 @@ def _committed_apart(handle: Any) -> Any:
 
 def claim_without_version() -> None:
     """A claim takes the row as it was read, whatever was written to it since."""
-    compare_and_set: Any = import_module(f"{STORE}.compare_and_set")
+    compare_and_set: Any = import_module(f"{STORE}.claiming.compare_and_set")
     compare_and_set.fence = by_id
 
 
@@ -93,7 +93,7 @@ def slots_for_all() -> None:
 
 def mangled_text() -> None:
     """What an executor sends with its settlements takes the way through latin1."""
-    base: Any = import_module(f"{STORE}.dialects.base")
+    base: Any = import_module(f"{STORE}.sql.dialects.base")
     usual = base.Dialect._to_send
 
     def to_send(self: Any, column: Any, values: Any) -> Any:

@@ -13,7 +13,7 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.torture.models import Accepted
 from tests.torture.texts import text_of
 

@@ -5,14 +5,19 @@ from collections.abc import Iterable
 from statistics import quantiles
 
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.unknown_codes import Screening
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.lease import Lease
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.peers import Rank
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.poller import Poller
-from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.executor.screening import Screening
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store import ClaimedTask, ClaimRequest, Settlement, read_agenda, settle, strategy_for
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store.pages import pages_of
 
 

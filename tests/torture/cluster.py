@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from django_delayed_tasks.executor.foreground import RESTART
+from django_delayed_tasks.executor.process.foreground import RESTART
 from tests.processes.children import kill_all
 from tests.torture import hooks
 from tests.torture.child import Child, ChildError

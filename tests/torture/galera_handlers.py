@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 from django_delayed_tasks import TaskHandler
-from django_delayed_tasks.executor.rank import Rank
-from django_delayed_tasks.store import compare_and_set
+from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.store.claiming import compare_and_set
 
 CODE = "x-nothing"
 TOLD = "claim: "

@@ -40,11 +40,11 @@ def install() -> None:
     """Nothing, unless this process was started by the harness as an executor."""
     if FOLDER not in os.environ or NAME not in os.environ:
         return
-    compare_and_set: Any = import_module("django_delayed_tasks.store.compare_and_set")
+    compare_and_set: Any = import_module("django_delayed_tasks.store.claiming.compare_and_set")
     executors: Any = import_module("django_delayed_tasks.store.executors")
-    settling: Any = import_module("django_delayed_tasks.store.settling")
+    settling: Any = import_module("django_delayed_tasks.store.settling.settle")
     compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
-    atomic: Any = import_module("django_delayed_tasks.executor.atomic")
+    atomic: Any = import_module("django_delayed_tasks.executor.running.atomic")
     for module, way in ((settling, "_settle_gone"), (settling, "settle_locked"), (atomic, "settle_run")):
         setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_SETTLE))
     executors.renew = _blocked_before(executors.renew)

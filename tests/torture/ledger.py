@@ -11,8 +11,8 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.dialects.base import Dialect
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects.base import Dialect
 from tests.torture.texts import unescaped
 
 _BEGIN = {

@@ -6,8 +6,8 @@ from typing import Any
 from django.db import connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.dialects import dialect_of
-from django_delayed_tasks.store.tables import RUNNING, TASK
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from tests.torture.models import Effect
 
 

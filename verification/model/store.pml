@@ -12,7 +12,7 @@
 #define FENCE_OF_REAP(of_id, of_version) (exists && id == of_id && version == of_version)
 #endif
 
-/* adding.add: whether it writes, so (if_exists) as the task is; if not, the task is KEPT, or the call is refused */
+/* schedules.add.add: whether it writes, so (if_exists) as the task is; if not, the task is KEPT, or the call is refused */
 #ifdef KEEP_IGNORES_STOPPING
 #define IS_ABSENT_FOR_KEEP (!exists)
 #else
@@ -26,7 +26,7 @@
 #define IS_WRITTEN(if_exists) (if_exists == REPLACE || (if_exists == KEEP && IS_ABSENT_FOR_KEEP) || \
     (if_exists == WORSE && (!exists || IS_BESIDE_NOTHING || status == FAILED)))
 
-/* adding.add that leaves the task as it is: an accepted call too, of a task that something is to come of */
+/* schedules.add.add that leaves the task as it is: an accepted call too, of a task that something is to come of */
 inline kept() {
     d_step {
         last_is_add = 1;
@@ -35,7 +35,7 @@ inline kept() {
     }
 }
 
-/* adding.add that writes; rescheduling.reschedule does the same to a task that exists */
+/* schedules.add.add that writes; schedules.reschedule.reschedule does the same to a task that exists */
 inline add() {
     d_step {
         calls++;
@@ -65,7 +65,7 @@ inline add() {
 }
 
 #if BULKS > 0
-/* adding_many._existing: which of a batch that keeps are STOPPING; these are then added one by one, in either case in
+/* schedules.add_many._existing: which of a batch that keeps are STOPPING; these are then added one by one, in either case in
    the transaction that writes the batch */
 inline look(was_stopping) {
     d_step {
@@ -80,7 +80,7 @@ inline look(was_stopping) {
     }
 }
 
-/* adding_many._write: creates the task, or leaves the one there is as it is, whatever it is by now. The latter is right
+/* schedules.add_many._write: creates the task, or leaves the one there is as it is, whatever it is by now. The latter is right
    if there was a moment at which something was to come of it: the call came then, a cancellation after it. */
 inline insert_or_keep() {
     if
@@ -95,7 +95,7 @@ inline insert_or_keep() {
 }
 #endif
 
-/* cancelling.cancel: its UPDATE comes first and locks the row, so that the transaction is one step */
+/* schedules.cancel.cancel: its UPDATE comes first and locks the row, so that the transaction is one step */
 inline cancel() {
     d_step {
         calls++;
@@ -116,7 +116,7 @@ inline cancel() {
     }
 }
 
-/* compare_and_set.read_candidates: what is due (time is not modelled: any PENDING task may be). For this and the other
+/* claiming.compare_and_set.read_candidates: what is due (time is not modelled: any PENDING task may be). For this and the other
    reads a condition says when they find something: reading nothing changes nothing. */
 #define IS_DUE (exists && status == PENDING)
 inline read_candidates(me, of_id, of_version, of_schedule) {
@@ -126,7 +126,7 @@ inline read_candidates(me, of_id, of_version, of_schedule) {
     }
 }
 
-/* compare_and_set.take: the UPDATE that repeats status and version; is_won tells that it changed the row */
+/* claiming.compare_and_set.take: the UPDATE that repeats status and version; is_won tells that it changed the row */
 inline take(me, in_name_of, of_id, of_version, of_schedule, is_won) {
     d_step {
         is_won = exists && id == of_id && status == PENDING && version == of_version;
@@ -147,12 +147,12 @@ inline take(me, in_name_of, of_id, of_version, of_schedule, is_won) {
     }
 }
 
-/* settling._settle_gone, its first statement: the history, of which nobody sees anything before the COMMIT */
+/* settling.settle._settle_gone, its first statement: the history, of which nobody sees anything before the COMMIT */
 inline record(of_id, of_version, is_found) {
     d_step { is_found = FENCE(of_id, of_version) && status == RUNNING }
 }
 
-/* settling._settle_gone, its second statement and the COMMIT */
+/* settling.settle._settle_gone, its second statement and the COMMIT */
 inline delete_gone(me, of_id, of_version, of_schedule, is_deleted) {
     d_step {
 #ifdef DELETE_IGNORES_DEFERRED
@@ -173,7 +173,7 @@ inline delete_gone(me, of_id, of_version, of_schedule, is_deleted) {
     }
 }
 
-/* settling.settle_locked with aftermath: the row is locked and looked at first, so that the transaction is one step */
+/* settling.settle.settle_locked with next_state.aftermath: the row is locked and looked at first, so that the transaction is one step */
 inline settle_locked(me, is_held, then, of_schedule) {
     d_step {
         if
@@ -208,7 +208,7 @@ inline settle_locked(me, is_held, then, of_schedule) {
     }
 }
 
-/* reaping._orphans: a RUNNING task whose executor is not alive */
+/* settling.reap._orphans: a RUNNING task whose executor is not alive */
 #define IS_ORPHAN (exists && status == RUNNING && !alive[executor])
 inline orphans(me, of_id, of_version) {
     d_step {
@@ -217,7 +217,7 @@ inline orphans(me, of_id, of_version) {
     }
 }
 
-/* reaping.held_by, for a claim that the process knows nothing of */
+/* settling.reap.held_by, for a claim that the process knows nothing of */
 #define IS_HELD_BY(in_name_of) (exists && status == RUNNING && executor == in_name_of)
 inline held_by(me, of_id, of_version) {
     d_step { of_id = id; of_version = version; current[me] = 1 }

@@ -3,9 +3,3 @@
 Claimed tasks of such a handler wait at a :class:`~django_delayed_tasks.executor.limits.gate.Gate`, without a thread,
 until they have their ``permits``. Those that cannot get them soon are released, without an attempt.
 """
-
-from django_delayed_tasks.executor.limits.clearing import Clearing
-from django_delayed_tasks.executor.limits.gate import Gate
-from django_delayed_tasks.executor.limits.permits import give_back_resource
-
-__all__ = ["Clearing", "Gate", "give_back_resource"]

@@ -9,18 +9,17 @@ from threading import Event, Lock
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.deciding import Raised, decide, keeps
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.lease import Lease
 from django_delayed_tasks.executor.limits.permits import Permits, give_back_resource
-from django_delayed_tasks.executor.limits.room import LONGEST, SPAN, Room, Waiting
+from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Room, Waiting
+from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.screening import released
-from django_delayed_tasks.executor.starting import is_over, refuse
+from django_delayed_tasks.executor.running.deciding import Raised, decide, keeps
+from django_delayed_tasks.executor.running.starting import is_over, refuse
 from django_delayed_tasks.handlers import TaskHandler, find
-from django_delayed_tasks.store import ClaimedTask, Settlement
-from django_delayed_tasks.store.claims import changed_meanwhile
-from django_delayed_tasks.store.fences import Claim
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, changed_meanwhile
+from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.sql.fences import Claim
 
 PATIENCE: Final = 2.0
 """Seconds that a claimed task waits for its permits; then it is released, so that it can be claimed elsewhere, and

@@ -9,15 +9,14 @@ from django.db import DatabaseError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
-from django_delayed_tasks.executor.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
-from django_delayed_tasks.store import ClaimedTask
-from django_delayed_tasks.store.claims import lend
-from django_delayed_tasks.store.fences import Claim
-from django_delayed_tasks.store.slots import Slot, drop_slots, take_slots
-from django_delayed_tasks.store.starts import Taken, shape_starts, take_starts
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
+from django_delayed_tasks.store.resources.rate_tokens import Taken, shape_starts, take_starts
+from django_delayed_tasks.store.resources.slots import Slot, drop_slots, take_slots
+from django_delayed_tasks.store.sql.fences import Claim
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,14 @@ from django.db import DatabaseError, connections
 
 from django_delayed_tasks import __version__
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
-from django_delayed_tasks.executor.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
-from django_delayed_tasks.executor.supervisor import Supervisor, end_with_parent, is_supervised
+from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
+from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
-from django_delayed_tasks.store import kept
+from django_delayed_tasks.store.sql import kept_connections
 
 MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
@@ -64,7 +64,7 @@ class Command(BaseCommand):
             raise CommandError(f"--processes={given['processes']}: must be from 1 to {MOST_PROCESSES}")
         if given["reload"] and given["processes"] > 1:
             raise CommandError("--reload is for one process; leave out --processes")
-        with kept.outside_of_pools():
+        with kept_connections.outside_of_pools():
             self._begin(options, given)
 
     def _begin(self, options: ExecutorOptions, given: dict[str, Any]) -> None:
@@ -109,7 +109,7 @@ class Command(BaseCommand):
     def _run_one(self, options: ExecutorOptions, signals: StopSignals) -> int:
         self._banner(options)
         try:
-            with kept.outside_of_pools():  # the reloader calls this in another thread
+            with kept_connections.outside_of_pools():  # the reloader calls this in another thread
                 return run_executor(options, sys.stdout, signals, self._ready)
         except (TaskException, DatabaseError, ValueError) as error:
             raise CommandError(str(error)) from None

@@ -9,20 +9,19 @@ from uuid import uuid4
 import pytest
 from django.db import connections
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import CancelResult, RunOutcome, Then
-from django_delayed_tasks.store import (
-    ClaimedTask,
-    ClaimRequest,
-    Outpaced,
-    Settlement,
-    compare_and_set,
-    executors,
-    galera,
-    strategy_for,
-)
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.reap import held_by
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import galera
 from tests.store import verbs
 from tests.threads import start_thread
 
@@ -69,20 +68,20 @@ def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...], busy: Callab
     """Which has not heard of the claim yet."""
     busy()
     run = claim()
-    assert store.settle("node2", [Settlement(run.claim, RunOutcome.DONE, Then.GONE)]) == {run.claim: Then.GONE}
+    assert settle("node2", [Settlement(run.claim, RunOutcome.DONE, Then.GONE)]) == {run.claim: Then.GONE}
 
 
 def test_a_claim_is_released_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
     busy()
     run = claim()
     released = Settlement(run.claim, RunOutcome.LOST, Then.RELEASED, keep=False)
-    assert store.settle("node3", [released]) == {run.claim: Then.RELEASED}
+    assert settle("node3", [released]) == {run.claim: Then.RELEASED}
 
 
 def test_what_is_held_is_seen_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
     busy()
     run = claim()
-    assert store.held_by("node2", 1) == {run.claim}
+    assert held_by("node2", 1) == {run.claim}
     busy()
     again = claim(2)
     assert compare_and_set.held_of("node3", 2, [again.claim]) == {again.claim}

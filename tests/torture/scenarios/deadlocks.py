@@ -9,8 +9,9 @@ from typing import Any
 
 from django.db import DatabaseError, connection, connections, transaction
 
-from django_delayed_tasks import api, store
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from tests.torture.crowd import Crowd
 from tests.torture.faults.processes import Kill
 from tests.torture.scenario import EVERYWHERE, Scenario, Size, register
@@ -133,7 +134,7 @@ def data(dice: random.Random) -> dict[str, Any]:
 def reap(dice: random.Random) -> None:
     """As every executor does, but without a rest."""
     try:
-        store.reap("default", max_rescues=1000)
+        reap_orphans("default", max_rescues=1000)
     except DatabaseError:
         connection.close()
     time.sleep(0.02)

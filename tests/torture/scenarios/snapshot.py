@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.known_levels import MARGIN
+from django_delayed_tasks.executor.claiming.agenda_reader import MARGIN
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
 from tests.torture.claimer import Claimer, p99

@@ -1,0 +1,1 @@
+"""What the lists of the admin share: base classes, columns, filters, counts."""

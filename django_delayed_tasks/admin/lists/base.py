@@ -1,0 +1,105 @@
+"""What the three admins share: the tasks' database, its clock, and lists that do not count."""
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from django.contrib import admin
+from django.contrib.admin import ShowFacets
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.core.exceptions import BadRequest
+from django.db import connections
+from django.db.models import DateTimeField, Model, QuerySet
+from django.db.models.expressions import RawSQL
+from django.http import HttpRequest, HttpResponse
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.admin.lists.changelist import NOT_STORABLE, BoundedChangeList
+from django_delayed_tasks.admin.lists.columns import EMPTY
+from django_delayed_tasks.conf import settings
+
+M = TypeVar("M", bound=Model)
+
+_KEY: Final = re.compile(r"[0-9]{1,18}")
+LOOKUP_KINDS: Final = ("", "exact", "in", "isnull", "gt", "gte", "lt", "lte")
+
+if TYPE_CHECKING:
+    ModelAdmin = admin.ModelAdmin
+else:
+
+    class ModelAdmin(admin.ModelAdmin):
+        """Django's, which cannot be subscripted."""
+
+        def __class_getitem__(cls, _: Any) -> Any:
+            return cls
+
+
+class DatabaseAdmin(ModelAdmin[M]):
+    """Rows of the tasks' database; each has ``database_now``, so that ages do not depend on this host's clock."""
+
+    list_per_page = 100
+    show_full_result_count = False
+    show_facets = ShowFacets.NEVER
+    empty_value_display = EMPTY
+    lookups: tuple[str, ...] = ()
+    """Fields that an address may narrow the list by. Never data: whoever may ask for
+    ``?biz_ext__token__startswith=a`` can guess what is hidden."""
+
+    class Media:
+        css = {"all": ["django_delayed_tasks/admin.css"]}
+
+    def get_queryset(self, request: HttpRequest) -> "QuerySet[M]":
+        alias = settings.DATABASE
+        now = RawSQL(clock.sql_now(connections[alias]), [], output_field=DateTimeField())
+        rows: Any = super().get_queryset(request).using(alias)
+        annotated: QuerySet[M] = rows.annotate(database_now=now)
+        return annotated
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        name, _, kind = lookup.partition("__")
+        if any(field.name == name for field in self.opts.get_fields()):
+            return name in self.lookups and kind in LOOKUP_KINDS
+        return super().lookup_allowed(lookup, value, request)  # such as the name of a filter
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> M | None:
+        try:
+            found: M | None = super().get_object(request, object_id, from_field)
+        except NOT_STORABLE:
+            return None
+        return found
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        # Of an address Django would take a moment as the text that it is, which its own widgets cannot show.
+        given = super().get_changeform_initial_data(request)
+        moments = {field.name for field in self.opts.get_fields() if isinstance(field, DateTimeField)}
+        return {name: value for name, value in given.items() if name not in moments}
+
+    def response_action(
+        self, request: HttpRequest, queryset: "QuerySet[M]", *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        if not all(map(_KEY.fullmatch, request.POST.getlist(ACTION_CHECKBOX_NAME))):
+            raise BadRequest("what was selected is not a list of primary keys")
+        response: HttpResponse | None = super().response_action(request, queryset, *args, **kwargs)
+        return response
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
+        return BoundedChangeList
+
+
+class ReadOnlyAdmin(DatabaseAdmin[M]):
+    """For looking at."""
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
+        return False
+
+
+def database_now(row: Model) -> datetime:
+    """The moment of the query that read this row, by the database's clock."""
+    moment: datetime = getattr(row, "database_now")  # noqa: B009 (an annotation, unknown to the model)
+    return moment

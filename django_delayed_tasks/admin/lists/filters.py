@@ -1,0 +1,117 @@
+"""Filters whose choices cost nothing to find and whose conditions the indexes serve."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import reduce
+from operator import or_
+from typing import Any, Final
+
+from django.contrib.admin import ModelAdmin, SimpleListFilter
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin.lists import waiting
+from django_delayed_tasks.admin.lists.searching import is_searching
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+
+RECENT: Final = 100_000
+"""Runs that a condition without an index is applied to."""
+
+MOST_LEVELS: Final = 50
+"""With more levels of queue and priority, a condition for each would be longer than it helps."""
+
+Choices = Iterator[tuple[str, Any]]
+
+
+class CodeFilter(SimpleListFilter):
+    """By the codes that have a handler here, and the one that the address names."""
+
+    title = _("code")
+    parameter_name = "code"
+
+    def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
+        asked = request.GET.getlist(self.parameter_name)
+        yield from ((code, code) for code in sorted({*get_task_handlers(), *asked} - {""}))
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        return queryset.filter(biz_code=self.value()) if self.value() else queryset
+
+
+class RunCodeFilter(CodeFilter):
+    """For the history: among the latest runs, or among all of the code when its numbers are searched."""
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        runs = super().queryset(request, queryset)
+        return recent(runs) if self.value() and not is_searching(request) else runs
+
+
+class QueueFilter(SimpleListFilter):
+    """By the queues that handlers name and pending tasks are in."""
+
+    title = _("queue")
+    parameter_name = "queue"
+
+    def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
+        queues = {handler.queue for handler in get_task_handlers().values()}
+        queues |= {level.queue for level in waiting.read_agenda().levels}
+        queues |= set(request.GET.getlist(self.parameter_name))
+        yield from ((queue, queue) for queue in sorted(queues - {""}))
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        if not self.value():
+            return queryset
+        # Every status is named, since the claim index begins with it.
+        return queryset.filter(status__in=TaskStatus.values, queue=self.value())
+
+
+class DueFilter(SimpleListFilter):
+    """Pending tasks by how soon they can be claimed."""
+
+    title = _("due")
+    parameter_name = "due"
+    spans = {"overdue": timedelta(0), "hour": timedelta(hours=1), "day": timedelta(days=1)}
+
+    def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
+        yield "overdue", _("overdue")
+        yield "hour", _("within an hour")
+        yield "day", _("within a day")
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        span = self.spans.get(self.value() or "")
+        return queryset if span is None else queryset.filter(claimable_within(span))
+
+
+def claimable_within(span: timedelta) -> Q:
+    """Pending tasks that are claimable by ``span`` from now: one range of the claim index for each level in use."""
+    agenda = waiting.read_agenda()
+    until = agenda.now + span
+    pending = Q(status=TaskStatus.PENDING, claim_at__lte=until)
+    levels = [level for level in agenda.levels if level.earliest <= until]
+    if len(levels) > MOST_LEVELS:
+        return pending
+    ranges = [pending & Q(queue=level.queue, priority=level.priority) for level in levels]
+    return reduce(or_, ranges) if ranges else Q(pk__in=())
+
+
+class OutcomeFilter(SimpleListFilter):
+    """By how a run ended, among the latest runs: outcomes have no index."""
+
+    title = _("outcome of the latest runs")
+    parameter_name = "outcome"
+
+    def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
+        yield from ((str(value), label) for value, label in RunOutcome.choices)
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        value = self.value() or ""
+        return recent(queryset).filter(outcome=int(value)) if value in map(str, RunOutcome.values) else queryset
+
+
+def recent(runs: "QuerySet[Any]") -> "QuerySet[Any]":
+    """Only the latest of all runs."""
+    latest = TaskRun.objects.using(settings.DATABASE).order_by("-pk").values_list("pk", flat=True).first()
+    return runs.filter(pk__gt=(latest or 0) - RECENT)

@@ -1,0 +1,1 @@
+"""The admin of tasks: list, page, forms, actions."""

@@ -1,0 +1,138 @@
+"""How a task's values are shown, in the list and on its page."""
+
+from typing import Any, Final
+
+from django.contrib import admin
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.base import database_now
+from django_delayed_tasks.admin.triggers import outlook
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+
+LONGEST_SHOWN: Final = 60
+"""Characters of a trigger in the list."""
+
+
+def _percent(fraction: float) -> int:
+    # Cut off, not rounded: what goes on is not at 100 yet.
+    return int(fraction * 100)
+
+
+class TaskColumns:
+    """Display methods; those of the list's own annotations (``error_end``, ``executor_name``) are for it alone."""
+
+    @admin.display(description=_("state"))
+    def state(self, task: Task) -> SafeString:
+        if task.cancel_requested_at:
+            return columns.badge(_("stopping"), "stopping")
+        if task.pause_requested:
+            return columns.badge(_("pausing"), "paused")
+        badge = columns.member_badge(TaskStatus, task.status)
+        if task.progress_fraction is None:
+            return badge
+        return format_html("{} {} %", badge, _percent(task.progress_fraction))
+
+    @admin.display(description=_("progress"))
+    def progress_(self, task: Task) -> str:
+        if task.progress_fraction is None:
+            return columns.EMPTY
+        reported = columns.moment_text(task.progress_at)
+        return " · ".join(filter(None, [f"{_percent(task.progress_fraction)} %", task.progress_note, reported]))
+
+    @admin.display(description=_("when"), ordering="when")
+    def when_(self, task: Task) -> str:
+        return columns.moment_text(task.when)
+
+    @admin.display(description=_("claimable from"), ordering="claim_at")
+    def claim_at_(self, task: Task) -> str:
+        return columns.moment_text(task.claim_at)
+
+    @admin.display(description=_("due"))
+    def due(self, task: Task) -> str:
+        if task.status != TaskStatus.PENDING:
+            return columns.EMPTY
+        return columns.distance_text(task.claim_at, database_now(task))
+
+    @admin.display(description=_("executor"))
+    def executor_(self, task: Any) -> Any:
+        return getattr(task, "executor_name", None) or task.executor or columns.EMPTY
+
+    @admin.display(description=_("error"))
+    def failure(self, task: Any) -> str:
+        return columns.last_line(task.error_end)
+
+    @admin.display(description=_("data"))
+    def data_block(self, task: Task) -> SafeString | str:
+        return columns.json_block(task.biz_ext)
+
+    @admin.display(description=_("last error"))
+    def error_block(self, task: Task) -> SafeString | str:
+        return columns.preformatted(task.last_error)
+
+    @admin.display(description=_("cancel requested"))
+    def cancel_requested_(self, task: Task) -> str:
+        return columns.moment_text(task.cancel_requested_at)
+
+    @admin.display(description=_("when"))
+    def deferred_when_(self, task: Task) -> str:
+        return columns.moment_text(task.deferred_when)
+
+    @admin.display(description=_("trigger"))
+    def trigger_(self, task: Task) -> SafeString | str:
+        text = task.trigger_text  # as it is: it need not be one
+        if text is None:
+            return columns.EMPTY
+        return format_html('<code title="{}">{}</code>', text, columns.cut(text, LONGEST_SHOWN))
+
+    @admin.display(description=_("trigger"))
+    def outlook_(self, task: Task) -> SafeString | str:
+        plan = outlook.plan_of(task, database_now(task))
+        if plan is None:
+            return columns.EMPTY
+        return format_html("{}{}", columns.preformatted(plan.text), outlook.shown(plan))
+
+    @admin.display(description=_("expires"))
+    def expires_at_(self, task: Task) -> str:
+        return columns.moment_text(task.expires_at)
+
+    @admin.display(description=_("once only"))
+    def once_(self, task: Task) -> Any:
+        return _("yes") if task.once else _("no")
+
+    @admin.display(description=_("by its handler"))
+    def by_handler_(self, task: Task) -> Any:
+        return _("yes") if task.by_handler else _("no")
+
+    @admin.display(description=_("trigger"))
+    def deferred_trigger_(self, task: Task) -> str:
+        return task.deferred_trigger_text or columns.EMPTY
+
+    @admin.display(description=_("expires"))
+    def deferred_expires_(self, task: Task) -> str:
+        return columns.moment_text(task.deferred_expires_at)
+
+    @admin.display(description=_("data"))
+    def deferred_block(self, task: Task) -> Any:
+        if task.deferred_keeps_ext:
+            return _("what this run leaves")
+        return columns.json_block(task.deferred_biz_ext)
+
+    @admin.display(description=_("queue"))
+    def deferred_queue_(self, task: Task) -> str:
+        return task.deferred_queue
+
+    @admin.display(description=_("priority"))
+    def deferred_priority_(self, task: Task) -> int | None:
+        return task.deferred_priority
+
+    @admin.display(description=_("created"))
+    def created_(self, task: Task) -> str:
+        return columns.moment_text(task.create_time)
+
+    @admin.display(description=_("updated"))
+    def updated_(self, task: Task) -> str:
+        return columns.moment_text(task.update_time)

@@ -1,0 +1,105 @@
+"""What the forms to add and to change a task have in common."""
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from django import forms
+from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin.lists.json_field import PrettyJSONField
+from django_delayed_tasks.admin.triggers.fields import PREVIEW, ExpiryField, TriggerTextField, canonical
+from django_delayed_tasks.admin.triggers.outlook import Plan, plan_of
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.support import redaction
+
+if TYPE_CHECKING:
+    TaskModelForm = forms.ModelForm[Task]
+else:
+    TaskModelForm = forms.ModelForm
+
+PREVIEWED: Final = {"trigger_text", "when"}
+"""The fields that a preview complains about."""
+
+
+class TaskForm(TaskModelForm):
+    """Data, queue, priority, trigger and expiry as for ``add_task``, which checks them.
+
+    Sent by the button named ``PREVIEW`` it is never valid, so that nothing is saved: it is shown again, with what its
+    trigger is going to do.
+    """
+
+    biz_ext = PrettyJSONField(label=_("Data"), required=False, help_text=_("Any JSON value, or nothing."))
+    trigger_text = TriggerTextField()
+    expires_at = ExpiryField()
+
+    class Meta:
+        model = Task
+        fields: tuple[str, ...] = ("biz_ext", "queue", "priority", "expires_at")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.instance._state.db = settings.DATABASE
+        self.initial["biz_ext"] = redaction.numbered(self.instance.biz_ext)
+        if "trigger_text" in self.fields:
+            self.fields["trigger_text"].widget.plan = self.plan
+
+    @property
+    def is_preview(self) -> bool:
+        """Whether this is only to be looked at."""
+        return PREVIEW in self.data
+
+    @cached_property
+    def now(self) -> datetime:
+        """The present moment by the database's clock."""
+        return read_now(settings.DATABASE)
+
+    def full_clean(self) -> None:
+        super().full_clean()
+        if self.is_preview:
+            for name in self.errors.keys() - PREVIEWED:
+                del self.errors[name]
+
+    def is_valid(self) -> bool:
+        return super().is_valid() and not self.is_preview
+
+    def clean_biz_ext(self) -> Any:
+        """The data as it is to be: what was hidden comes back where its mask still stands."""
+        try:
+            return redaction.restored(self.cleaned_data["biz_ext"], self.instance.biz_ext)
+        except (redaction.MisplacedMask, RecursionError) as error:
+            raise forms.ValidationError(str(error)) from None
+
+    def clean_trigger_text(self) -> str | None:
+        """The text as it will be stored; one that nobody touched is left as it is, readable or not."""
+        if "trigger_text" not in self.changed_data:
+            return self.instance.trigger_text
+        return canonical(self.cleaned_data["trigger_text"])
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not self.errors:
+            try:
+                self.check(cleaned)
+            except InvalidTask as error:
+                field = {"trigger": "trigger_text", "once": "once_only"}.get(error.field, error.field)
+                self.add_error(field if field in self.fields else None, str(error))
+        return cleaned
+
+    def check(self, cleaned: dict[str, Any]) -> None:
+        """Raise InvalidTask, or ValidationError, for what cannot be accepted."""
+        raise NotImplementedError
+
+    def plan(self) -> Plan | None:
+        """What the trigger that is shown is going to do; None if there is none, or an error is shown instead."""
+        if not self.is_bound:
+            return plan_of(self.instance, self.now) if self.instance.trigger_text else None
+        text = self.cleaned_data.get("trigger_text") if hasattr(self, "cleaned_data") else None
+        return self.new_plan(text) if text else None
+
+    def new_plan(self, text: str) -> Plan | None:
+        """What this trigger would do once the form is saved."""
+        return Plan(text, self.now, self.cleaned_data.get("when"))

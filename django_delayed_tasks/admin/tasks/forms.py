@@ -1,0 +1,138 @@
+"""The forms to add and to change a task."""
+
+from datetime import datetime
+from typing import Any
+
+from django import forms
+from django.contrib.admin.widgets import AdminSplitDateTime
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks import api
+from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.tasks.form_base import TaskForm
+from django_delayed_tasks.admin.triggers.fields import check_has_time
+from django_delayed_tasks.admin.triggers.outlook import Plan, note_on, plan_of
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
+from django_delayed_tasks.store import validation
+from django_delayed_tasks.store.schedules.recurrence import with_first_times
+from django_delayed_tasks.store.validation import Schedule
+
+
+class AddTaskForm(TaskForm):
+    """Everything that ``add_task`` takes; what is left empty is the handler's, or now."""
+
+    when = forms.SplitDateTimeField(
+        label=_("When"), required=False, widget=AdminSplitDateTime,
+        help_text=_("Empty: at once; with a trigger, at its first time."),
+    )  # fmt: skip
+    queue = forms.CharField(
+        label=_("Queue"), required=False, max_length=QUEUE_LENGTH, help_text=_("Empty: the handler's.")
+    )
+    priority = forms.IntegerField(
+        label=_("Priority"), required=False, help_text=_("From -100 to 100, higher first. Empty: the handler's.")
+    )
+    once_only = forms.BooleanField(
+        label=_("Once only"), required=False, help_text=_("Refused if it was added so before, and has been done.")
+    )
+
+    class Meta(TaskForm.Meta):
+        fields = ("biz_code", "biz_num", "when", "biz_ext", "queue", "priority", "expires_at")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["biz_code"] = code_field()
+
+    def task(self, cleaned: dict[str, Any]) -> Task:
+        """The unsaved task that these values describe."""
+        values = {name: cleaned[name] for name in ("biz_code", "biz_num", "when", "biz_ext", "priority", "expires_at")}
+        return Task(queue=cleaned["queue"] or "", trigger=cleaned["trigger_text"], **values)
+
+    def check(self, cleaned: dict[str, Any]) -> None:
+        api.accepted(self.task(cleaned), cleaned["once_only"])
+        if cleaned["trigger_text"] and cleaned["when"] is None:
+            check_has_time(cleaned["trigger_text"], self.now)
+
+
+class ChangeTaskForm(TaskForm):
+    """What of a waiting task may be changed."""
+
+    when = forms.SplitDateTimeField(label=_("When"), widget=AdminSplitDateTime)
+
+    class Meta(TaskForm.Meta):
+        fields = ("when", "biz_ext", "queue", "priority", "expires_at")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["trigger_text"] = self.instance.trigger_text
+        for name in ("when", "expires_at"):
+            if self.initial.get(name) and not is_shown_here(self.initial[name]):
+                self.initial[name] = None
+
+    @property
+    def has_new_trigger(self) -> bool:
+        """Whether the task is to recur otherwise than it does, or no more."""
+        changed: bool = self.cleaned_data["trigger_text"] != self.instance.trigger_text
+        return changed
+
+    @property
+    def is_new_schedule(self) -> bool:
+        """Whether more than one of its fields are to be written, as by ``add_task``."""
+        return self.has_new_trigger or "expires_at" in self.changed_data
+
+    def schedule(self, current: Task) -> Schedule:
+        """What the task (as it is in the database) is to become; a new trigger begins with its first time after now.
+
+        Raises:
+            InvalidTrigger: there is none any more.
+        """
+        cleaned = self.cleaned_data
+        text, when = cleaned["trigger_text"], cleaned["when"] if "when" in self.changed_data else current.when
+        if text and self.has_new_trigger and "when" not in self.changed_data:
+            when = None
+        biz_ext = validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
+        schedule = Schedule(
+            current.biz_code, current.biz_num, when, biz_ext, cleaned["queue"], cleaned["priority"], text,
+            cleaned["expires_at"] if "expires_at" in self.changed_data else current.expires_at, current.once,
+        )  # fmt: skip
+        return with_first_times(settings.DATABASE, [schedule])[0]
+
+    def check(self, cleaned: dict[str, Any]) -> None:
+        if self.data.get(seen.NAME) != seen.mark(self.instance):
+            raise forms.ValidationError(seen.CHANGED)
+        validation.valid_when(cleaned["when"])
+        validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
+        validation.valid_queue(cleaned["queue"])
+        validation.valid_priority(cleaned["priority"])
+        validation.valid_when(cleaned["expires_at"], "expires_at")
+        if self.has_new_trigger and cleaned["trigger_text"]:
+            if self.instance.once:
+                raise InvalidTask("trigger", cleaned["trigger_text"], "cannot be had by a task that is done once only")
+            if "when" not in self.changed_data:
+                check_has_time(cleaned["trigger_text"], self.now)
+
+    def new_plan(self, text: str) -> Plan | None:
+        if not self.has_new_trigger:
+            return plan_of(self.instance, self.now)
+        first = self.cleaned_data.get("when") if "when" in self.changed_data else None
+        return Plan(text, self.now, first, note_on(self.instance))
+
+
+def is_shown_here(moment: datetime) -> bool:
+    """Whether the current time zone has this moment: at the ends of the calendar it may not."""
+    try:
+        timezone.localtime(moment)
+    except (OverflowError, ValueError):
+        return False
+    return True
+
+
+def code_field() -> forms.Field:
+    """A choice of the codes that have a handler, or any text if unknown codes are allowed."""
+    if settings.ALLOW_UNKNOWN_CODES:
+        return forms.CharField(label=_("Code"), max_length=CODE_LENGTH)
+    codes = sorted(get_task_handlers())
+    return forms.ChoiceField(label=_("Code"), choices=[("", "---------"), *((code, code) for code in codes)])

@@ -1,0 +1,92 @@
+"""What the forms of one task's page write."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+from django.utils.translation import gettext as _
+
+from django_delayed_tasks import api
+from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask, TaskExists
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import AddAction, CancelResult, IfExists, TaskStatus
+from django_delayed_tasks.store import validation
+from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.schedules import edit as steering
+from django_delayed_tasks.store.schedules import pause
+from django_delayed_tasks.store.schedules.add import add as write
+from django_delayed_tasks.store.schedules.cancel import cancel_claim
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import TASK
+from django_delayed_tasks.store.sql.transactions import atomically
+
+EDITED: Final = ("when", "biz_ext", "queue", "priority")
+"""The fields that can be changed one by one."""
+
+
+class Conflict(Exception):
+    """The task is no longer as the page showed it; nothing was written. The text is for the person."""
+
+
+def add(form: AddTaskForm) -> int:
+    """Add the task that the form describes; its primary key."""
+    task, once = form.task(form.cleaned_data), form.cleaned_data["once_only"]
+    try:
+        added = api.add_task(task, if_exists=IfExists.RAISE, once=once, using=settings.DATABASE)
+    except (TaskExists, InvalidTask) as error:
+        raise Conflict(str(error)) from error
+    if added.action is AddAction.FILTERED:
+        raise Conflict(_("“%s” was to be done once only, and has been done: nothing was written.") % task)
+    task_id: int = added.task_id
+    return task_id
+
+
+def change(task: Task, form: ChangeTaskForm) -> None:
+    """Write the fields that the person changed. That ``task`` is in the version shown was checked by the form."""
+    if form.is_new_schedule:
+        replace(task, form)
+    elif form.changed_data:
+        edit(task, form)
+    wakeup.when_committed(settings.DATABASE)
+
+
+def edit(task: Task, form: ChangeTaskForm) -> None:
+    """Change some of it, and leave the rest of its schedule as it is."""
+    changed = {name: form.cleaned_data[name] for name in form.changed_data}
+    if "biz_ext" in changed:
+        changed["biz_ext"] = validation.valid_json(changed["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
+    changes = steering.Edit(**{name: changed[name] for name in EDITED if name in changed})
+    if changes != steering.Edit() and not steering.edit(settings.DATABASE, (task.pk, task.version), changes):
+        raise Conflict(str(seen.CHANGED))
+
+
+def replace(task: Task, form: ChangeTaskForm) -> None:
+    """Give it a new schedule as ``add_task`` does: attempts anew, no more its handler's. A pause goes on."""
+    alias = settings.DATABASE
+
+    def work(cursor: CursorWrapper) -> None:
+        dialect_of(connections[alias]).begin_writing(cursor, TASK)
+        waiting = Task.objects.using(alias).select_for_update().exclude(status=TaskStatus.RUNNING)
+        current = waiting.filter(pk=task.pk, version=task.version).first()
+        if current is None:
+            raise Conflict(str(seen.CHANGED))
+        write(alias, form.schedule(current), IfExists.REPLACE)
+        if current.status == TaskStatus.PAUSED:
+            pause.pause(alias, current.biz_code, current.biz_num)
+
+    try:
+        atomically(alias, work)
+    except InvalidTask as error:
+        raise Conflict(str(error)) from error
+
+
+def cancel(versions: Mapping[int, int], task: Task) -> CancelResult:
+    """Cancel the task as it was seen: CANCELLED or STOPPING."""
+    result = cancel_claim(settings.DATABASE, task.pk, versions.get(task.pk, -1))
+    if result is CancelResult.MISSING:
+        raise Conflict(str(seen.CHANGED))
+    return result

@@ -1,0 +1,76 @@
+"""The trigger in a form: its text, and below it what it is going to do."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from django import forms
+from django.contrib.admin.widgets import AdminSplitDateTime
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin.triggers import outlook
+from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.models import TRIGGER_LENGTH
+from django_delayed_tasks.store.validation import valid_trigger
+from django_delayed_tasks.triggers import parse
+
+PREVIEW: Final = "_preview"
+"""The name of the button that shows the next times and saves nothing."""
+
+HELP: Final = _(
+    "Such as Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00');"
+    " empty: it does not recur. “Show next times” shows them before anything is saved."
+)
+
+
+class TriggerWidget(forms.Textarea):
+    """The text, and the outlook for it."""
+
+    plan: Callable[[], outlook.Plan | None] | None = None
+
+    def __init__(self) -> None:
+        super().__init__(attrs={"rows": 2, "cols": 80, "class": "vLargeTextField ddt-json", "spellcheck": "false"})
+
+    def render(self, name: str, value: Any, attrs: Any = None, renderer: Any = None) -> SafeString:
+        text = super().render(name, value, attrs, renderer)
+        plan = self.plan() if self.plan else None
+        return format_html('<div class="ddt-trigger">{}{}</div>', text, outlook.shown(plan) if plan else "")
+
+
+class TriggerTextField(forms.CharField):
+    """A trigger's text, or nothing."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label=_("Trigger"), required=False, max_length=TRIGGER_LENGTH, widget=TriggerWidget(), help_text=HELP
+        )
+
+
+class ExpiryField(forms.SplitDateTimeField):
+    """A moment after which no run is started, or none."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label=_("Expires"), required=False, widget=AdminSplitDateTime,
+            help_text=_("A run that would start later is not started. Empty: never."),
+        )  # fmt: skip
+
+
+def canonical(text: str) -> str | None:
+    """The form in which a trigger's text is stored; None for none.
+
+    Raises:
+        ValidationError: it is the text of no trigger; names what cannot be.
+    """
+    try:
+        return str(valid_trigger(text)) if text else None
+    except InvalidTask as error:
+        raise forms.ValidationError(str(error)) from None
+
+
+def check_has_time(text: str, now: datetime) -> None:
+    """Raise InvalidTrigger if this trigger will never fire."""
+    if parse(text).next_after(now) is None:
+        raise InvalidTrigger("trigger", text, "has no time after now")

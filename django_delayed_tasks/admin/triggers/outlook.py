@@ -1,0 +1,137 @@
+"""What a trigger is going to do, for people: in words, and its next times."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import chain, islice, pairwise
+from typing import Any, Final
+
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_delayed_tasks.admin.lists.columns import EMPTY, duration_text
+from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.triggers import Cron, Every, Interval, Trigger, next_time, parse_stored
+
+TIMES: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A trigger's text at a moment, and the time that is planned already, if there is one: no run without it."""
+
+    text: str
+    now: datetime
+    first: datetime | None = None
+    note: str = ""
+
+    @property
+    def trigger(self) -> Trigger:
+        """Raises InvalidTrigger if the text is that of none."""
+        return parse_stored(self.text)
+
+    def times(self) -> list[datetime]:
+        """The next ones, at most ``TIMES``; the first may have passed and be due."""
+        trigger = self.trigger
+        if self.first is None:
+            return trigger.preview(TIMES, self.now)
+        return list(islice(chain([self.first], _after(trigger, self.first, self.now)), TIMES))
+
+
+def _after(trigger: Trigger, first: datetime, now: datetime) -> Iterator[datetime]:
+    second = trigger.next_after(first) if first > now else next_time(trigger, first, now)
+    if second is not None:
+        yield second
+        yield from trigger.times(second)
+
+
+_NOTES: Final[dict[int, Any]] = {
+    TaskStatus.FAILED: gettext_lazy("It failed: none of these is run before it is retried."),
+    TaskStatus.PAUSED: gettext_lazy("It is paused: none of these is run before it is resumed."),
+}
+
+
+def plan_of(task: Task, now: datetime) -> Plan | None:
+    """What is planned for this task; None if it does not recur."""
+    text = task.trigger_text
+    if text is None:
+        return None
+    if task.status == TaskStatus.PENDING:
+        return Plan(text, now, task.when)
+    first = None if task.status == TaskStatus.FAILED else _planned(task, text, now)
+    return Plan(text, now, first, str(_NOTES.get(task.status, "")))
+
+
+def note_on(task: Task) -> str:
+    """What is to be said of a new trigger for this task."""
+    if task.status == TaskStatus.FAILED:
+        return _("It failed: saved with this trigger, it waits for the first of these.")
+    return str(_NOTES.get(task.status, ""))
+
+
+def _planned(task: Task, text: str, now: datetime) -> datetime | None:
+    """The next time to wait for: one that has passed is that of a run which goes on, or is missed."""
+    if task.when > now:
+        return task.when
+    try:
+        return next_time(parse_stored(text), task.when, now)
+    except InvalidTrigger:
+        return None
+
+
+def shown(plan: Plan) -> SafeString:
+    """The trigger in words and the table of its times; or why its text is that of no trigger."""
+    try:
+        trigger = plan.trigger
+    except InvalidTrigger as error:
+        text = _("This text is that of no trigger. The task fails when it is claimed, and keeps to no time: mend it.")
+        return format_html('<div class="ddt-outlook ddt-unreadable"><p>{}</p><p>{}</p></div>', text, str(error))
+    paragraphs = [trigger.description, plan.note]
+    if isinstance(trigger, Interval) and trigger.every == Every.FINISH:
+        paragraphs.append(_("As if runs took no time."))
+    if trigger.longest_jitter:
+        paragraphs.append(_("Each up to %s later, by chance.") % duration_text(trigger.longest_jitter))
+    said = format_html_join("", "<p>{}</p>", ((paragraph,) for paragraph in paragraphs if paragraph))
+    return format_html('<div class="ddt-outlook">{}{}</div>', said, _table(trigger, plan.times(), plan.now))
+
+
+def _table(trigger: Trigger, times: list[datetime], now: datetime) -> SafeString:
+    if not times:
+        return format_html("<p>{}</p>", _("It has no time any more."))
+    zones = _zones(trigger)
+    head = format_html_join("", '<th scope="col">{}</th>', ((name,) for name in zones))
+    is_quick = any(later - earlier < timedelta(seconds=1) for earlier, later in pairwise(times))
+    digits = "milliseconds" if is_quick else "seconds"
+    rows = (
+        (_("due") if moment <= now else number, _cells([_clock(moment, zone, digits) for zone in zones.values()]))
+        for number, moment in enumerate(times, 1)
+    )
+    body = format_html_join("", "<tr><td>{}</td>{}</tr>", rows)
+    return format_html(
+        '<table class="ddt-times"><thead><tr><th></th>{}</tr></thead><tbody>{}</tbody></table>', head, body
+    )
+
+
+def _cells(texts: list[str]) -> SafeString:
+    return format_html_join("", "<td>{}</td>", ((text,) for text in texts))
+
+
+def _zones(trigger: Trigger) -> dict[str, tzinfo]:
+    """The trigger's own, the project's (or the person's), UTC; each once, by its name."""
+    own = [trigger.zone] if isinstance(trigger, Cron) else []
+    found: list[tzinfo] = [*own, timezone.get_current_timezone(), UTC]
+    return {str(zone): zone for zone in found}
+
+
+def _clock(moment: datetime, zone: tzinfo, digits: str) -> str:
+    try:
+        local = moment.astimezone(zone)
+    except (OverflowError, ValueError):  # at the ends of the calendar no other zone has such a moment
+        return EMPTY
+    offset = local.isoformat(timespec="seconds")[19:]
+    return f"{local:%a} {local.replace(tzinfo=None).isoformat(' ', digits)} {offset}"

@@ -1,0 +1,44 @@
+"""Tasks whose code this executor has no handler for (a rolling deploy): given back untouched, looked at again later."""
+
+from datetime import timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import Settlement, released
+
+LOOK_AGAIN = 60.0
+"""Seconds after which a code that was unknown is looked at again."""
+
+
+class Screening:
+    """Remembers unknown codes, so that they are not claimed again at once.
+
+    ``codes_elsewhere`` are the codes that live executors have handlers for; housekeeping keeps it up to date. A task
+    that one of them can run is left claimable; one that nobody can run is put off, or a heap of them would be read at
+    every poll.
+    """
+
+    def __init__(self) -> None:
+        self._unknown: dict[str, float] = {}
+        self.codes_elsewhere: frozenset[str] = frozenset()
+
+    def excluded(self) -> frozenset[str]:
+        """Codes not to claim now."""
+        if not self._unknown:
+            return frozenset()
+        now = clock.monotonic()
+        self._unknown = {code: until for code, until in self._unknown.items() if until > now and find(code) is None}
+        return frozenset(self._unknown)
+
+    def screen(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
+        """(those to run, how to release the others)."""
+        known = [task for task in tasks if find(task.biz_code) is not None]
+        if len(known) == len(tasks):
+            return tasks, []
+        return known, [self._refused(task) for task in tasks if find(task.biz_code) is None]
+
+    def _refused(self, task: ClaimedTask) -> Settlement:
+        self._unknown[task.biz_code] = clock.monotonic() + LOOK_AGAIN
+        after = timedelta() if task.biz_code in self.codes_elsewhere else timedelta(seconds=LOOK_AGAIN)
+        return released(task, after)

@@ -1,0 +1,138 @@
+"""Where the claimed tasks of one limited handler wait."""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.limits.permits import Permits
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+PER_KEY: Final = 10
+"""Tasks of one key that may wait; others can run the rest, or it is released."""
+PER_ROOM: Final = 100
+"""Tasks of all keys."""
+CROWDED: Final = 2.0
+"""Seconds for which a key counts as full after one of its tasks was turned away."""
+SPAN: Final = 2.0
+"""Seconds over which the speed is measured."""
+REMEMBERED: Final = 5000
+"""Grants in that time; more are as good as no limit."""
+OF_LATE: Final = 5.0
+PER_SECOND: Final = 20
+"""What has to wait long comes back about so often, all together: claims that lead to nothing cost little."""
+LONGEST: Final = 60.0
+"""Seconds for which a task is put off at most: it may get its permit sooner than was thought."""
+
+
+class Waiting(NamedTuple):
+    """One task, its key, and since when it waits."""
+
+    task: ClaimedTask
+    key: str
+    since: float
+
+
+class Room:
+    """First in, first out, as far as its key allows."""
+
+    def __init__(self, handler: TaskHandler, permits: Permits) -> None:
+        self.handler = handler
+        self.permits = permits
+        self._waiting: dict[ClaimedTask, Waiting] = {}
+        self._granted: deque[float] = deque(maxlen=REMEMBERED)
+        self._turned_away: dict[str, float] = {}
+        self._put_back: deque[float] = deque(maxlen=int(LONGEST * PER_SECOND))
+        self._closed_until = float("-inf")
+        self._short_since: float | None = None
+        self._refused: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return iter(list(self._waiting.values()))
+
+    def enter(self, task: ClaimedTask, key: str) -> None:
+        """Wait from now on."""
+        self._waiting[task] = Waiting(task, key, clock.monotonic())
+
+    def leave(self, task: ClaimedTask) -> None:
+        """Wait no more."""
+        self._waiting.pop(task, None)
+
+    def has_place(self, key: str) -> bool:
+        """Whether one more of this key may wait."""
+        if not self.permits.is_keyed:
+            return True
+        if sum(one.key == key for one in self) < PER_KEY:
+            return len(self) < 3 * PER_ROOM  # a claim or two may have been under way when it was full
+        self._turned_away[key] = clock.monotonic()
+        return False
+
+    def full_keys(self) -> frozenset[str]:
+        """Of which some were turned away of late."""
+        oldest = clock.monotonic() - CROWDED
+        self._turned_away = {key: moment for key, moment in list(self._turned_away.items()) if moment > oldest}
+        return frozenset(self._turned_away)
+
+    def is_full(self, coming: int, threads: int) -> bool:
+        """Whether no more tasks of this code are to be claimed, beside those that are coming."""
+        enough = PER_ROOM if self.permits.is_keyed else threads if self._short_since is None else 1
+        return self.is_closed or len(self) + coming >= enough
+
+    def close(self, seconds: float) -> None:
+        """There are no permits for so long."""
+        self._closed_until = clock.monotonic() + seconds
+
+    @property
+    def closed_for(self) -> float:
+        """Seconds for which it is known that there are no permits."""
+        return max(0.0, self._closed_until - clock.monotonic())
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is known that there are no permits."""
+        return self.closed_for > 0
+
+    def candidates(self) -> dict[ClaimedTask, str]:
+        """Those that wait, with their keys: first those whose keys may have permits."""
+        waiting = sorted(self, key=lambda one: one.key in self._refused)
+        return {one.task: one.key for one in waiting}
+
+    def note_granted(self, tasks: list[ClaimedTask], most: int) -> None:
+        """These of the candidates may run; ``most`` was asked for."""
+        now = clock.monotonic()
+        self._granted.extend([now] * len(tasks))
+        is_short = len(tasks) < min(most, len(self))
+        self._short_since = (now if self._short_since is None else self._short_since) if is_short else None
+        granted = {self._waiting[task].key for task in tasks if task in self._waiting}
+        self._refused = frozenset(one.key for one in self) - granted if is_short else frozenset()
+
+    @property
+    def short_for(self) -> float:
+        """Seconds since when there have been fewer permits than were asked for."""
+        return 0.0 if self._short_since is None else clock.monotonic() - self._short_since
+
+    def pause(self, soonest: float, count: int) -> tuple[float, float]:
+        """From when to when so many that are put back may come again: the more there are, the later."""
+        now = clock.monotonic()
+        self._put_back.extend([now] * count)
+        lately = sum(moment > now - OF_LATE for moment in self._put_back)
+        soonest = min(soonest, LONGEST)
+        return soonest, min(soonest + max(0.5, lately / max(PER_SECOND, self.speed)), LONGEST + OF_LATE)
+
+    @property
+    def speed(self) -> float:
+        """Grants per second, of late, while there were too few."""
+        if self.permits.rate_speed:
+            return self.permits.rate_speed
+        since = max(clock.monotonic() - SPAN, self._short_since or 0.0)
+        lately = sum(moment >= since for moment in self._granted)
+        return lately / max(clock.monotonic() - since, 0.1)
+
+    @property
+    def last_granted(self) -> float:
+        """The monotonic moment at which somebody could go on."""
+        return self._granted[-1] if self._granted else float("-inf")

@@ -1,0 +1,50 @@
+"""What this process declares: the triggers of its handlers."""
+
+from datetime import timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.handlers import TaskHandler, get_task_handlers
+from django_delayed_tasks.store.schedules import declare
+
+CONFIRM_EVERY = 60.0
+"""Seconds."""
+GAP = 3 * CONFIRM_EVERY
+"""Seconds without a confirmation after which the time of all others is counted anew."""
+RETIRE_AFTER = timedelta(minutes=10)
+"""How long no executor must have had a handler before its recurring task is ended: all of them may be restarting."""
+
+
+class Recurrences:
+    """Declared at the start, confirmed from time to time."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._since = self._confirmed_at = clock.monotonic()
+
+    def declare(self) -> None:
+        """Make the tasks of all handlers with a trigger exist; end those of handlers that have lost theirs."""
+        handlers = get_task_handlers()
+        recurring = [_declared(code, handler) for code, handler in handlers.items() if handler.trigger]
+        declare.declare(self._alias, recurring)
+        declare.retire(self._alias, [code for code, handler in handlers.items() if not handler.trigger])
+
+    def confirm(self) -> bool:
+        """Say that they are still here, and make anew those that are not; end what nobody has said that of for long."""
+        recurring = [_declared(code, handler) for code, handler in get_task_handlers().items() if _goes_on(handler)]
+        missing = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
+        declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in missing])
+        now, before = clock.monotonic(), self._confirmed_at
+        self._confirmed_at = now
+        if now - before > GAP:  # the database was away: others could not confirm theirs either
+            self._since = now
+        if now - self._since > RETIRE_AFTER.total_seconds():
+            declare.retire(self._alias, unconfirmed_for=RETIRE_AFTER)
+        return False
+
+
+def _goes_on(handler: TaskHandler) -> bool:
+    return handler.trigger is not None and handler.trigger.next_after(clock.host_now()) is not None
+
+
+def _declared(code: str, handler: TaskHandler) -> declare.Declared:
+    return declare.Declared(code, str(handler.trigger), handler.queue, handler.priority)

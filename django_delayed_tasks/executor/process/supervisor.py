@@ -1,0 +1,133 @@
+"""Starts several executors as processes, and one again that ended by itself."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.process.foreground import StopSignals
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 0.1
+LONGEST_PAUSE = 30.0
+HEALTHY_AFTER = 60.0
+"""Seconds that a process must live for its crash not to count as one of a series."""
+
+
+@dataclass(slots=True)
+class Child:
+    """One executor process and what became of its predecessors."""
+
+    number: int
+    process: "subprocess.Popen[bytes] | None" = None
+    started: float = 0.0
+    crashes: int = 0
+    not_before: float = 0.0
+    is_done: bool = False
+
+    def pause(self) -> float:
+        """Seconds before it is started again: none at first, then growing."""
+        return 0.0 if self.crashes <= 1 else min(LONGEST_PAUSE, 0.5 * 2.0**self.crashes)
+
+
+class Supervisor:
+    """``command`` starts one executor; child number *n* gets ``--name NAME-n`` after it."""
+
+    def __init__(self, command: Sequence[str], name: str, processes: int, shutdown_timeout: float) -> None:
+        self._command = list(command)
+        self._name = name
+        self._patience = shutdown_timeout + 5.0
+        self._children = [Child(number) for number in range(1, processes + 1)]
+
+    def run(self, signals: StopSignals) -> int:
+        """Until a signal comes or every child ended well; the exit code."""
+        while not signals.wait(LOOK_EVERY):
+            for child in self._children:
+                if signals.wait(0):
+                    return self._end()
+                self._look_after(child)
+            if all(child.is_done for child in self._children):
+                return 0
+        return self._end()
+
+    def _look_after(self, child: Child) -> None:
+        if child.is_done:
+            return
+        if child.process is None:
+            if clock.monotonic() >= child.not_before:
+                self._start(child)
+        elif (code := child.process.poll()) is not None:
+            self._ended(child, code)
+
+    def _start(self, child: Child) -> None:
+        command = [*self._command, "--name", f"{self._name}-{child.number}"]
+        child.started = clock.monotonic()
+        try:
+            # A group of its own, or Ctrl-C in a terminal would reach the children beside us.
+            child.process = subprocess.Popen(command, start_new_session=True, env=_environment())
+        except OSError as error:  # no memory, too many processes: it may be better later
+            self._crashed(child, f"could not be started: {error}")
+
+    def _ended(self, child: Child, code: int) -> None:
+        child.process = None
+        if code == 0:
+            child.is_done = True
+        else:
+            self._crashed(child, f"ended with {code}")
+
+    def _crashed(self, child: Child, how: str) -> None:
+        lived = clock.monotonic() - child.started
+        child.crashes = child.crashes + 1 if lived < HEALTHY_AFTER else 1
+        child.not_before = clock.monotonic() + child.pause()
+        logger.error("executor %s-%d %s; it is started again", self._name, child.number, how)
+
+    def _end(self) -> int:
+        running = [child.process for child in self._children if child.process]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        deadline = clock.monotonic() + self._patience
+        codes = [self._wait(process, deadline) for process in running]
+        # One that was not ready yet had nothing to end in good order.
+        return 0 if all(code in (0, -signal.SIGTERM) for code in codes) else 1
+
+    def _wait(self, process: "subprocess.Popen[bytes]", deadline: float) -> int:
+        try:
+            return process.wait(max(0.1, deadline - clock.monotonic()))
+        except subprocess.TimeoutExpired:
+            logger.error("process %d does not end; it is killed", process.pid)
+            process.kill()
+            return process.wait()
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, PARENT: str(os.getpid())}
+
+
+PARENT = "DJANGO_DELAYED_TASKS_SUPERVISOR"
+"""Tells a child who its supervisor is."""
+
+
+def is_supervised() -> bool:
+    """Whether this process is the child of a supervisor."""
+    return os.environ.get(PARENT) == str(os.getppid())
+
+
+def end_with_parent() -> None:
+    """In a child: get SIGINT when the supervisor dies, where the kernel offers it (Linux).
+
+    SIGTERM is what the supervisor sends, so this one is never taken for the same signal again.
+    """
+    parent = os.environ.pop(PARENT, None)
+    if parent is None or not sys.platform.startswith("linux"):
+        return
+    import ctypes
+
+    set_parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
+    ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGINT)
+    if str(os.getppid()) != parent:
+        os.kill(os.getpid(), signal.SIGINT)

@@ -1,0 +1,1 @@
+"""One run: may it start, what did it return, which settlement follows; and the threads that run it."""

@@ -1,0 +1,139 @@
+"""The one transaction of an atomic run: what its handler writes and, as the last statement, the fenced settlement.
+
+What the handler returned is committed with its effects; what it raised undoes them. The claim decides: if it is gone,
+everything is rolled back.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from operator import attrgetter
+from threading import Event
+from typing import Any
+
+from django.db import DatabaseError, connections, transaction
+from django.db.transaction import TransactionManagementError
+
+from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.states import Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
+from django_delayed_tasks.store.settling.chunks import in_portions
+from django_delayed_tasks.store.settling.plain import plain
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settle_run import settle_run
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.transactions import is_lock_timeout, is_transient, is_unwritable, pause
+
+logger = logging.getLogger(__name__)
+
+Settled = tuple[list[Settlement], dict[Claim, Then]]
+"""The settlements, and what became of the tasks."""
+
+BROKEN = (
+    "the transaction of this run can only be rolled back: a statement failed and the handler went on after it, "
+    "or set_rollback(True) was called"
+)
+
+
+TRIES = 3
+"""How often the transaction of an atomic run is tried in one attempt, when deadlocks and the like end it."""
+
+
+def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
+    """As :func:`settle_with`; what was rolled back because others were in its way is tried again at once."""
+    first = copy(tasks[0])  # as it was claimed, whatever the handler makes of it
+    for attempt in range(TRIES - 1):
+        try:
+            return settle_with(tasks, first, handle)
+        except DatabaseError as error:
+            if is_lock_timeout(error) or not is_transient(error):
+                raise
+            logger.info("%s: rolled back, tried again: %s", tasks[0], error)
+            time.sleep(pause(attempt))
+            for task in tasks:
+                forget_what_was_read(task)
+    return settle_with(tasks, first, handle)
+
+
+def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callable[[], list[Settlement]]) -> Settled:
+    """Call ``handle()`` and settle as it says, all in one transaction; the settlements, and what became of the tasks.
+    ``first`` is a copy of the first of them.
+
+    When the answer of the COMMIT is lost this raises, and whether it was committed is unknown. Whoever settles the
+    same claim afterwards finds out: that waits for the row until the server has made up its mind, and the fence of
+    (id, version, RUNNING) refuses it if the COMMIT arrived.
+
+    Raises:
+        ClaimLost: a claim is gone; nothing was changed.
+        BaseException: what ``handle`` raised, or the database; nothing was changed (but see above).
+    """
+    committed = Event()
+    alias = first.alias
+    galera.catch_up(alias)  # within a transaction a node does not wait for what was committed on another
+    try:
+        with transaction.atomic(using=alias, durable=True):
+            transaction.on_commit(committed.set, using=alias)
+            with _one_transaction(alias):
+                settlements = handle()
+                became = _settle(tasks, first, settlements)
+    except BaseException:
+        if not committed.is_set():
+            raise
+        logger.exception("%s: an on_commit hook raised; what the run did is committed", tasks[0])
+    return settlements, became
+
+
+def _settle(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[Settlement]) -> dict[Claim, Then]:
+    alias = first.alias
+    if connections[alias].needs_rollback:
+        raise TransactionManagementError(BROKEN)
+    simpler = [plain(dialect_of(connections[alias]), settlement) for settlement in settlements]
+    if simpler == settlements:
+        return _write(tasks, first, settlements)
+    try:
+        with transaction.atomic(using=alias):
+            return _write(tasks, first, settlements)
+    except (DatabaseError, UnicodeError) as error:
+        if not is_unwritable(error):
+            raise
+        logger.warning("%s: its settlement is written in ASCII: %s", first, error)
+    return _write(tasks, first, simpler)
+
+
+def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[Settlement]) -> dict[Claim, Then]:
+    alias = first.alias
+    if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
+        return {first.claim: Then.GONE}
+    became: dict[Claim, Then] = {}
+    for portion in in_portions(sorted(settlements, key=attrgetter("claim"))):  # in the order in which others lock
+        became |= settle(alias, portion)
+    if gone := [task for task in tasks if task.claim not in became]:
+        raise ClaimLost(f"{gone[0]}: the claim is gone")
+    return became
+
+
+@contextmanager
+def _one_transaction(alias: str) -> Iterator[None]:
+    """No statement is executed any more once the server has rolled back by itself.
+
+    MariaDB and MySQL do so at a deadlock, SQLite when its disk is full; a handler that swallows the error would go on
+    outside of the transaction, and settle without its first effects. PostgreSQL refuses by itself.
+    """
+    connection = connections[alias]
+    dialect = dialect_of(connection)
+
+    def watch(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        try:
+            return execute(sql, params, many, context)
+        except DatabaseError as error:
+            if dialect.has_lost_transaction(error):
+                connection.needs_rollback = True
+            raise
+
+    with connection.execute_wrapper(watch):
+        yield

@@ -1,0 +1,168 @@
+"""What a run came to, as a value: decided here and nowhere else."""
+
+import traceback
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, shortened
+from django_delayed_tasks.executor.running.starting import following
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
+from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, recurs
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.validation import storable, valid_json, valid_when
+from django_delayed_tasks.support.redaction import shown
+
+_KEPT: dict[str, frozenset[RunOutcome]] = {
+    KeepHistory.ALL: frozenset(RunOutcome),
+    KeepHistory.FAILURES: frozenset({RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.EXPIRED}),
+    KeepHistory.NONE: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """``handle`` raised this; ``text`` is the traceback."""
+
+    error: BaseException
+    text: str
+
+
+def raised(error: BaseException) -> Raised:
+    """As its run ended."""
+    if isinstance(error, InvalidOutcome):  # it was returned, not raised
+        return Raised(error, str(error))
+    return Raised(error, "".join(traceback.format_exception(error)))
+
+
+def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
+    """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
+    try:
+        return _settlement(task, handler, result, started, finished)
+    except InvalidOutcome as error:
+        return _settlement(task, handler, raised(error), started, finished)
+
+
+def decide_within(
+    task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
+) -> Settlement:
+    """As :func:`decide`, in the transaction of what the run has done: what is to undo that is raised.
+
+    Raises:
+        InvalidOutcome: this cannot be returned.
+        BaseException: what ``result`` says that was raised.
+    """
+    if isinstance(result, Raised):
+        raise result.error
+    return _settlement(task, handler, result, started, finished)
+
+
+def _settlement(
+    task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
+) -> Settlement:
+    finished = max(started, finished)  # between the two the clock was set anew
+    if result is None and not recurs(task) and not task.once:
+        keep = keeps(handler, RunOutcome.DONE)
+        return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
+    ending = _accepted(task, handler, result)
+    if ending["then"] in (Then.GONE, Then.FAILED):
+        ending |= following(task, started, finished)
+    if recurs(task):
+        ending["stood_for"] = task.when
+    ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
+    return Settlement(
+        task.claim,
+        started=started,
+        finished=finished,
+        **{**ending, "keep": keeps(handler, ending["outcome"])},
+    )
+
+
+def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
+    try:
+        return _ending(task, handler, result)
+    except Exception as error:  # what a handler returns may misbehave in any way
+        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
+        raise InvalidOutcome(text) from error
+
+
+def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
+    match result:
+        case Raised(error=ClaimLost()):
+            return _lost(task, result.text)
+        case Raised():
+            return _attempt_failed(task, handler, result.text)
+        case None:
+            return {"outcome": RunOutcome.DONE, "then": Then.GONE}
+        case Done():
+            text = valid_json(result.result, settings.MAX_BIZ_EXT_BYTES, "result")
+            return {"outcome": RunOutcome.DONE, "then": Then.GONE, "result": text, "biz_ext": _carried(result.biz_ext)}
+        case datetime() | timedelta():
+            return _again(Reschedule(result))
+        case Reschedule():
+            return _again(result)
+        case Retry():
+            return _attempt_failed(task, handler, str(result.reason), _valid_after(result.after))
+        case Fail():
+            return _failed(str(result.reason))
+    raise InvalidOutcome("expected None, a datetime, a timedelta, Done, Reschedule, Retry or Fail")
+
+
+def _again(result: Reschedule) -> dict[str, Any]:
+    if result.when is None:
+        raise InvalidOutcome("Reschedule needs a time")
+    biz_ext = _carried(result.biz_ext)
+    return {
+        "outcome": RunOutcome.RESCHEDULED, "then": Then.AGAIN, "when": valid_when(result.when), "biz_ext": biz_ext,
+    }  # fmt: skip
+
+
+def _carried(biz_ext: Any) -> Any:
+    """The data that the next run gets, as JSON text."""
+    return biz_ext if biz_ext is UNCHANGED else valid_json(biz_ext, settings.MAX_BIZ_EXT_BYTES)
+
+
+def _valid_after(after: Any) -> timedelta | None:
+    if after is not None and not isinstance(after, timedelta):
+        raise InvalidOutcome(f"Retry(after={shortened(after)}): must be a timedelta or None")
+    valid_when(after, "after")
+    return after
+
+
+def _attempt_failed(
+    task: ClaimedTask, handler: TaskHandler, error: str, after: timedelta | None = None
+) -> dict[str, Any]:
+    if task.attempts >= handler.max_attempts:
+        return _failed(error)
+    delay = _backoff(handler, task.attempts) if after is None else after
+    return {"outcome": RunOutcome.RETRIED, "then": Then.RETRY, "after": delay, "error": storable(error)}
+
+
+def _lost(task: ClaimedTask, error: str) -> dict[str, Any]:
+    """The run found its claim gone, and the fence will see to it; or it was told so too early, and is not to blame."""
+    if task.rescues >= settings.MAX_RESCUES:
+        return _failed(error)
+    pause = TaskHandler().backoff(task.rescues + 1)
+    return {"outcome": RunOutcome.LOST, "then": Then.RESCUED, "after": pause, "error": storable(error)}
+
+
+def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
+    try:
+        delay = in_clean_context(handler.backoff, attempt)
+        valid_when(delay, "backoff")
+        return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
+    except Exception:  # a back-off that fails must not cost the task its retry
+        return TaskHandler().backoff(attempt)
+
+
+def _failed(error: str) -> dict[str, Any]:
+    return {"outcome": RunOutcome.FAILED, "then": Then.FAILED, "error": storable(error)}
+
+
+def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
+    """Whether a run that ended so leaves a row in the history."""
+    return outcome in _KEPT[handler.keep_history]

@@ -1,0 +1,60 @@
+"""Runs that take longer than their handler allows: the task is taken from the run, and the lost thread replaced."""
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django_delayed_tasks.clock import DatabaseClock, monotonic
+from django_delayed_tasks.exceptions import TaskTimeout
+from django_delayed_tasks.executor.running.deciding import Raised, decide
+from django_delayed_tasks.executor.running.starting import is_over, refuse
+from django_delayed_tasks.executor.running.workers import Running, Worker, WorkerPool
+from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import Settlement
+
+logger = logging.getLogger(__name__)
+
+
+def limit_of(task: ClaimedTask) -> float | None:
+    """How many seconds a run of this task may take; None for no limit."""
+    handler = find(task.biz_code)
+    return handler.timeout_seconds if handler else None
+
+
+class Watchdog:
+    """``give_up(running, settlements)`` ends the claims of a run that took too long."""
+
+    def __init__(
+        self, pool: WorkerPool, clock: DatabaseClock, give_up: Callable[[Running, list[Settlement]], None]
+    ) -> None:
+        self._pool = pool
+        self._clock = clock
+        self._give_up = give_up
+
+    def tick(self) -> None:
+        """Look once at every run that is going on."""
+        for worker, running in self._pool.overdue(limit_of):
+            if self._pool.abandon(worker, running):
+                self._take(worker, running)
+        self._pool.replace_lost()
+
+    def _take(self, worker: Worker, running: Running) -> None:
+        handler = find(running.tasks[0].biz_code) if running.tasks else None  # handed over just before
+        if handler is None:
+            return
+        limit = handler.timeout_seconds or 0.0
+        logger.error("%s took longer than %g s; its thread %s is given up", running.tasks[0], limit, worker.name)
+        error = TaskTimeout(f"the run took longer than {limit:g} s")
+        raised = Raised(error, f"TaskTimeout: {error}")
+        finished = self._clock.now()
+        started = finished - timedelta(seconds=monotonic() - running.began)
+        self._give_up(running, [_ended(task, handler, raised, started, finished) for task in running.tasks])
+
+
+def _ended(
+    task: ClaimedTask, handler: TaskHandler, raised: Raised, started: datetime, finished: datetime
+) -> Settlement:
+    # What was too late for its batch has not been run by it.
+    refused = refuse(task, handler, started) if is_over(task, handler, started) else None
+    return refused or decide(task, handler, raised, started, finished)

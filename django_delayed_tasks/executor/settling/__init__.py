@@ -1,0 +1,1 @@
+"""The end of runs is written: settlements, failures that are told, progress."""

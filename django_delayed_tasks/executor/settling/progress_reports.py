@@ -1,0 +1,33 @@
+"""Writes what runs report of their progress, in a thread and on a connection of its own."""
+
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.store.claiming.claimed_task import lose, put_back, take_report
+from django_delayed_tasks.store.records.progress import write_progress
+
+REPORT_EVERY = 1.0
+"""Seconds between two writes for one task."""
+
+
+class Reports:
+    """:meth:`write` is one iteration."""
+
+    def __init__(self, alias: str, inflight: InFlight) -> None:
+        self._alias = alias
+        self._inflight = inflight
+
+    def write(self) -> float:
+        """Write the latest report of each run that made one; seconds until the next time."""
+        tasks = {task.claim: task for task in self._inflight.tasks()}
+        reports = {claim: report for claim, task in tasks.items() if (report := take_report(task))}
+        if reports:
+            try:
+                waiting, lost = write_progress(self._alias, reports)
+            except BaseException:
+                for claim, report in reports.items():
+                    put_back(tasks[claim], report)
+                raise
+            for claim in waiting:
+                put_back(tasks[claim], reports[claim])
+            for claim in lost:
+                lose(tasks[claim])
+        return REPORT_EVERY

@@ -1,0 +1,212 @@
+"""Writes the end of runs in natural batches: whatever has finished while the last settlement was committed."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
+
+from django.db import DatabaseError, InterfaceError
+from django.db import connections as django_connections
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.executor.threads.backoff import Backoff
+from django_delayed_tasks.executor.threads.busy import Busy
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.chunks import Portion, in_portions
+from django_delayed_tasks.store.settling.plain import plain
+from django_delayed_tasks.store.settling.settle import settle_soon
+from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.escapes import in_ascii
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
+from django_delayed_tasks.store.validation import storable
+
+logger = logging.getLogger(__name__)
+
+LOCKED_PAUSE = 0.5
+"""Seconds between two tries to settle what somebody else has locked."""
+MOST_BREAKS = 5
+"""A batch that breaks its connection so often in turn, while the database takes new ones, is what breaks it: it may be
+longer than the server's ``max_allowed_packet``, which ends the connection without a word."""
+
+
+class Settler:
+    """A thread with a queue of settlements. During an outage they wait here; nothing that ended is run again for it."""
+
+    def __init__(self, alias: str, inflight: InFlight, tell_failed: Callable[[ClaimedTask, str], None]) -> None:
+        self._alias = alias
+        self._tell_failed = tell_failed
+        self._inflight = inflight
+        self._queue: SimpleQueue[Settlement | None] = SimpleQueue()
+        self._backoff = Backoff()
+        self._locked: list[Settlement] = []
+        self._locked_until = 0.0
+        self._has_ended = False
+        self._busy = Busy()
+        self._give_up = Event()
+        self._thread = Thread(target=self._loop, name="settler", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """The thread's."""
+        return self._thread.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it goes on."""
+        return self._thread.is_alive()
+
+    def busy_for(self) -> float:
+        """How many seconds the database has owed it an answer; 0 between two statements."""
+        return self._busy.seconds()
+
+    def put(self, settlement: Settlement) -> None:
+        """Settle this soon."""
+        self._queue.put(settlement)
+
+    def finish(self, timeout: float) -> bool:
+        """Settle what is left and end; False if the database did not take it within ``timeout`` seconds."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+        self._give_up.set()
+        return not self._thread.is_alive()
+
+    def _loop(self) -> None:
+        with connections.of_thread(self._alias):
+            self._connect()
+            while not self._has_ended:
+                for portion in in_portions(self._take_locked()):
+                    self._settle_safely(portion)
+                self._settle_safely(self._next_batch())
+
+    def _connect(self) -> None:
+        """Open the connection before handlers open theirs, and keep them: if the server has too few for all threads,
+        what has run is settled all the same.
+        """
+        with suppress(Exception):  # it is tried again when there is something to settle
+            connections.opened(self._alias)
+
+    def _settle_safely(self, batch: list[Settlement]) -> None:
+        try:
+            if batch:
+                self.settle(batch)
+        except BaseException:
+            logger.exception("settling %d runs failed", len(batch))
+            self._put_aside(batch)
+
+    def _take_locked(self) -> list[Settlement]:
+        """Those whose rows were locked by others, when it is time to try again."""
+        if not self._locked or clock.monotonic() < self._locked_until:
+            return []
+        locked, self._locked = self._locked, []
+        return locked
+
+    def _next_batch(self) -> list[Settlement]:
+        """What was put, as far as it fits; empty when it is time to look at locked rows, or to end."""
+        batch = Portion()
+        try:
+            settlement = self._queue.get(timeout=LOCKED_PAUSE if self._locked else None)
+            while settlement is not None:
+                batch.add(settlement)
+                if batch.is_full:
+                    return batch.settlements
+                settlement = self._queue.get_nowait()
+        except Empty:
+            return batch.settlements
+        self._told_to_finish(is_idle=not batch.settlements)
+        return batch.settlements
+
+    def _told_to_finish(self, is_idle: bool) -> None:
+        if is_idle and (not self._locked or self._give_up.wait(LOCKED_PAUSE)):
+            self._has_ended = True
+        else:
+            self._queue.put(None)
+
+    def settle(self, batch: list[Settlement]) -> None:
+        """Settle the batch, however long the database is away; what others have locked is put aside for a while."""
+        breaks = 0
+        while not self._give_up.is_set():
+            used = None
+            try:
+                with self._busy:
+                    used = connections.opened(self._alias)
+                    became, waiting = settle_soon(self._alias, batch)
+            except Exception as error:
+                has_broken = connections.has_broken(self._alias, used) and not is_transient(error)
+                breaks = breaks + 1 if has_broken and connections.does_answer(self._alias) else 0
+                if breaks < MOST_BREAKS and _may_pass(error):
+                    self._wait(error)
+                    continue
+                self._settle_apart(batch, error)
+            else:
+                self._note_ends(batch, became, waiting)
+            return
+
+    def _note_ends(self, batch: list[Settlement], became: dict[Claim, Then], waiting: set[Claim]) -> None:
+        self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
+        ended = [settlement for settlement in batch if settlement.claim not in waiting]
+        self._report(ended, became)
+        self._inflight.remove(settlement.claim for settlement in ended)
+
+    def _put_aside(self, locked: list[Settlement]) -> None:
+        if locked:
+            logger.warning("%d tasks have to wait to be settled, such as %s", len(locked), locked[0].claim)
+            self._locked += locked
+            self._locked_until = clock.monotonic() + LOCKED_PAUSE
+
+    def _wait(self, error: Exception) -> None:
+        if not self._backoff.failures:
+            logger.warning("settling waits for the database: %s", error)
+        self._backoff.wait(self._give_up)
+
+    def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
+        if self._backoff.succeeded():
+            logger.warning("settling goes on")
+        for settlement in batch:
+            is_failure = is_final_failure(settlement.outcome, became.get(settlement.claim))
+            if is_failure and (task := self._inflight.get(settlement.claim)):
+                self._tell_failed(task, settlement.error)
+        if len(became) < len(batch):
+            lost = [settlement.claim for settlement in batch if settlement.claim not in became]
+            logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
+
+    def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
+        """One of them cannot be written: find it, and write it in ASCII; or let its task fail visibly instead."""
+        if len(batch) > 1:
+            for settlement in batch:
+                self.settle([settlement])
+            return
+        simpler = plain(dialect_of(django_connections[self._alias]), batch[0])
+        if simpler != batch[0] and is_unwritable(error):
+            logger.warning("settling %s failed, its texts are written in ASCII: %s", batch[0].claim, error)
+            self.settle([simpler])
+            return
+        logger.error("settling %s failed: %s", batch[0].claim, error)
+        self._fail(batch[0], error)
+
+    def _fail(self, settlement: Settlement, error: Exception) -> None:
+        text = in_ascii(storable(f"the settlement could not be written: {error}"))
+        visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
+        try:
+            with self._busy:
+                became, waiting = settle_soon(self._alias, [visible])
+            self._note_ends([visible], became, waiting)
+        except Exception as second:
+            connections.discard_unusable(self._alias)
+            if _may_pass(second):
+                self._put_aside([visible])
+            else:
+                logger.exception("task %s stays claimed until this executor ends", settlement.claim)
+
+
+def _may_pass(error: Exception) -> bool:
+    return isinstance(error, DatabaseError | InterfaceError) and not is_unwritable(error)

@@ -1,0 +1,1 @@
+"""What an executor takes: the agenda, claims of due tasks, the claimed task."""

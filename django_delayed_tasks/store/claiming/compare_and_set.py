@@ -1,0 +1,130 @@
+"""Claiming without locks: read candidates, then one UPDATE that repeats version and status, then learn what was won.
+
+The UPDATE waits for a candidate that a caller has just changed and not committed. When it waits for too long, what is
+locked is left out for a while.
+"""
+
+import logging
+from typing import Final
+
+from django.db import DatabaseError, connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.clock import monotonic
+from django_delayed_tasks.store.claiming.affinity import Share
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, taking
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import (
+    atomically,
+    decisively,
+    in_one_statement,
+    is_lock_timeout,
+    is_transient_at_once,
+)
+
+logger = logging.getLogger(__name__)
+
+LOCK_WAIT: Final = 1
+"""Seconds that a claim waits for a row, on MariaDB and MySQL."""
+AVOID: Final = 10.0
+"""Seconds for which locked rows are left out then, which costs a transaction for each claim."""
+
+_avoiding_until: dict[str, float] = {}
+"""By alias: the monotonic moment."""
+
+
+def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name.
+
+    Raises:
+        Outpaced: there were some, and others took all of them.
+    """
+    dialect = dialect_of(connections[alias])
+    share = Share(alias, dialect, request)
+    found = [claimed(row, dialect, request.executor, newer=1) for row in share.read()]
+    chosen = [task for task in found if request.asks_for(task.biz_code)]
+    if not chosen:
+        return []
+    won = take(alias, dialect, request.executor, chosen)
+    share.note(won_all=len(won) == len(chosen))
+    if not won and not _is_avoiding(alias):
+        raise Outpaced
+    return won
+
+
+def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
+    """Candidates as they will be once claimed."""
+    return [claimed(row, dialect, request.executor, newer=1) for row in Share(alias, dialect, request).read()]
+
+
+def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
+    """Those of ``chosen`` that nobody else took or changed since they were read."""
+    if _is_avoiding(alias):
+        return _take_unlocked(alias, dialect, executor, chosen)
+    try:
+        won = _take(alias, dialect, executor, chosen)
+    except DatabaseError as error:
+        if not is_lock_timeout(error):
+            raise
+        logger.warning("somebody's transaction has due tasks locked for long; others are claimed meanwhile")
+        _avoiding_until[alias] = monotonic() + AVOID
+        return _take_unlocked(alias, dialect, executor, chosen)
+    if won == len(chosen):
+        return chosen
+    if not won:
+        return []
+    held = held_of(alias, executor, [task.claim for task in chosen])
+    return [task for task in chosen if task.claim in held]
+
+
+def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> int:
+    # The version would do, but for a row whose status was changed by other means.
+    update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
+
+    def write(cursor: CursorWrapper) -> int:
+        dialect.waits_at_most(cursor, LOCK_WAIT)
+        cursor.execute(update)
+        return int(cursor.rowcount)
+
+    return in_one_statement(alias, write, is_transient_at_once)
+
+
+def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
+    """As :func:`take`, without those that others have locked."""
+
+    def write(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(
+            f"SELECT id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
+            f"{dialect.skip_locked}"
+        )
+        free = {(task_id, version + 1) for task_id, version in cursor.fetchall()}
+        won = [task for task in chosen if task.claim in free]
+        if won:
+            cursor.execute(f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {_before(won)}")
+        return free
+
+    free = atomically(alias, write)
+    return [task for task in chosen if task.claim in free]
+
+
+def _before(tasks: list[ClaimedTask]) -> str:
+    return fence((task.id, task.version - 1) for task in tasks)
+
+
+def _is_avoiding(alias: str) -> bool:
+    return monotonic() < _avoiding_until.get(alias, 0.0)
+
+
+def held_of(alias: str, executor: int, claims: list[Claim]) -> set[Claim]:
+    """Which of these claims this executor holds."""
+
+    def read(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(
+            f"SELECT id, version FROM {TASK} WHERE {in_status(RUNNING)} AND executor = {executor:d} AND {fence(claims)}"
+        )
+        return {(task_id, version) for task_id, version in cursor.fetchall()}
+
+    return decisively(alias, read)

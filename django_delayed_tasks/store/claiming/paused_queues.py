@@ -1,0 +1,61 @@
+"""Queues that stand still: executors learn of them with each reading of the agenda."""
+
+import json
+
+from django.db import IntegrityError, connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+_AGGREGATES = {
+    # The names are the keys of an object, and it has another text beside it that may be long: MariaDB cuts an array off
+    # at group_concat_max_len without an error, and so does a UNION with what might be no longer than that.
+    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
+    "postgresql": "json_agg(queue)::text",
+    "sqlite": "json_group_array(queue)",
+}
+
+
+def pause_queue(alias: str, queue: str) -> bool:
+    """Let nothing of this queue be claimed; False if it is paused already."""
+    dialect = dialect_of(connections[alias])
+    insert = f"INSERT INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now})"
+
+    def write(cursor: CursorWrapper) -> bool:
+        if dialect.connection.vendor == "mysql":
+            return _is_inserted(cursor, insert, queue)
+        cursor.execute(f"{insert} ON CONFLICT (queue) DO NOTHING", [queue])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)
+
+
+def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
+    """On MariaDB and MySQL, where IGNORE would also overlook that the connection cannot pass the name on."""
+    try:
+        cursor.execute(insert, [queue])
+    except IntegrityError:  # which leaves the caller's transaction as it was
+        return False
+    return True
+
+
+def resume_queue(alias: str, queue: str) -> bool:
+    """Let it be claimed from again; False if it was not paused."""
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"DELETE FROM {PAUSED_QUEUE} WHERE queue = %s", [queue])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)
+
+
+def paused_names(dialect: Dialect) -> str:
+    """A scalar subquery: the names as JSON text, to be read along with something else."""
+    return f"(SELECT {_AGGREGATES[dialect.connection.vendor]} FROM {PAUSED_QUEUE})"
+
+
+def names_of(text: str | None) -> frozenset[str]:
+    """What :func:`paused_names` gave."""
+    return frozenset(json.loads(text)) if text else frozenset()

@@ -1,0 +1,77 @@
+"""What a run says of its progress: fenced as every write that follows from a claim."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.db import DatabaseError, connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.models import NOTE_LENGTH
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.escapes import in_ascii
+from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.tables import RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import atomically, is_unwritable
+
+
+class Report(NamedTuple):
+    """How far a run is: ``fraction`` from 0 to 1, ``note`` for people."""
+
+    fraction: float
+    note: str
+
+
+def report_of(fraction: Any, note: Any) -> Report:
+    """A report that can be written; InvalidTask for what cannot be one."""
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
+        raise InvalidTask("fraction", fraction, "expected a number from 0 to 1")
+    if not isinstance(note, str):
+        raise InvalidTask("note", note, "expected a text")
+    clean = note.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
+    return Report(float(fraction), clean[:NOTE_LENGTH])
+
+
+class Written(NamedTuple):
+    """What became of reports: claims that wait for somebody's lock, and claims that are gone."""
+
+    waiting: set[Claim]
+    lost: set[Claim]
+
+
+def write_progress(alias: str, reports: Mapping[Claim, Report]) -> Written:
+    """Write the reports of these claims, without waiting for rows that others have locked.
+
+    Notes are written in ASCII where the database cannot hold one of them as it is.
+    """
+
+    def write(reports: Mapping[Claim, Report]) -> Written:
+        return atomically(alias, lambda cursor: _write(cursor, dialect_of(connections[alias]), reports))
+
+    try:
+        return write(reports)
+    except (DatabaseError, UnicodeError) as error:
+        if not is_unwritable(error):
+            raise
+    return write({claim: _in_ascii(report) for claim, report in reports.items()})
+
+
+def _in_ascii(report: Report) -> Report:
+    return report._replace(note=in_ascii(report.note)[:NOTE_LENGTH])
+
+
+def _write(cursor: CursorWrapper, dialect: Dialect, reports: Mapping[Claim, Report]) -> Written:
+    dialect.begin_writing(cursor, TASK)
+    held = f"SELECT id, version FROM {TASK} WHERE {fence(reports)} AND {in_status(RUNNING)}"
+    cursor.execute(f"{held} ORDER BY id{dialect.skip_locked}")
+    free = {(task_id, version) for task_id, version in cursor.fetchall()}
+    cursor.execute(held)
+    waiting = {(task_id, version) for task_id, version in cursor.fetchall()} - free
+    for claim in sorted(free):
+        report = reports[claim]
+        cursor.execute(
+            f"UPDATE {TASK} SET progress_fraction = %s, progress_note = %s, progress_at = {dialect.now}"
+            f" WHERE {fence([claim])}",
+            [report.fraction, report.note],
+        )
+    return Written(waiting, reports.keys() - free - waiting)

@@ -1,0 +1,63 @@
+"""The resources that limits consist of: made when they are first needed, as many as the limit says."""
+
+from collections.abc import Collection
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+BATCH = 1000
+
+
+def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
+    """Resources of these names; of one that is there, nothing is changed."""
+    rows = [Resource(pool=pool, name=name, version=1, busy_before=clock.EPOCH) for name in sorted(names)]
+    for start in range(0, len(rows), BATCH):
+        _insert(alias, rows[start : start + BATCH])
+
+
+def _insert(alias: str, rows: list[Resource]) -> None:
+    resources = Resource.objects.using(alias)
+    in_one_statement(alias, lambda _: resources.bulk_create(rows, ignore_conflicts=True))
+
+
+def shape(alias: str, pool: str, size: int) -> None:
+    """So many resources of the pool are enabled from now on.
+
+    Of more, those are disabled that were free for longest; of less, these are enabled again, as they are, before others
+    are made. None is forgotten while it is held, even if the size goes down and up.
+    """
+    rows: Any = Resource.objects.using(alias).filter(pool=pool).order_by("busy_before", "id")
+    found = list(rows.values_list("id", "name", "enabled"))
+    enabled = [pk for pk, _, is_enabled in found if is_enabled]
+    disabled = [pk for pk, _, is_enabled in found if not is_enabled]
+    if len(enabled) > size:
+        _enable(alias, enabled[: len(enabled) - size], False)
+    elif len(enabled) < size:
+        _enable(alias, disabled[: size - len(enabled)], True)
+        names = {name for _, name, _ in found}
+        add_missing(alias, pool, _unused(names, size - len(enabled) - len(disabled)))
+
+
+def _unused(names: set[str], count: int) -> list[str]:
+    numbers = (f"#{number}" for number in range(1, len(names) + count + 1))
+    return list(islice((name for name in numbers if name not in names), max(0, count)))
+
+
+def _enable(alias: str, ids: list[int], enabled: bool) -> None:
+    resources = Resource.objects.using(alias)
+    for start in range(0, len(ids), BATCH):
+        some = ids[start : start + BATCH]
+        in_one_statement(alias, partial(_update, resources.filter(pk__in=some), enabled))
+
+
+def _update(resources: "QuerySet[Resource]", enabled: bool, cursor: CursorWrapper) -> int:
+    return resources.update(enabled=enabled)

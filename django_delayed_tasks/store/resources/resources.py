@@ -1,0 +1,249 @@
+"""Resources: added, leased, renewed, given back. Every write that follows from a lease is fenced by it."""
+
+import os
+import socket
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from typing import Any, Final, NamedTuple
+
+from django.db import DatabaseError, connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import RESOURCE
+from django_delayed_tasks.store.sql.transactions import (
+    MayTryAgain,
+    briefly,
+    decisively,
+    in_one_statement,
+    is_lock_timeout,
+    is_transient_at_once,
+)
+
+MUTEXES: Final = "ddt.mutex"
+"""The pool whose resources are the mutexes."""
+RESERVED: Final = "ddt."
+"""What the names of such pools begin with."""
+
+_FREE_NOW = "holder = '', task_id = NULL, task_version = NULL"
+_ONE_STATEMENT = 100
+"""Leases in one condition: a chain of a thousand ORs is deeper than SQLite allows."""
+
+
+class Wanted(NamedTuple):
+    """What is to be leased: any resource of a pool, or the one of that name."""
+
+    pool: str
+    name: str = ""
+
+
+class Grant(NamedTuple):
+    """One acquisition of one resource: while a row has these three, the lease is the one that was granted.
+
+    ``holder`` is unique: it tells two acquisitions apart even where a database lost its last commits and gives a
+    version again.
+    """
+
+    id: int
+    version: int
+    holder: str
+
+
+class Renewed(NamedTuple):
+    """Leases that were renewed, and those whose rows stayed locked. Those in neither of them are lost."""
+
+    held: set[Grant]
+    locked: set[Grant]
+
+
+class Details(NamedTuple):
+    """What the holder of a resource gets to see of it."""
+
+    name: str
+    payload: Any
+    state: Any
+
+
+def add(alias: str, wanted: Wanted, payload: Any = None) -> None:
+    """The resource exists from now on, with this payload; whether it is held or disabled stays as it is."""
+    _upsert(alias, wanted, {"payload": payload})
+
+
+def ensure(alias: str, wanted: Wanted) -> None:
+    """The resource exists from now on; of one that does, nothing is changed."""
+    _upsert(alias, wanted, {})
+
+
+def _upsert(alias: str, wanted: Wanted, values: dict[str, Any]) -> None:
+    dialect = dialect_of(connections[alias])
+
+    def read(cursor: CursorWrapper) -> int:
+        cursor.execute(f"SELECT {dialect.now}")
+        return clock.as_micros(dialect.to_datetime(cursor.fetchone()[0])) // 1000
+
+    row = Resource(
+        pool=wanted.pool, name=wanted.name, version=in_one_statement(alias, read), busy_before=clock.EPOCH, **values
+    )
+    resources = Resource.objects.using(alias)
+    if not values:
+        in_one_statement(alias, lambda _: resources.bulk_create([row], ignore_conflicts=True))
+        return
+    names_target = connections[alias].features.supports_update_conflicts_with_target
+    target = ["pool", "name"] if names_target else None
+    in_one_statement(
+        alias,
+        lambda _: resources.bulk_create([row], update_conflicts=True, unique_fields=target, update_fields=list(values)),
+    )
+
+
+def remove(alias: str, wanted: Wanted) -> bool:
+    """The resource is gone, from its holder too; whether there was one."""
+    return _write(alias, f"DELETE FROM {RESOURCE} WHERE pool = %s AND name = %s", [*wanted]) > 0
+
+
+def enable(alias: str, wanted: Wanted, enabled: bool) -> bool:
+    """Whether the resource may be leased from now on; whoever holds it keeps it. Whether there is one."""
+    sql = f"UPDATE {RESOURCE} SET enabled = %s WHERE pool = %s AND name = %s"
+    return _write(alias, sql, [enabled, *wanted]) > 0
+
+
+def take(alias: str, resource: tuple[int, int], holder: str, ttl: timedelta) -> Grant | None:
+    """The resource (id, version) for ``holder``, if nobody else took it or changed it since it was read."""
+    dialect = dialect_of(connections[alias])
+    pk, version = resource
+    sql = (
+        f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.later(ttl)}, holder = %s,"
+        f" host = %s, pid = %s, acquired_at = {dialect.now}, renewed_at = {dialect.now}"
+        f" WHERE id = %s AND version = %s AND enabled = TRUE AND busy_before <= {dialect.now}"
+    )
+    won = _write(alias, sql, [holder, socket.gethostname()[:255], os.getpid(), pk, version])
+    return Grant(pk, version + 1, holder) if won else None
+
+
+def details(alias: str, grant: Grant) -> Details | None:
+    """What is known of a resource that is held; None if it is not any more."""
+    condition, parameters = _held([grant])
+    rows: Any = Resource.objects.using(alias).extra(where=[condition], params=parameters)
+    found: Details | None = next(iter(rows.values_list("name", "payload", "state")), None)
+    return found and Details(*found)
+
+
+def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> Renewed:
+    """Renew each lease that still runs for its ttl from now. One that ran out is not revived.
+
+    Rows that a transaction has locked are waited for at the end, and each for a second at most.
+    """
+    by_ttl: defaultdict[timedelta, list[Grant]] = defaultdict(list)
+    for grant, ttl in leases:
+        by_ttl[ttl].append(grant)
+    found = Renewed(set(), set())
+    late: list[tuple[Grant, timedelta]] = []
+    for ttl, grants in by_ttl.items():
+        for start in range(0, len(grants), _ONE_STATEMENT):
+            some = grants[start : start + _ONE_STATEMENT]
+            free = _unlocked(alias, some)
+            found.held.update(_extend(alias, free, ttl))
+            if len(free) < len(some):
+                late += [(grant, ttl) for grant in sorted(_still_held(alias, set(some) - set(free)))]
+    for grant, ttl in late:
+        try:
+            found.held.update(_extend_soon(alias, grant, ttl))
+        except DatabaseError as error:
+            if not is_lock_timeout(error):
+                raise
+            found.locked.add(grant)
+    return found
+
+
+def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
+    """Those whose rows nobody has locked now, as far as the database can tell."""
+    dialect = dialect_of(connections[alias])
+    if not dialect.skip_locked:
+        return grants
+    condition, parameters = _held(grants)
+
+    def read(cursor: CursorWrapper) -> list[Grant]:
+        sql = f"SELECT id, version, holder FROM {dialect.by_key(RESOURCE)} WHERE {condition}{dialect.skip_locked}"
+        cursor.execute(sql, parameters)
+        return [Grant(*row) for row in cursor.fetchall()]
+
+    return in_one_statement(alias, read)
+
+
+def _extend(alias: str, grants: list[Grant], ttl: timedelta) -> set[Grant]:
+    dialect = dialect_of(connections[alias])
+    assignments = f"renewed_at = {dialect.now}, busy_before = {dialect.later(ttl)}"
+    return _change(alias, grants, assignments, may_try_again=is_transient_at_once) if grants else set()
+
+
+def _extend_soon(alias: str, grant: Grant, ttl: timedelta) -> set[Grant]:
+    return briefly(alias, lambda _: _extend(alias, [grant], ttl))
+
+
+def is_held(alias: str, grant: Grant) -> bool:
+    """Whether the lease runs."""
+    return bool(_still_held(alias, [grant]))
+
+
+def release(alias: str, grant: Grant) -> bool:
+    """The resource is free from now on; False if it was not held any more."""
+    return bool(_change(alias, [grant], f"busy_before = {dialect_of(connections[alias]).now}, {_FREE_NOW}"))
+
+
+def quarantine(alias: str, grant: Grant, period: timedelta) -> bool:
+    """The resource is given to nobody for so long; False if it was not held any more."""
+    later = dialect_of(connections[alias]).later(period)
+    return bool(_change(alias, [grant], f"busy_before = {later}, {_FREE_NOW}"))
+
+
+def save_state(alias: str, grant: Grant, state: str) -> bool:
+    """Keep the state (JSON text) for the next holder; False if the resource was not held any more."""
+    value = dialect_of(connections[alias]).json("%s")
+    return bool(_change(alias, [grant], f"state = {value}", [state]))
+
+
+def release_by_force(alias: str, pk: int, version: int) -> bool:
+    """End the lease, or the quarantine, of a resource that is in this version; its holder finds it out."""
+    now = dialect_of(connections[alias]).now
+    sql = f"UPDATE {RESOURCE} SET busy_before = {now}, {_FREE_NOW} WHERE id = %s AND version = %s"
+    return _write(alias, f"{sql} AND busy_before > {now}", [pk, version]) > 0
+
+
+def _change(
+    alias: str, grants: list[Grant], assignments: str, values: Sequence[Any] = (), may_try_again: MayTryAgain = None
+) -> set[Grant]:
+    condition, parameters = _held(grants)
+    now = dialect_of(connections[alias]).now
+    sql = (
+        f"{dialect_of(connections[alias]).update(RESOURCE)} SET {assignments} WHERE {condition} AND busy_before > {now}"
+    )
+    changed = _write(alias, sql, [*values, *parameters], may_try_again)
+    return set(grants) if changed == len(grants) else _still_held(alias, grants) if changed else set()
+
+
+def _still_held(alias: str, grants: Collection[Grant]) -> set[Grant]:
+    condition, parameters = _held(grants)
+    now = dialect_of(connections[alias]).now
+
+    def read(cursor: CursorWrapper) -> set[Grant]:
+        sql = f"SELECT id, version, holder FROM {RESOURCE} WHERE {condition} AND busy_before > {now}"
+        cursor.execute(sql, parameters)
+        return {Grant(*row) for row in cursor.fetchall()}
+
+    return decisively(alias, read)
+
+
+def _held(grants: Collection[Grant]) -> tuple[str, list[Any]]:
+    condition = " OR ".join(["(id = %s AND version = %s AND holder = %s)"] * len(grants))
+    return f"({condition})", [value for grant in grants for value in grant]
+
+
+def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTryAgain = None) -> int:
+    def write(cursor: CursorWrapper) -> int:
+        cursor.execute(sql, parameters)
+        return int(cursor.rowcount)
+
+    return decisively(alias, write, may_try_again)

@@ -1,0 +1,167 @@
+"""``max_concurrent``: slots that are held by claims.
+
+A slot is a resource with the claim that holds it written on it. It is free when that claim is gone, however it went:
+nothing gives a slot back, nothing counts them, and no crash can leak one. Who finds it free takes it by its version.
+"""
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from itertools import islice
+from typing import Final, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.resources.pool_size import add_missing
+from django_delayed_tasks.store.resources.resources import RESERVED
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+
+SLOTS: Final = f"{RESERVED}slots."
+"""What the names of their pools begin with; the code follows."""
+LONGEST_KEY: Final = 100
+UNUSED: Final = timedelta(hours=1)
+"""Slots of a key are deleted when nobody took them for so long."""
+
+Slot = tuple[int, int]
+"""(id, version): as it was taken."""
+
+
+class _Found(NamedTuple):
+    slot: Slot
+    name: str
+    claim: Claim
+    is_free: bool
+
+
+def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Claim]], most: int) -> dict[Claim, Slot]:
+    """A slot for each of these claims, by key ("" for none), as far as there are free ones and not for more than
+    ``most``; those that have one now.
+
+    The claims must be held. ``limit`` is how many slots each key has.
+    """
+    pool = SLOTS + code
+    keys = {f"{_named(key)}#{number}": key for key in wanted for number in range(1, limit + 1)}
+    found = _look(alias, pool, keys)
+    if missing := _missing(keys, found, wanted):
+        add_missing(alias, pool, missing)
+        found = _look(alias, pool, keys)
+    had = {one.claim: one.slot for one in found if not one.is_free}
+    taken = {claim: had[claim] for claims in wanted.values() for claim in claims if claim in had}
+    free: defaultdict[str, list[Slot]] = defaultdict(list)
+    for one in found:
+        if one.is_free:
+            free[keys[one.name]].append(one.slot)
+    chosen: dict[Claim, Slot] = {}
+    for key, claims in wanted.items():
+        chosen |= zip((claim for claim in claims if claim not in taken), free[key], strict=False)
+    chosen = dict(islice(chosen.items(), max(0, most - len(taken))))
+    return taken | _take(alias, chosen) if chosen else taken
+
+
+def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, list[Claim]]) -> list[str]:
+    """Names of slots that are to be made: as many as are needed, if the limit has room for them."""
+    there = {one.name for one in found}
+    short = {key: len(claims) for key, claims in wanted.items()}
+    for one in found:
+        short[keys[one.name]] -= one.is_free or one.claim in wanted[keys[one.name]]
+    missing = []
+    for name, key in keys.items():
+        if name not in there and short[key] > 0:
+            missing.append(name)
+            short[key] -= 1
+    return missing
+
+
+def drop_slots(alias: str, slots: Iterable[Slot]) -> None:
+    """Give back slots whose claims go on without them."""
+    condition = fence(slots)
+
+    def write(cursor: CursorWrapper) -> None:
+        update = dialect_of(connections[alias]).update(RESOURCE)
+        cursor.execute(f"{update} SET task_id = NULL, task_version = NULL WHERE {condition}")
+
+    in_one_statement(alias, write)
+
+
+def delete_unused_slots(alias: str, batch: int) -> int:
+    """Delete slots that nobody took for long and nobody holds; how many."""
+    dialect = dialect_of(connections[alias])
+    past = dialect.later(-UNUSED)
+
+    def read(cursor: CursorWrapper) -> list[Slot]:
+        cursor.execute(
+            f"SELECT r.id, r.version FROM {RESOURCE} r {_HOLDER} WHERE r.pool LIKE %s"
+            f" AND r.busy_before < {past} AND t.id IS NULL LIMIT {batch:d}",
+            [f"{SLOTS}%"],
+        )
+        return [(pk, version) for pk, version in cursor.fetchall()]
+
+    unused = decisively(alias, read)
+
+    def delete(cursor: CursorWrapper) -> int:
+        cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
+        return int(cursor.rowcount)
+
+    return in_one_statement(alias, delete) if unused else 0
+
+
+_HOLDER: Final = f"LEFT JOIN {TASK} t ON t.id = r.task_id AND t.version = r.task_version AND {in_status(RUNNING, 't.')}"
+
+
+def _look(alias: str, pool: str, names: Iterable[str]) -> list[_Found]:
+    chosen = list(names)
+    marks = ", ".join(["%s"] * len(chosen))
+    sql = (
+        f"SELECT r.id, r.version, r.name, r.task_id, r.task_version, CASE WHEN t.id IS NULL THEN 1 ELSE 0 END"
+        f" FROM {RESOURCE} r {_HOLDER}"
+        f" WHERE r.pool = %s AND r.name IN ({marks}) ORDER BY r.id"
+    )
+
+    def read(cursor: CursorWrapper) -> list[_Found]:
+        cursor.execute(sql, [pool, *chosen])
+        return [
+            _Found((pk, version), name, (task_id, claim), bool(free))
+            for pk, version, name, task_id, claim, free in cursor.fetchall()
+        ]
+
+    return decisively(alias, read)
+
+
+def _take(alias: str, chosen: dict[Claim, Slot]) -> dict[Claim, Slot]:
+    dialect = dialect_of(connections[alias])
+    tasks = " ".join(f"WHEN {slot[0]:d} THEN {claim[0]:d}" for claim, slot in chosen.items())
+    versions = " ".join(f"WHEN {slot[0]:d} THEN {claim[1]:d}" for claim, slot in chosen.items())
+    sql = (
+        f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.now},"
+        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {fence(chosen.values())}"
+    )
+    taken = {claim: (pk, version + 1) for claim, (pk, version) in chosen.items()}
+
+    def write(cursor: CursorWrapper) -> int:
+        cursor.execute(sql)
+        return int(cursor.rowcount)
+
+    won = decisively(alias, write)
+    return taken if won == len(chosen) else _held(alias, taken) if won else {}
+
+
+def _held(alias: str, taken: dict[Claim, Slot]) -> dict[Claim, Slot]:
+    """Of slots that may have been taken, those that were: somebody else may have been quicker for some."""
+
+    def read(cursor: CursorWrapper) -> set[tuple[Slot, Claim]]:
+        cursor.execute(f"SELECT id, version, task_id, task_version FROM {RESOURCE} WHERE {fence(taken.values())}")
+        return {((pk, version), (task_id, claim)) for pk, version, task_id, claim in cursor.fetchall()}
+
+    held = decisively(alias, read)
+    return {claim: slot for claim, slot in taken.items() if (slot, claim) in held}
+
+
+def _named(key: str) -> str:
+    if len(key) <= LONGEST_KEY and key.isprintable() and not key.startswith("sha256:"):
+        return key
+    return "sha256:" + hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()

@@ -1,0 +1,1 @@
+"""What callers say of a task: add, reschedule, cancel, pause, edit, find, declare."""

@@ -1,0 +1,187 @@
+"""Adding: one statement that creates, replaces, defers or keeps (DESIGN §3, first rows of the table)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import TaskExists
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.store.schedules.upsert import (
+    PREFERRING,
+    conflicts,
+    preferred,
+    rearmament,
+    replacement,
+    upserted,
+    upserted_if_stopping,
+)
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.sql.transactions import in_one_statement, in_transaction
+from django_delayed_tasks.store.validation import Schedule, When
+
+COLUMNS = (
+    f"biz_code, biz_num, {', '.join(CARRIED)}, when_time, claim_at, create_time, update_time,"
+    " status, version, attempts, rescues, executor, last_error, deferred_queue"
+)
+FRESH = f"{PENDING}, 0, 0, 0, 0, '', ''"
+_SEEN = 1 << 60
+"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if the new schedule is
+deferred until its run ends."""
+MOMENTS = ("when", "expires_at", "claim_at")
+"""Of a schedule."""
+Named = tuple[str, dict[str, Any]]
+"""A statement and its parameters, by name."""
+_REPORT = "version = version + 0 * LAST_INSERT_ID(id + IF({is_deferred}, 2, 1) * {seen})"
+_REPLACING = _REPORT.format(is_deferred=f"status = {RUNNING}", seen=_SEEN)
+_KEEPING = _REPORT.format(is_deferred=STOPPING, seen=_SEEN)
+
+
+def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    """Make ``schedule`` the next of its identity. Part of the caller's transaction, if there is one.
+
+    A task that is STOPPING counts as absent: the schedule is deferred until its run ends.
+
+    Raises:
+        TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
+    """
+    dialect = dialect_of(connections[alias])
+    way = _way(dialect, if_exists)
+    result = in_one_statement(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
+    if if_exists is IfExists.RAISE and result.action is AddAction.KEPT:
+        raise TaskExists(schedule.biz_code, schedule.biz_num)
+    return result
+
+
+_Way = Callable[[CursorWrapper, Dialect, Schedule, IfExists], AddResult]
+
+
+def _way(dialect: Dialect, if_exists: IfExists) -> _Way:
+    if dialect.connection.vendor != "mysql":
+        return _add_returning
+    return _add_preferred_by_last_id if if_exists in PREFERRING else _add_by_last_id
+
+
+def _add_returning(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    insert, parameters = _insert(dialect, schedule)
+    for conflict in conflicts(dialect, if_exists):
+        cursor.execute(f"{insert}{conflict} RETURNING id, version, status", parameters)
+        if row := cursor.fetchone():
+            return _result(*row)
+    while True:
+        cursor.execute(insert + " ON CONFLICT (biz_code, biz_num) DO NOTHING RETURNING id", parameters)
+        if row := cursor.fetchone():
+            return AddResult(row[0], AddAction.CREATED)
+        cursor.execute(f"SELECT id, {STOPPING} FROM {TASK} WHERE biz_code = %s AND biz_num = %s", schedule[:2])
+        task_id, is_stopping = cursor.fetchone() or (None, True)
+        if not is_stopping:
+            return AddResult(task_id, AddAction.KEPT)
+        if task_id is not None:
+            rearm = f"{dialect.on_conflict(upserted(dialect.new))} WHERE {STOPPING}"
+            cursor.execute(f"{insert}{rearm} RETURNING id, version, status", parameters)
+            if row := cursor.fetchone():
+                return _result(*row)
+
+
+def _result(task_id: int, version: int, status: int) -> AddResult:
+    if version == 0:
+        return AddResult(task_id, AddAction.CREATED)
+    return AddResult(task_id, AddAction.DEFERRED if status == RUNNING else AddAction.REPLACED)
+
+
+def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    """MySQL has no RETURNING, but lets an upsert choose what it reports as the last inserted id.
+
+    In the caller's transaction, where a deadlock could not be tried again, what exists is updated first: that takes
+    record locks only, where an upsert takes gap locks (docs/decisions/0002). Alone, one statement does all.
+    """
+    is_replacing = if_exists is IfExists.REPLACE
+    if in_transaction(dialect.connection):
+        sql, given = _update(dialect, schedule, is_replacing=is_replacing)
+        cursor.execute(f"{sql} WHERE biz_code = %(biz_code)s AND biz_num = %(biz_num)s", given)
+        if cursor.rowcount:
+            return _reported(cursor.lastrowid, if_exists)
+    insert, parameters = _insert(dialect, schedule)
+    of_stopping = f"{_KEEPING}, {upserted_if_stopping(dialect.new)}"
+    changes = f"{_REPLACING}, {upserted(dialect.new)}" if is_replacing else of_stopping
+    cursor.execute(insert + dialect.on_conflict(changes), parameters)
+    return _reported(cursor.lastrowid, if_exists)
+
+
+def _add_preferred_by_last_id(
+    cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists
+) -> AddResult:
+    """An upsert has no condition here: what exists is updated if it is to be, else found, else created."""
+    update, given = _update(dialect, schedule, is_replacing=True)
+    when = "%(when)s" if "when" in given else dialect.moment(schedule.when)[0]
+    condition = f"biz_code = %(biz_code)s AND biz_num = %(biz_num)s AND {preferred(if_exists, when)}"
+    for _ in range(2):
+        cursor.execute(f"{update} WHERE {condition}", given)
+        if cursor.rowcount:
+            return _reported(cursor.lastrowid, IfExists.REPLACE)
+        found = _add_by_last_id(cursor, dialect, schedule, IfExists.KEEP)
+        if found.action is not AddAction.KEPT:
+            break
+    return found
+
+
+def _update(dialect: Dialect, schedule: Schedule, *, is_replacing: bool) -> Named:
+    given = _given(schedule)
+    moments = _moments(dialect, schedule, given)
+    values = {column: f"%({column})s" for column in CARRIED} | moments
+    if is_replacing:
+        return f"UPDATE {TASK} SET {_REPLACING}, {replacement(values.__getitem__)}", given
+    return f"UPDATE {TASK} SET {_KEEPING}, {rearmament(values.__getitem__)}", given
+
+
+def _reported(last_id: int, if_exists: IfExists) -> AddResult:
+    seen, task_id = divmod(last_id, _SEEN)
+    if not seen:
+        return AddResult(task_id, AddAction.CREATED)
+    if seen > 1:
+        return AddResult(task_id, AddAction.DEFERRED)
+    return AddResult(task_id, AddAction.REPLACED if if_exists is IfExists.REPLACE else AddAction.KEPT)
+
+
+def _insert(dialect: Dialect, schedule: Schedule) -> Named:
+    # By name: Django finds names in a long statement much sooner than places (on SQLite, by a regular expression).
+    given = _given(schedule)
+    moments = _moments(dialect, schedule, given)
+    values = (
+        f"%(biz_code)s, %(biz_num)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s, %(trigger_text)s,"
+        f" {moments['expires_at']}, %(once)s, {moments['when_time']}, {moments['claim_at']},"
+        f" {moments['update_time']}, {moments['update_time']}, {FRESH}"
+    )
+    return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", given
+
+
+def _given(schedule: Schedule) -> dict[str, Any]:
+    """What is written as it is; moments are added by :func:`_moments`, where they are parameters."""
+    given = schedule._asdict()
+    for moment in MOMENTS:
+        del given[moment]
+    return given
+
+
+def _moments(dialect: Dialect, schedule: Schedule, given: dict[str, Any]) -> dict[str, str]:
+    """The expressions of the columns that hold moments; their parameters, if they have any, are put into ``given``."""
+
+    def named(name: str, moment: When) -> str:
+        sql, parameters = dialect.moment(moment)
+        if not parameters:
+            return sql
+        [given[name]] = parameters
+        return f"%({name})s"
+
+    now = named("now", None)
+    when = now if schedule.when is None else named("when", schedule.when)
+    claim_at = named("claim_at", schedule.claim_at) if schedule.claim_at else when
+    return {
+        "when_time": when,
+        "claim_at": claim_at if claim_at == now else dialect.greatest(claim_at, now),
+        "expires_at": "NULL" if schedule.expires_at is None else named("expires_at", schedule.expires_at),
+        "update_time": now,
+    }

@@ -1,0 +1,180 @@
+"""Adding in bulk: a few thousand rows in one statement."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import IntegrityError, connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import TaskExists
+from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.store.schedules import add
+from django_delayed_tasks.store.schedules.add import COLUMNS, FRESH
+from django_delayed_tasks.store.schedules.upsert import PREFERRING, upserted
+from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.sql.tables import STOPPING, TASK
+from django_delayed_tasks.store.sql.transactions import TRIES, atomically
+from django_delayed_tasks.store.validation import Schedule, When
+
+LARGEST_TEXT = 1_000_000
+"""Characters of data in a statement; a server's longest may be 16 MB."""
+SENT = (
+    Column("biz_code", "text"),
+    Column("biz_num", "text"),
+    Column("biz_ext", "text"),
+    Column("queue", "text"),
+    Column("priority", "int"),
+    Column("trigger_text", "text"),
+    Column("expires_at", "moment"),
+    Column("once", "bool"),
+    Column("when_time", "moment"),
+    Column("claim_at", "moment"),
+)
+
+
+def add_many(alias: str, schedules: Iterable[Schedule], if_exists: IfExists, batch_size: int) -> int:
+    """Add in bulk, a statement for each ``batch_size``; how many tasks were created, replaced or deferred.
+
+    Of several schedules of one identity in a batch the last counts, with KEEP the first. Rows are written in the order
+    of their identities, so that two bulk calls wait for each other instead of ending in a deadlock. Each batch is a
+    transaction of its own unless the caller has one open.
+
+    Raises:
+        TaskExists: with ``IfExists.RAISE``, when one exists already; nothing of its batch is written.
+    """
+    return sum(_add_batch(alias, batch, if_exists) for batch in _batches(schedules, batch_size))
+
+
+def _batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule]]:
+    batch: list[Schedule] = []
+    text = 0
+    for schedule in schedules:
+        batch.append(schedule)
+        text += len(schedule.biz_ext or "")
+        if len(batch) == size or text > LARGEST_TEXT:
+            yield batch
+            batch, text = [], 0
+    if batch:
+        yield batch
+
+
+def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> int:
+    ordered = batch if if_exists is IfExists.REPLACE else batch[::-1]
+    if if_exists in PREFERRING:
+        chosen = sorted(batch, key=lambda schedule: schedule[:2])
+        return _add_preferred(alias, chosen, if_exists)
+    unique = {schedule[:2]: schedule for schedule in ordered}
+    if if_exists is IfExists.RAISE and len(unique) < len(batch):
+        raise TaskExists(*_repeated(batch))
+    chosen = [unique[identity] for identity in sorted(unique)]
+    if if_exists is IfExists.RAISE:
+        return _add_new(alias, chosen)
+    write = _write if if_exists is IfExists.REPLACE else _write_around
+    return atomically(alias, lambda cursor: write(cursor, dialect_of(connections[alias]), chosen, if_exists))
+
+
+def _add_preferred(alias: str, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
+    """One by one: MariaDB and MySQL have no upsert with a condition."""
+
+    return atomically(alias, lambda cursor: _add_each(alias, chosen, if_exists))
+
+
+def _add_each(alias: str, chosen: Iterable[Schedule], if_exists: IfExists) -> int:
+    results = [add.add(alias, schedule, if_exists) for schedule in chosen]
+    return sum(result.action is not AddAction.KEPT for result in results)
+
+
+def _repeated(batch: Sequence[Schedule]) -> tuple[str, str]:
+    seen: set[tuple[str, str]] = set()
+    for schedule in batch:
+        if schedule[:2] in seen:
+            return schedule[:2]
+        seen.add(schedule[:2])
+    raise AssertionError("no identity is repeated")
+
+
+def _add_new(alias: str, chosen: Sequence[Schedule]) -> int:
+    dialect = dialect_of(connections[alias])
+    for attempt in range(TRIES):
+        try:
+            return atomically(alias, lambda cursor: _write_or_nothing(cursor, dialect, chosen))
+        except IntegrityError:
+            if found := atomically(alias, lambda cursor: _first_existing(cursor, dialect, chosen)):
+                raise TaskExists(*found) from None
+            # It has ended since, or cannot be seen in the caller's snapshot.
+            if attempt + 1 == TRIES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _write_or_nothing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> int:
+    # A savepoint: the caller's transaction must survive the refusal.
+    with transaction.atomic(using=dialect.connection.alias):
+        return _write_around(cursor, dialect, chosen, IfExists.RAISE)
+
+
+def _first_existing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> tuple[str, str] | None:
+    return min(_existing(cursor, dialect, chosen, f"NOT {STOPPING}"), default=None)
+
+
+def _existing(
+    cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], condition: str
+) -> set[tuple[str, str]]:
+    """The identities of those whose task meets the condition."""
+    sent = dialect.rows(SENT[:2], [schedule[:2] for schedule in chosen])
+    same = f"{TASK}.biz_code = {sent.column['biz_code']} AND {TASK}.biz_num = {sent.column['biz_num']}"
+    cursor.execute(
+        f"SELECT {TASK}.biz_code, {TASK}.biz_num FROM {sent.source} {dialect.driving_join} {TASK} ON {same}"
+        f" WHERE {condition}",
+        sent.parameters,
+    )
+    return set(cursor.fetchall())
+
+
+def _write_around(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
+    """Write a batch that leaves existing tasks as they are.
+
+    Those whose task is STOPPING, as few are, are added one by one. If a task is cancelled after this look, the call
+    counts as made before the cancellation.
+    """
+    stopping = _existing(cursor, dialect, chosen, STOPPING)
+    deferred = [schedule for schedule in chosen if schedule[:2] in stopping]
+    rest = [schedule for schedule in chosen if schedule[:2] not in stopping]
+    written = _add_each(dialect.connection.alias, deferred, if_exists)
+    return written + (_write(cursor, dialect, rest, if_exists) if rest else 0)
+
+
+def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
+    now = _read_now(cursor, dialect)
+    sent = dialect.rows(SENT, [_sent(schedule, now) for schedule in chosen])
+    of = sent.column
+    moment = dialect.moment_literal(now)
+    later = dialect.greatest(f"COALESCE({of['claim_at']}, {of['when_time']})", moment)
+    values = (
+        f"{of['biz_code']}, {of['biz_num']}, {dialect.json(of['biz_ext'])}, {of['queue']}, {of['priority']},"
+        f" {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['when_time']}, {later},"
+        f" {moment}, {moment}, {FRESH}"
+    )
+    # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
+    select = f"SELECT {values} FROM {sent.source} WHERE 1 = 1"
+    insert, tail = dialect.bulk_insert(if_exists, upserted(dialect.new))
+    cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", sent.parameters)
+    return len(chosen) if if_exists is IfExists.REPLACE else cursor.rowcount
+
+
+def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
+    cursor.execute(f"SELECT {dialect.now}")
+    return dialect.to_datetime(cursor.fetchone()[0])
+
+
+def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
+    return (
+        schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
+        schedule.trigger_text, schedule.expires_at and _absolute(schedule.expires_at, now), schedule.once,
+        _absolute(schedule.when, now), schedule.claim_at,
+    )  # fmt: skip
+
+
+def _absolute(moment: When, now: datetime) -> datetime:
+    return moment if isinstance(moment, datetime) else now + (moment or timedelta())

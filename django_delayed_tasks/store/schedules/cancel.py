@@ -1,0 +1,66 @@
+"""Cancelling and deleting."""
+
+from typing import Any
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.states import CancelResult, RunOutcome
+from django_delayed_tasks.store.records.history import record_without_run
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import FAILED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.validation import valid_fragment
+
+IDENTITY = "biz_code = %s AND biz_num = %s"
+
+
+def cancel(alias: str, biz_code: str, biz_num: str) -> CancelResult:
+    """Make the task of this identity end: at once if it waits, without repetition if it runs."""
+    return atomically(alias, lambda cursor: _cancel(cursor, alias, IDENTITY, [biz_code, biz_num]))
+
+
+def cancel_claim(alias: str, task_id: int, version: int) -> CancelResult:
+    """As :func:`cancel`, but only while the row is in this version; MISSING otherwise."""
+    return atomically(alias, lambda cursor: _cancel(cursor, alias, "id = %s AND version = %s", [task_id, version]))
+
+
+def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[Any]) -> CancelResult:
+    # The write comes first: it locks the row on every database, so that what is read next stays true.
+    dialect = dialect_of(connections[alias])
+    now = dialect.now
+    changes = f"cancel_requested_at = {now}, update_time = {now}, pause_requested = NULL, {FORGET_DEFERRED}"
+    cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", parameters)
+    if not cursor.rowcount:
+        return CancelResult.MISSING
+    cursor.execute(f"SELECT id, status FROM {TASK} WHERE {condition}", parameters)
+    task_id, status = cursor.fetchone()
+    if status == RUNNING:
+        return CancelResult.STOPPING
+    record_without_run(cursor, f"id = {task_id:d}", RunOutcome.CANCELLED, now)
+    cursor.execute(f"{dialect.delete(TASK)} WHERE id = {task_id:d}")
+    return CancelResult.CANCELLED
+
+
+def delete(alias: str, biz_code: str, fragment: str) -> int:
+    """Cancel every pending or failed task of this code whose number contains ``fragment``; how many.
+
+    Raises:
+        InvalidTask: a fragment that no database can be asked about.
+    """
+    searched = valid_fragment("biz_num", fragment)
+    return atomically(alias, lambda cursor: _delete(cursor, alias, biz_code, searched))
+
+
+def _delete(cursor: CursorWrapper, alias: str, biz_code: str, fragment: str) -> int:
+    dialect = dialect_of(connections[alias])
+    condition = f"biz_code = %s AND status IN ({PENDING}, {FAILED}, {PAUSED}) AND {dialect.position('biz_num')} > 0"
+    parameters = [biz_code, fragment]
+    # As in _cancel: mark (and lock) first, then move exactly what is marked.
+    cursor.execute(f"UPDATE {TASK} SET cancel_requested_at = {dialect.now} WHERE {condition}", parameters)
+    if not cursor.rowcount:
+        return 0
+    marked = f"{condition} AND cancel_requested_at IS NOT NULL"
+    record_without_run(cursor, marked, RunOutcome.CANCELLED, dialect.now, parameters)
+    cursor.execute(f"DELETE FROM {TASK} WHERE {marked}", parameters)
+    return int(cursor.rowcount)

@@ -1,0 +1,192 @@
+"""Triggers that handlers declare: the task of each exists while some executor has the handler, and follows the code."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.models import Recurrence, Task
+from django_delayed_tasks.states import AddAction, IfExists, RunOutcome
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.records.history import record_without_run
+from django_delayed_tasks.store.schedules import add
+from django_delayed_tasks.store.schedules.recurrence import by_chance, first_time, read_now
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.fences import fence
+from django_delayed_tasks.store.sql.tables import CARRIED, FORGET_DEFERRED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.validation import Schedule
+from django_delayed_tasks.triggers import parse
+
+logger = logging.getLogger(__name__)
+
+NUM = "recurring"
+"""The number of the task that a handler's trigger makes."""
+
+
+class Declared(NamedTuple):
+    """What a handler says of its recurring task."""
+
+    biz_code: str
+    trigger_text: str
+    queue: str
+    priority: int
+
+
+def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
+    """Make the tasks of these triggers exist as they say; the codes of those that were created or changed.
+
+    Whoever calls last decides: in a rolling deploy the newest executors.
+    """
+    now = read_now(alias)
+    return [one.biz_code for one in sorted(declared) if _declare(alias, one, now)]
+
+
+def _declare(alias: str, declared: Declared, now: datetime) -> bool:
+    if parse(declared.trigger_text).next_after(now) is None:
+        logger.warning("%s: %s has no time any more", declared.biz_code, declared.trigger_text)
+        return _end_another(alias, declared)
+
+    def work(cursor: CursorWrapper) -> bool:
+        dialect = dialect_of(connections[alias])
+        dialect.begin_writing(cursor, TASK)
+        _note(alias, declared, now)
+        return _apply(cursor, dialect, declared, now)
+
+    return atomically(alias, work)
+
+
+def _note(alias: str, declared: Declared, now: datetime) -> None:
+    Recurrence.objects.using(alias).update_or_create(
+        biz_code=declared.biz_code, defaults={"trigger_text": declared.trigger_text, "declared_at": now}
+    )
+
+
+def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+    rows = Task.objects.using(dialect.connection.alias).select_for_update()
+    task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
+    if task is None or (not task.by_handler and _next_of(task) is None):
+        return _create(cursor, dialect, declared, now)
+    if not task.by_handler or _next_of(task) == declared[1:]:
+        return False
+    if task.status == RUNNING:
+        _change_beside_run(cursor, dialect, task, declared, now)
+    else:
+        _change(cursor, dialect, task, declared, now)
+    return True
+
+
+def _next_of(task: Task) -> tuple[Any, ...] | None:
+    """What the task will recur by, once its run has ended if it runs; None if it is to end then."""
+    if task.deferred_when is not None:
+        return task.deferred_trigger_text, task.deferred_queue, task.deferred_priority
+    return None if task.cancel_requested_at else (task.trigger_text, task.queue, task.priority)
+
+
+def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
+    when, claim_at = _first(declared, now)
+    schedule = Schedule(
+        declared.biz_code, NUM, when, None, declared.queue, declared.priority, declared.trigger_text, claim_at=claim_at
+    )
+    added = add.add(dialect.connection.alias, schedule, IfExists.KEEP)
+    if added.action is AddAction.KEPT:
+        return False  # by a person, in this moment
+    cursor.execute(f"UPDATE {TASK} SET by_handler = TRUE WHERE id = {added.task_id:d}")
+    return True
+
+
+def _first(declared: Declared, now: datetime) -> tuple[datetime, datetime]:
+    """The first time of the declared trigger, and when its run may begin."""
+    trigger = parse(declared.trigger_text)
+    when = first_time(trigger, now)
+    return when, by_chance(trigger, when)
+
+
+def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
+    when, claim_at = map(dialect.stored, _first(declared, now))
+    cursor.execute(
+        f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
+        f" version = version + 1, {RESET_COUNTS}, update_time = {dialect.now},"
+        f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
+        f" WHERE {fence([(task.pk, task.version)])}",
+        [declared.trigger_text, when, claim_at, declared.queue, declared.priority],
+    )
+
+
+def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:
+    when = dialect.stored(_first(declared, now)[0])
+    new = ("queue", "priority", "trigger_text")
+    kept = ", ".join(f"deferred_{column} = {column}" for column in CARRIED if column not in new)
+    given = ", ".join(f"deferred_{column} = %s" for column in new)
+    cursor.execute(
+        f"UPDATE {TASK} SET {kept}, {given}, deferred_keeps_ext = TRUE, deferred_when = %s"
+        f" WHERE {fence([(task.pk, task.version)])}",
+        [declared.queue, declared.priority, declared.trigger_text, when],
+    )
+
+
+def confirm(alias: str, codes: Sequence[str]) -> set[str]:
+    """These codes have a handler with a trigger, here and now; those of them that are not declared any more."""
+    known = Recurrence.objects.using(alias).filter(biz_code__in=codes)
+    if not codes or known.update(declared_at=read_now(alias)) == len(codes):
+        return set()
+    return set(codes) - set(known.values_list("biz_code", flat=True))
+
+
+def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:
+    """End the tasks of these codes (None: all that no live executor handles) that nobody has declared for so long.
+
+    Returns the codes.
+    """
+    now = read_now(alias)
+    gone = Recurrence.objects.using(alias).filter(declared_at__lte=now - unconfirmed_for)
+    gone = gone.exclude(biz_code__in=_handled(alias)) if codes is None else gone.filter(biz_code__in=codes)
+    return [code for code in gone.order_by("biz_code").values_list("biz_code", flat=True) if _end(alias, code, now)]
+
+
+def _handled(alias: str) -> set[str]:
+    """The codes that some live executor has a handler of: it may not have come to confirm them."""
+    return set().union(*(peer.codes for peer in executors.live(alias)))
+
+
+def _end(alias: str, code: str, now: datetime) -> bool:
+    def work(cursor: CursorWrapper) -> bool:
+        _stop(cursor, dialect_of(connections[alias]), code, "its handler has gone")
+        deleted, _ = Recurrence.objects.using(alias).filter(biz_code=code, declared_at__lte=now).delete()
+        if not deleted:
+            transaction.set_rollback(True, using=alias)  # somebody has declared it meanwhile
+        return bool(deleted)
+
+    return atomically(alias, work)
+
+
+def _end_another(alias: str, declared: Declared) -> bool:
+    """The declared trigger is over: end the task if it goes by another one. With this one, it is in its last run."""
+
+    def work(cursor: CursorWrapper) -> bool:
+        dialect = dialect_of(connections[alias])
+        dialect.begin_writing(cursor, TASK)
+        rows = Task.objects.using(alias).select_for_update()
+        task = rows.filter(biz_code=declared.biz_code, biz_num=NUM, by_handler=True).first()
+        going_on = _next_of(task) if task else None
+        if going_on is None or going_on[0] == declared.trigger_text:
+            return False
+        _stop(
+            cursor, dialect, declared.biz_code, f"its handler's trigger has no time any more: {declared.trigger_text}"
+        )
+        return True
+
+    return atomically(alias, work)
+
+
+def _stop(cursor: CursorWrapper, dialect: Dialect, code: str, why: str) -> None:
+    """End the task that the handler of this code declared: now, or when its run has ended."""
+    condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
+    stop = f"cancel_requested_at = {dialect.now}, {FORGET_DEFERRED}"
+    cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])
+    waiting = f"{condition} AND status <> {RUNNING}"
+    record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], why)
+    cursor.execute(f"DELETE FROM {TASK} WHERE {waiting}", [code, NUM])

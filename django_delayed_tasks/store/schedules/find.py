@@ -1,0 +1,54 @@
+"""Finding tasks and runs: lazy querysets, nothing is written."""
+
+from datetime import datetime
+from typing import TypeVar
+
+from django.db import connections
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Lower
+
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.validation import valid_fragment, valid_moment
+
+Row = TypeVar("Row", Task, TaskRun)
+
+
+def find_pending(alias: str, biz_code: str | None, biz_num: str | None, when: datetime | None) -> "QuerySet[Task]":
+    """Pending tasks, earliest first.
+
+    ``biz_num`` is a fragment, whatever its case. ``when`` is exact if any task has exactly it, else all later ones
+    match.
+    """
+    tasks = _narrowed(Task.objects.using(alias).filter(status=TaskStatus.PENDING), biz_code, biz_num)
+    if when is not None:
+        moment = valid_moment(when)
+        exact = tasks.filter(when=moment)
+        tasks = exact if exact.exists() else tasks.filter(when__gt=moment)
+    return tasks.order_by("when", "id")
+
+
+def find_runs(alias: str, biz_code: str | None, biz_num: str | None) -> "QuerySet[TaskRun]":
+    """The history of an identity, or of all under a fragment of it, newest first."""
+    return _narrowed(TaskRun.objects.using(alias).all(), biz_code, biz_num).order_by("-id")
+
+
+def _narrowed(rows: "QuerySet[Row]", biz_code: str | None, biz_num: str | None) -> "QuerySet[Row]":
+    if biz_code is not None:
+        rows = rows.filter(biz_code=valid_fragment("biz_code", biz_code))
+    if biz_num is not None and (fragment := valid_fragment("biz_num", biz_num)):
+        # The column compares exactly; MySQL's ILIKE would too. Some databases lower ASCII letters only.
+        rows = rows.alias(lowered=Lower("biz_num"))
+        rows = rows.filter(Q(lowered__contains=fragment.lower()) | Q(biz_num__contains=fragment))
+    return rows
+
+
+def count_due(alias: str) -> int:
+    """How many tasks are due now; reads them all."""
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        now = dialect_of(connection).now
+        cursor.execute(f"SELECT COUNT(*) FROM {TASK} WHERE status = {PENDING} AND claim_at <= {now}")
+        return int(cursor.fetchone()[0])

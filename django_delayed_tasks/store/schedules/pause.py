@@ -1,0 +1,79 @@
+"""A schedule that stands still until it is resumed."""
+
+from datetime import datetime
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.schedules.cancel import IDENTITY
+from django_delayed_tasks.store.schedules.recurrence import by_chance
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.fences import fence
+from django_delayed_tasks.store.sql.tables import PAUSED, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.triggers import next_time, parse_stored
+
+
+def pause(alias: str, biz_code: str, biz_num: str) -> bool:
+    """Keep the task of this identity from being claimed, when it runs after that run; False if there is none to pause,
+    or it runs and is not to run again.
+
+    A later add or reschedule takes it out of the pause.
+    """
+    # status comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
+    changes = (
+        f"pause_requested = CASE WHEN status = {RUNNING} THEN TRUE ELSE NULL END,"
+        f" version = CASE WHEN status = {PENDING} THEN version + 1 ELSE version END,"
+        f" update_time = {dialect_of(connections[alias]).now},"
+        f" status = CASE WHEN status = {PENDING} THEN {PAUSED} ELSE status END"
+    )
+    condition = f"{IDENTITY} AND status IN ({PENDING}, {RUNNING}, {PAUSED}) AND NOT {STOPPING}"
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", [biz_code, biz_num])
+        return bool(cursor.rowcount)
+
+    return atomically(alias, write)
+
+
+def resume(alias: str, biz_code: str, biz_num: str) -> bool:
+    """End the pause: a recurring task waits for its next time from now on, another for its time, or is due at once.
+
+    False if there is no pause to end.
+    """
+    return atomically(alias, lambda cursor: _resume(cursor, dialect_of(connections[alias]), [biz_code, biz_num]))
+
+
+def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> bool:
+    dialect.begin_writing(cursor, TASK)
+    columns = f"id, version, status, trigger_text, when_time, pause_requested, {dialect.now}"
+    cursor.execute(f"SELECT {columns} FROM {TASK} WHERE {IDENTITY}{dialect.for_update}", identity)
+    row = cursor.fetchone()
+    if row is None or (row[2] != PAUSED and not row[5]):
+        return False
+    task_id, version, status, trigger, when, _, now = row
+    if status == RUNNING:
+        cursor.execute(f"UPDATE {TASK} SET pause_requested = NULL WHERE {fence([(task_id, version)])}")
+        return True
+    present = dialect.to_datetime(now)
+    moments = _next_time(trigger, dialect.to_datetime(when), present)
+    # What was counted belongs to a run for a time that has passed, or to one more run before the time to come.
+    is_another_time = trigger is not None and moments[0] > present
+    cursor.execute(
+        f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
+        f" claim_at = {dialect.greatest('%s', dialect.now)}, update_time = {dialect.now}"
+        f"{f', {RESET_COUNTS}' if is_another_time else ''}"
+        f" WHERE {fence([(task_id, version)])}",
+        list(map(dialect.stored, moments)),
+    )
+    return True
+
+
+def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetime, datetime]:
+    """The time to wait for, and when its run may begin."""
+    if text is None:
+        return when, when
+    trigger = parse_stored(text)
+    if when <= now:
+        when = next_time(trigger, when, now) or when
+    return when, by_chance(trigger, when)

@@ -1,0 +1,97 @@
+"""Reaping: RUNNING tasks whose executor is not alive become PENDING again, or FAILED after too many rescues.
+
+Whoever claims late, after it was declared dead, is found all the same: what counts is the row, not the time.
+"""
+
+import random
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.executors import declare_expired_dead
+from django_delayed_tasks.store.schedules import recurrence
+from django_delayed_tasks.store.settling.settle import settle_lockable, settle_locked
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import atomically, decisively, in_one_statement
+from django_delayed_tasks.triggers import next_time, parse_stored
+
+SPREAD = 5.0
+"""Seconds, for each rescue before, over which rescued tasks are spread."""
+
+
+def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
+    """One pass over orphaned tasks; what became of those that were taken. A row that somebody has locked is left to a
+    later pass: a caller's long transaction must not keep the others waiting.
+    """
+    in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
+    orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, alias, limit))
+    if not orphans:
+        return {}
+    now = recurrence.read_now(alias)
+    settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
+    return atomically(alias, lambda cursor: settle_lockable(cursor, alias, settlements))
+
+
+class _Orphan(NamedTuple):
+    id: int
+    version: int
+    rescues: int
+    trigger_text: str | None
+    when_time: Any
+
+
+# Asked for in the order of the claim index: PostgreSQL would else read the table until it has found enough.
+def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
+    cursor.execute(
+        f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
+        f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
+        f" WHERE t.status = {RUNNING} AND e.id IS NULL"
+        f" ORDER BY t.queue, t.priority, t.claim_at, t.id LIMIT {limit:d}"
+    )
+    dialect = dialect_of(connections[alias])
+    return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in cursor.fetchall()]
+
+
+def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
+    claim, rescues = (orphan.id, orphan.version), orphan.rescues
+    if rescues >= max_rescues:
+        error = f"its executor died {rescues + 1} times while it ran; not rescued again"
+        given_up = Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
+        return given_up._replace(**_next_time(orphan, now))
+    # One of those that were claimed together may be what killed the process. The first time they all go on at once;
+    # then they are spread, so that it does not take the same bystanders down with it until their rescues are used up.
+    after = timedelta(seconds=random.uniform(0, SPREAD * rescues))
+    return Settlement(claim, RunOutcome.LOST, Then.RESCUED, after=after, error="its executor died or lost its lease")
+
+
+def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
+    """A recurring task goes on; one whose trigger cannot be read, or used, does not."""
+    if orphan.trigger_text is None:
+        return {}
+    try:
+        trigger = parse_stored(orphan.trigger_text)
+        return recurrence.recurrence(trigger, next_time(trigger, orphan.when_time, now))
+    except (InvalidTrigger, OverflowError):
+        return {}
+
+
+def held_by(alias: str, executor: int) -> set[Claim]:
+    """Every claim that the database knows this executor to hold."""
+
+    def read(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
+        return {(task_id, version) for task_id, version in cursor.fetchall()}
+
+    return decisively(alias, read)
+
+
+def release(alias: str, settlements: list[Settlement]) -> int:
+    """Give back claims that were not started; how many were still held."""
+    return len(atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements)))

@@ -1,0 +1,152 @@
+"""Whole transactions, tried again when the database says that trying again will do."""
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import TASK
+
+T = TypeVar("T")
+MayTryAgain = Callable[[BaseException], bool] | None
+"""Tells of an error whether trying again may help; None: :func:`is_transient`."""
+
+TRIES = 12
+_REFUSALS = {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 3819, 3854, 4025, *range(3140, 3160)}
+"""What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
+_LOCK_TIMEOUTS = {1205, "55P03"}
+AUTO_INCREMENT = 1467
+"""What MariaDB calls a deadlock if the victim was waiting for the next value of AUTO_INCREMENT."""
+_CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
+
+
+def in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Whether what is written now is part of a transaction that the caller ends: inside of ``atomic()``, or with
+    autocommit off.
+    """
+    if connection.connection is None:
+        return connection.in_atomic_block or not connection.settings_dict["AUTOCOMMIT"]
+    return connection.in_atomic_block or not connection.autocommit
+
+
+def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
+    """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
+
+    Outside, deadlocks, lock waits, serialisation failures, a busy SQLite and what a Galera cluster refused are tried
+    again, with growing pauses; or what ``may_try_again(error)`` allows. On a cluster it sees all that was
+    committed before, on whichever node.
+
+    Raises:
+        DatabaseError: what the database said, when it is of another kind or tries are used up.
+    """
+    connection = connections[alias]
+    if in_transaction(connection):
+        with connection.cursor() as cursor:
+            if not connection.in_atomic_block:
+                # With autocommit off, Python's sqlite3 begins a transaction neither before a SELECT nor before a
+                # SAVEPOINT; and releasing a savepoint that is the outermost one commits.
+                dialect_of(connection).begin_writing(cursor, TASK)
+            return work(cursor)
+    for attempt in range(TRIES):
+        try:
+            with galera.caught_up(connection), transaction.atomic(using=alias), connection.cursor() as cursor:
+                return work(cursor)
+        except DatabaseError as error:
+            if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
+                raise
+            _before_next_try(connection, error, attempt)
+    raise AssertionError("unreachable")
+
+
+def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
+    """As :func:`atomically`, for work of a single statement, which is a transaction by itself.
+
+    A node of a Galera cluster may be a moment behind here: for what finds out later that it was wrong.
+    """
+    connection = connections[alias]
+    is_part = in_transaction(connection)
+    for attempt in range(TRIES):
+        try:
+            with connection.cursor() as cursor:
+                return work(cursor)
+        except DatabaseError as error:
+            if is_part or attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
+                raise
+            _before_next_try(connection, error, attempt)
+    raise AssertionError("unreachable")
+
+
+def briefly(alias: str, work: Callable[[CursorWrapper], T]) -> T:
+    """As :func:`atomically`, where no statement waits for a lock for more than a second; then :func:`is_lock_timeout`.
+
+    For connections of this package's own threads: on MariaDB and MySQL the limit stays.
+    """
+
+    def wait_briefly(cursor: CursorWrapper) -> T:
+        dialect_of(connections[alias]).wait_at_most(cursor, 1)
+        return work(cursor)
+
+    return atomically(alias, wait_briefly, is_transient_at_once)
+
+
+def decisively(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
+    """As :func:`in_one_statement`, for what decides whether a claim or a lease is held: never behind."""
+
+    def decide(cursor: CursorWrapper) -> T:
+        with galera.caught_up(connections[alias]):
+            return work(cursor)
+
+    return in_one_statement(alias, decide, may_try_again)
+
+
+def _before_next_try(connection: BaseDatabaseWrapper, error: DatabaseError, attempt: int) -> None:
+    if _code(error) == galera.NOT_READY:
+        # A new connection may lead to another node.
+        connection.close()
+    time.sleep(pause(attempt))
+
+
+def pause(attempt: int) -> float:
+    """Seconds before the next try: doubling from 2 ms to 250 ms, half of it by chance."""
+    span: float = min(0.25, 0.002 * 2**attempt)
+    return span * random.uniform(0.5, 1.0)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same transaction may succeed if tried again at once."""
+    if not isinstance(error, DatabaseError):
+        return False
+    is_busy = "database is locked" in str(error) or "database table is locked" in str(error)
+    return is_busy or _code(error) in _CODES
+
+
+def is_transient_at_once(error: BaseException) -> bool:
+    """As :func:`is_transient`, but for a row that stays locked."""
+    return is_transient(error) and not is_lock_timeout(error)
+
+
+def is_lock_timeout(error: BaseException) -> bool:
+    """Whether a row stayed locked for longer than this connection waits."""
+    return isinstance(error, DatabaseError) and _code(error) in _LOCK_TIMEOUTS
+
+
+def _code(error: BaseException) -> Any:
+    cause = error.__cause__ or error
+    return getattr(cause, "sqlstate", None) or (error.args[0] if error.args else None)
+
+
+def is_unwritable(error: BaseException) -> bool:
+    """Whether the database refuses what was to be written, and would refuse it again.
+
+    So does the driver, of characters that the connection's character set lacks.
+
+    Everything else that a database says (gone away, read-only, disk full, table being migrated) may pass.
+    """
+    code = error.args[0] if error.args else None
+    return isinstance(error, DataError | IntegrityError | UnicodeError) or code in _REFUSALS

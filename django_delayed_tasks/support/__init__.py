@@ -1,0 +1,1 @@
+"""What every floor may use and no caller imports."""
