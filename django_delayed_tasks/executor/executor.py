@@ -60,7 +60,8 @@ class Executor:
         self.failures = Failures(alias)
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
-        screening, rank = Screening(), Rank()
+        rank = Rank()
+        screening = Screening(rank)
         self.lookahead = Lookahead(self.clock)
         self.gate = self._make_gate()
         self.inflight.when_removed = self._note_removed
@@ -71,7 +72,7 @@ class Executor:
         self.poller.release_now = self._give_back_now
         self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
         self.recurrences = Recurrences(alias)
-        self.housekeeping = Housekeeping(options, self.lease, rank, screening, self.clock, self.failures.put)
+        self.housekeeping = Housekeeping(options, self.lease, rank, self.clock, self.failures.put)
         self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
         self._listening = listening_for(options, lambda: rank.executors, lambda: not self._has_room(), self.sleeper.set)
         self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)

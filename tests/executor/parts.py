@@ -63,8 +63,8 @@ class Bench:
         self.lease = Lease(self.options)
         self.lease.acquire()
         self.inflight = InFlight()
-        self.screening = Screening()
         self.rank = Rank()
+        self.screening = Screening(self.rank)
         self.clock = DatabaseClock()
         self.delivered: list[ClaimedTask] = []
         self.released: list[Settlement] = []

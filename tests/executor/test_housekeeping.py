@@ -10,7 +10,6 @@ from django.db import OperationalError
 from django.db.models import F
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
 from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.peers import Rank
@@ -29,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 def housekeeping(bench: Bench, tell_failed: Callable[[ClaimedTask, str], None] = lambda t, e: None) -> Housekeeping:
     bench.clock.set(clock.host_now())
-    return Housekeeping(bench.options, bench.lease, bench.rank, bench.screening, bench.clock, tell_failed)
+    return Housekeeping(bench.options, bench.lease, bench.rank, bench.clock, tell_failed)
 
 
 def orphan(rescues: int = 0) -> int:
@@ -102,7 +101,7 @@ def test_rank_and_codes_of_the_others(bench: Bench) -> None:
     registered("other", codes=("theirs",))
     housekeeping(bench).tick()
     assert (bench.rank.among("default"), bench.rank.executors) == ((0, 2), 2)
-    assert bench.screening.codes_elsewhere == {"theirs"}
+    assert bench.rank.codes_elsewhere == {"theirs"}
 
 
 def test_rank_of_one_that_is_not_listed() -> None:
@@ -137,8 +136,8 @@ def test_a_strange_row_of_an_executor_stops_nothing(bench: Bench, strange: Any) 
     assert Task.objects.get(id=task_id).status == TaskStatus.PENDING
 
 
-def test_screening_knows_nobody_at_first() -> None:
-    assert Screening().codes_elsewhere == frozenset()
+def test_no_codes_are_known_at_first() -> None:
+    assert Rank().codes_elsewhere == frozenset()
 
 
 def runs(count: int) -> None:

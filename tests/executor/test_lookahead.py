@@ -83,7 +83,7 @@ class TestPoller:
 
     def test_what_cannot_be_claimed_ahead_is_waited_for(self, bench: Bench) -> None:
         # It has no handler here: it is released at once, and not looked at again before its time.
-        bench.screening.codes_elsewhere = frozenset({"unknown"})
+        bench.rank.codes_elsewhere = frozenset({"unknown"})
         with clock.frozen_at(database_now()):
             add("1", "unknown", when=NOT_YET)
             bench.poller.poll()

@@ -130,7 +130,7 @@ class TestUnknownCodes:
     def test_are_released_untouched_and_not_claimed_again_at_once(self, bench: Bench) -> None:
         add("strange", code="unknown", when=timedelta(seconds=-30))
         before = Task.objects.values("attempts", "status", "when", "biz_ext").get()
-        bench.screening.codes_elsewhere = frozenset({"unknown"})
+        bench.rank.codes_elsewhere = frozenset({"unknown"})
         bench.poller.poll()
         release("default", bench.released)
         assert bench.delivered == []

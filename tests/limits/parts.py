@@ -39,12 +39,13 @@ class GateBench:
             self._release,
             self.failed.append,
         )
+        rank = Rank()
         self.poller = Poller(
             self.options,
             self.lease,
             self.inflight,
-            Screening(),
-            Rank(),
+            Screening(rank),
+            rank,
             DatabaseClock(),
             self.gate.admit,
             self._release,

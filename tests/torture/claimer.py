@@ -30,12 +30,13 @@ class Claimer:
         self._lease.acquire()
         self._inflight = InFlight()
         self._claimed: list[ClaimedTask] = []
+        rank = Rank()
         self._poller = Poller(
             options,
             self._lease,
             self._inflight,
-            Screening(),
-            Rank(),
+            Screening(rank),
+            rank,
             DatabaseClock(),
             self._claimed.extend,
             self._settle,

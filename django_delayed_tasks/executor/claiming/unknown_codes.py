@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.membership.peers import Rank
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, released
@@ -14,14 +15,13 @@ LOOK_AGAIN = 60.0
 class Screening:
     """Remembers unknown codes, so that they are not claimed again at once.
 
-    ``codes_elsewhere`` are the codes that live executors have handlers for; housekeeping keeps it up to date. A task
-    that one of them can run is left claimable; one that nobody can run is put off, or a heap of them would be read at
-    every poll.
+    A task that another live executor can run is left claimable. One that no executor can run is put off: otherwise
+    every poll would read a heap of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, rank: Rank) -> None:
+        self._rank = rank
         self._unknown: dict[str, float] = {}
-        self.codes_elsewhere: frozenset[str] = frozenset()
 
     def excluded(self) -> frozenset[str]:
         """Codes not to claim now."""
@@ -40,5 +40,5 @@ class Screening:
 
     def _refused(self, task: ClaimedTask) -> Settlement:
         self._unknown[task.biz_code] = clock.monotonic() + LOOK_AGAIN
-        after = timedelta() if task.biz_code in self.codes_elsewhere else timedelta(seconds=LOOK_AGAIN)
+        after = timedelta() if task.biz_code in self._rank.codes_elsewhere else timedelta(seconds=LOOK_AGAIN)
         return released(task, after)

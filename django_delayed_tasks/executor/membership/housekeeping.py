@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Rank
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -60,7 +59,6 @@ class Housekeeping:
         options: ExecutorOptions,
         lease: Lease,
         rank: Rank,
-        screening: Screening,
         database_clock: clock.DatabaseClock,
         tell_failed: Callable[[ClaimedTask, str], None],
     ) -> None:
@@ -69,7 +67,6 @@ class Housekeeping:
         self._alias = options.database
         self._lease = lease
         self._rank = rank
-        self._screening = screening
         self._clock = database_clock
         self._first_expiry: datetime | None = None
         self._duties = [
@@ -110,7 +107,6 @@ class Housekeeping:
         live = executors.live(self._alias)
         others = [peer for peer in live if peer.id != self._lease.executor]
         self._rank.refresh(self._lease.executor, live)
-        self._screening.codes_elsewhere = frozenset().union(*(peer.codes for peer in others))
         self._first_expiry = min((peer.expires_at for peer in others), default=None)
         return False
 

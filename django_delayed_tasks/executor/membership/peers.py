@@ -1,4 +1,4 @@
-"""This executor's place among the live ones: claims prefer rows whose id falls to it."""
+"""The executors that are alive: the place of this one among them, by which claims prefer rows, and their codes."""
 
 from collections.abc import Sequence
 
@@ -11,10 +11,13 @@ class Rank:
     def __init__(self) -> None:
         self._executor = 0
         self._live: Sequence[Peer] = ()
+        self.codes_elsewhere: frozenset[str] = frozenset()
+        """The codes that other live executors have handlers for."""
 
     def refresh(self, executor: int, live: Sequence[Peer]) -> None:
         """This is ``executor``; ``live`` are all live ones in the order of their ids."""
         self._executor, self._live = executor, live
+        self.codes_elsewhere = frozenset().union(*(peer.codes for peer in live if peer.id != executor))
 
     @property
     def executors(self) -> int:
