@@ -1,10 +1,10 @@
-"""Imports in the package only go down (the layers are in tests/layers.py)."""
+"""Imports in the package only go down, folders stay small, and no modules import each other (tests/layers.py)."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.layers import violations
+from tests.layers import LAYERS, MOST_MODULES, check_cycles, unit_of, violations
 
 PACKAGE = "django_delayed_tasks"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
@@ -24,26 +24,63 @@ def test_package_imports_only_downwards() -> None:
     assert violations(ROOT, PACKAGE) == []
 
 
+def test_every_layer_is_one_of_something() -> None:
+    places = [ROOT.joinpath(*unit.split(".")) for unit in LAYERS]
+    assert [place for place in places if not place.is_dir() and not place.with_suffix(".py").exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "unit"),
+    [
+        ("models", "models"),
+        ("store.sql.dialects.base", "store.sql"),
+        ("store.claiming", "store.claiming"),
+        ("admin.queues", "admin"),
+        ("admin.tasks.list", "admin.tasks"),
+        ("store", None),
+        ("modelsnext", None),
+    ],
+)
+def test_the_longest_name_counts(module: str, unit: str | None) -> None:
+    assert unit_of(module) == unit
+
+
+def floor(unit: str) -> str:
+    """How the checker names a unit with its layer."""
+    return f"{unit} (layer {LAYERS[unit]})"
+
+
 @pytest.mark.parametrize(
     ("name", "source", "expected"),
     [
-        ("models.py", "from django_delayed_tasks.api import add_task", "api (layer 5)"),
-        ("models.py", "from django_delayed_tasks import api", "api (layer 5)"),
-        ("models.py", "import django_delayed_tasks.api as facade", "api (layer 5)"),
-        ("models.py", "from .executor.runner import run", "executor (layer 4)"),
-        ("models.py", "from . import store", "store (layer 2)"),
-        ("store/tasks.py", "from ..api import add_task", "api (layer 5)"),
-        ("store/deep/tasks.py", "from ...leases import mutex", "leases (layer 3)"),
-        ("store/tasks.py", "from ..handlers.base import TaskHandler", "beside it"),
-        ("triggers/cron.py", "import django_delayed_tasks.store.tasks", "store (layer 2)"),
-        ("clock.py", "def now():\n    from .models import Task\n    return Task", "models (layer 1)"),
-        ("clock.py", "try:\n    from .models import Task\nexcept ImportError:\n    pass", "models (layer 1)"),
-        ("api.py", "if TYPE_CHECKING:\n    pass\nelse:\n    from .apps import X", "apps (layer 6)"),
-        ("api.py", "if not TYPE_CHECKING:\n    from .apps import X", "apps (layer 6)"),
+        ("models.py", "from django_delayed_tasks.api import add_task", floor("api")),
+        ("models.py", "from django_delayed_tasks import api", floor("api")),
+        ("models.py", "import django_delayed_tasks.api as facade", floor("api")),
+        ("models.py", "from .executor.running.runner import run", floor("executor.running")),
+        ("models.py", "from .store import claiming", floor("store.claiming")),
+        ("store/records/history.py", "from ...api import add_task", floor("api")),
+        ("store/records/deep/history.py", "from ....leases import mutex", floor("leases")),
+        ("store/sql/tables.py", "from ...handlers.base import TaskHandler", "on the same layer"),
+        ("store/schedules/add.py", "from ..claiming import agenda", "on the same layer"),
+        ("store/schedules/add.py", "from ..resources import slots", "kept apart"),
+        ("store/claiming/agenda.py", "from .. import validation", "kept apart"),
+        ("executor/running/runner.py", "from ..claiming.poller import Poller", floor("executor.claiming")),
+        ("api.py", "from .executor.executor import Executor", "for executor.process only"),
+        ("admin/lists/base.py", "from ..queues import QueueAdmin", floor("admin")),
+        ("triggers/cron.py", "import django_delayed_tasks.store.sql.tables", floor("store.sql")),
+        ("clock.py", "def now():\n    from .models import Task\n    return Task", floor("models")),
+        ("clock.py", "try:\n    from .models import Task\nexcept ImportError:\n    pass", floor("models")),
+        ("clock.py", "if TYPE_CHECKING:\n    from .models import Task", floor("models")),
+        ("api.py", "if TYPE_CHECKING:\n    pass\nelse:\n    from .apps import X", floor("apps")),
+        ("api.py", "if not TYPE_CHECKING:\n    from .apps import X", floor("apps")),
         ("clock.py", "from django_delayed_tasks import add_task", "add_task, which has no layer"),
         ("misc.py", "", "misc has no layer"),
-        ("models.py", "from .misc import helper", "misc, which has no layer"),
+        ("store/misc.py", "", "store.misc has no layer"),
+        ("store/__init__.py", "from .validation import Schedule", "store has no layer"),
+        ("models.py", "from .misc import helper", "misc.helper, which has no layer"),
+        ("models.py", "from .store import settle", "store.settle, which has no layer"),
         ("__init__.py", "from .models import Task", "loaded lazily"),
+        ("__init__.py", "if TYPE_CHECKING:\n    pass\nelse:\n    from .models import Task", "loaded lazily"),
     ],
 )
 def test_checker_finds(tmp_path: Path, name: str, source: str, expected: str) -> None:
@@ -56,23 +93,50 @@ def test_checker_finds(tmp_path: Path, name: str, source: str, expected: str) ->
 @pytest.mark.parametrize(
     ("name", "source"),
     [
-        (
-            "api.py",
-            "from .executor.executor import Executor\nfrom .store import tasks\nfrom .models import Task",
-        ),
-        ("store/tasks.py", "from . import claiming\nfrom .claiming import claim\nfrom ..clock import now"),
-        (
-            "store/tasks.py",
-            "if TYPE_CHECKING:\n    from ..api import add_task",
-        ),
+        ("executor/process/foreground.py", "from ..executor import Executor\nfrom ...store.settling.reap import reap"),
+        ("store/claiming/agenda.py", "from . import levels\nfrom .levels import Level\nfrom ...clock import now"),
+        ("store/claiming/agenda.py", "from ..sql.dialects import dialect_of\nfrom ..records import progress"),
+        ("store/__init__.py", '"""The rows."""'),
+        ("api.py", "def start():\n    from .executor.process import in_process\n    in_process.start()"),
         ("apps.py", "from . import checks"),
         ("clock.py", "from django_delayed_tasks import __version__"),
         ("clock.py", "import datetime\nfrom django.db import models\nfrom .conf import setting"),
-        (
-            "__init__.py",
-            "def __getattr__(name):\n    from . import api\n    return getattr(api, name)",
-        ),
+        ("__init__.py", "def __getattr__(name):\n    from . import api\n    return getattr(api, name)"),
+        ("__init__.py", "if TYPE_CHECKING:\n    from .api import add_task"),
     ],
 )
 def test_checker_allows(tmp_path: Path, name: str, source: str) -> None:
     assert plant(tmp_path, {name: source}) == []
+
+
+def test_a_folder_with_too_many_modules(tmp_path: Path) -> None:
+    files = {f"leases/part{number}.py": "" for number in range(MOST_MODULES)}
+    files |= {"leases/__init__.py": "", "leases/deep/more.py": ""}
+    files |= {f"migrations/{number:04}.py": "" for number in range(MOST_MODULES + 1)}
+    assert plant(tmp_path, files) == []
+    [found] = plant(tmp_path, {"leases/one_more.py": ""})
+    assert found == f"leases: has {MOST_MODULES + 1} modules; at most {MOST_MODULES} share a folder"
+
+
+@pytest.mark.parametrize(
+    ("back", "circle"),
+    [
+        ("from .a import x", "leases.a -> leases.b -> leases.a"),
+        ("from . import a", "leases.a -> leases.b -> leases.a"),
+        ("def late():\n    from .a import x", "leases.a -> leases.b -> leases.a"),
+        ("if TYPE_CHECKING:\n    from .a import x", "leases.a -> leases.b -> leases.a"),
+        ("import django_delayed_tasks.leases.a", "leases.a -> leases.b -> leases.a"),
+        ("from .c import x", "leases.a -> leases.b -> leases.c -> leases.a"),
+        ("from . import helper", "leases -> leases.a -> leases.b -> leases"),
+    ],
+)
+def test_a_circle_of_modules(tmp_path: Path, back: str, circle: str) -> None:
+    files = {"leases/__init__.py": "from .a import x", "leases/a.py": "from .b import y", "leases/b.py": back}
+    [found] = plant(tmp_path, files | {"leases/c.py": "from .a import x"})
+    assert found.endswith(f"a circle of imports: {circle}")
+
+
+def test_modules_that_share_what_they_import_are_no_circle(tmp_path: Path) -> None:
+    files = {"leases/a.py": "from . import b, c", "leases/b.py": "from . import d", "leases/c.py": "from . import d"}
+    plant(tmp_path, files | {"leases/d.py": "from django_delayed_tasks import __version__", "__init__.py": ""})
+    assert list(check_cycles(tmp_path, PACKAGE)) == []
