@@ -1,4 +1,7 @@
-"""The facade: what a project calls."""
+"""The facade: what a project calls.
+
+It imports the executor only when one is started: a web process that adds tasks loads none of it.
+"""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -8,7 +11,6 @@ from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
-from django_delayed_tasks.executor.process import in_process
 from django_delayed_tasks.handlers import (
     TaskHandler,
     find,
@@ -273,6 +275,8 @@ def start(**options: Any) -> None:
     Raises:
         TaskException: this process has an executor already, or its name belongs to a live one.
     """
+    from django_delayed_tasks.executor.process import in_process
+
     in_process.start(**options)
 
 
@@ -281,6 +285,8 @@ def shutdown(wait: bool = True) -> None:
 
     With ``wait`` it returns when all is settled, or ``SHUTDOWN_TIMEOUT`` is over. Without an executor it does nothing.
     """
+    from django_delayed_tasks.executor.process import in_process
+
     in_process.shutdown(wait)
 
 

@@ -86,3 +86,18 @@ print(set(django_delayed_tasks.__all__) <= set(dir(django_delayed_tasks)))
 
 def test_submodules_are_still_importable() -> None:
     assert python("from django_delayed_tasks import states; print(states.__name__)") == ("django_delayed_tasks.states")
+
+
+def test_setup_loads_no_executor() -> None:
+    """A web process adds tasks; it runs none."""
+    source = """
+import sys
+import django
+from django.conf import settings
+database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={"default": database})
+django.setup()
+from django_delayed_tasks import add_task, shutdown, start
+print(sorted(name for name in sys.modules if name.startswith("django_delayed_tasks.executor")))
+"""
+    assert python(source) == "[]"
