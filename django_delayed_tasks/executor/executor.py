@@ -4,18 +4,18 @@ import logging
 from threading import Event
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.batches import Broken, batches_of
+from django_delayed_tasks.executor.claiming.batches import BrokenBatches, batches_of
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
+from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.limits.permits import give_back_resource
 from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.batch import Batch, BatchEnd, run_batch
@@ -23,7 +23,7 @@ from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.executor.running.timeouts import Watchdog
 from django_delayed_tasks.executor.running.workers import Running, WorkerPool
 from django_delayed_tasks.executor.settling.failures import Failures
-from django_delayed_tasks.executor.settling.progress_reports import Reports
+from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.handlers import find, get_task_handlers
@@ -54,14 +54,14 @@ class Executor:
         self.clock = clock.DatabaseClock()
         self.sleeper = Event()
         self.drained = Event()
-        self.broken = Broken()
+        self.broken = BrokenBatches()
         self.worn_out = Event()
         self._stopping = False
         self.failures = Failures(alias)
         self.settler = Settler(alias, self.inflight, self.failures.put)
         self.pool = WorkerPool(alias, options.threads, self._perform)
-        rank = Rank()
-        screening = Screening(rank)
+        rank = Peers()
+        screening = UnknownCodes(rank)
         self.lookahead = Lookahead(self.clock)
         self.gate = self._make_gate()
         self.inflight.when_removed = self._note_removed
@@ -80,7 +80,7 @@ class Executor:
         self._watching = Loop("watchdog", alias, self._watch)
         self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
-        self._reporting = Loop("reports", alias, Reports(alias, self.inflight).write)
+        self._reporting = Loop("reports", alias, ProgressReports(alias, self.inflight).write)
         self._beating = self._make_heartbeat()
 
     def _make_heartbeat(self) -> Loop:
@@ -209,12 +209,12 @@ class Executor:
 
     def _queue(self, tasks: Batch) -> None:
         batches = batches_of(tasks, self.broken)
-        self.inflight.ride(task.claim for batch in batches for task in batch[1:])
+        self.inflight.join_batch(task.claim for batch in batches for task in batch[1:])
         self.pool.put(batches)
 
     def _run_alone(self, tasks: Batch) -> None:
         self.broken.note(tasks)
-        self.inflight.alight(task.claim for task in tasks)
+        self.inflight.leave_batch(task.claim for task in tasks)
         if self._stopping:
             self._give_back([released(task) for task in tasks])
         else:

@@ -56,11 +56,11 @@ class InFlight:
         """These wait for a thread again, if they are still held."""
         self._move(claims, (Stage.PARKED,), Stage.UNFINISHED)
 
-    def ride(self, claims: Iterable[Claim]) -> None:
+    def join_batch(self, claims: Iterable[Claim]) -> None:
         """These are run in one call with another: they take no thread of their own."""
         self._move(claims, (Stage.UNFINISHED,), Stage.RIDING)
 
-    def alight(self, claims: Iterable[Claim]) -> None:
+    def leave_batch(self, claims: Iterable[Claim]) -> None:
         """These are run by themselves after all."""
         self._move(claims, (Stage.RIDING,), Stage.UNFINISHED)
 

@@ -8,11 +8,11 @@ from typing import Any
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
+from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
@@ -63,8 +63,8 @@ class Bench:
         self.lease = Lease(self.options)
         self.lease.acquire()
         self.inflight = InFlight()
-        self.rank = Rank()
-        self.screening = Screening(self.rank)
+        self.rank = Peers()
+        self.screening = UnknownCodes(self.rank)
         self.clock = DatabaseClock()
         self.delivered: list[ClaimedTask] = []
         self.released: list[Settlement] = []

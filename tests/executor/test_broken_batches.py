@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.batches import Broken, batches_of
+from django_delayed_tasks.executor.claiming.batches import BrokenBatches, batches_of
 from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.executor.running.workers import Running, WorkerPool
 from django_delayed_tasks.models import Task
@@ -50,7 +50,7 @@ class TestBroken:
 
     def test_its_tasks_are_not_put_together_again(self) -> None:
         handler = batched(lambda tasks: 1 / 0)
-        tasks, broken = claim_some(3), Broken()
+        tasks, broken = claim_some(3), BrokenBatches()
         broken.note(run_batch(tasks, handler, DatabaseClock()).alone)
         assert [len(batch) for batch in batches_of(tasks, broken)] == [1, 1, 1]
         assert [len(batch) for batch in batches_of(tasks)] == [3]

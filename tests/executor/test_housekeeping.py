@@ -12,7 +12,7 @@ from django.db.models import F
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
@@ -105,14 +105,14 @@ def test_rank_and_codes_of_the_others(bench: Bench) -> None:
 
 
 def test_rank_of_one_that_is_not_listed() -> None:
-    rank = Rank()
+    rank = Peers()
     rank.refresh(9, [peer(1), peer(2)])
     assert rank.among("default") == (0, 1)
 
 
 def test_rank_among_those_that_serve_the_queue() -> None:
     """What one does not serve is not left to it."""
-    rank = Rank()
+    rank = Peers()
     rank.refresh(3, [peer(1, "mail"), peer(2), peer(3), peer(4, "mail", "default")])
     assert (rank.among("default"), rank.among("mail"), rank.executors) == ((1, 3), (2, 4), 4)
 
@@ -137,7 +137,7 @@ def test_a_strange_row_of_an_executor_stops_nothing(bench: Bench, strange: Any) 
 
 
 def test_no_codes_are_known_at_first() -> None:
-    assert Rank().codes_elsewhere == frozenset()
+    assert Peers().codes_elsewhere == frozenset()
 
 
 def runs(count: int) -> None:

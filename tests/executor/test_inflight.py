@@ -33,7 +33,7 @@ def test_each_stage_is_counted_as_what_it_is() -> None:
     inflight.park(claims[:2])
     assert counts(inflight) == (4, 2, 2)
     inflight.unpark(claims[:1])
-    inflight.ride(claims[3:])
+    inflight.join_batch(claims[3:])
     assert counts(inflight) == (4, 2, 3)
     inflight.finish(claims[2:])
     assert counts(inflight) == (4, 1, 3)
@@ -46,9 +46,9 @@ def test_what_has_ended_does_not_come_back() -> None:
     """One that was run in a call with others, and was settled with them, waits for no thread any more."""
     inflight, tasks = holding(2)
     claims = [task.claim for task in tasks]
-    inflight.ride(claims[1:])
+    inflight.join_batch(claims[1:])
     inflight.finish(claims)
-    inflight.alight(claims)
+    inflight.leave_batch(claims)
     inflight.unpark(claims)
     assert inflight.unfinished == 0
 
@@ -57,7 +57,7 @@ def test_runs_in_one_call_count_as_one() -> None:
     """The mean duration is that of calls, not of tasks."""
     inflight, tasks = holding(10)
     claims = [task.claim for task in tasks]
-    inflight.ride(claims[1:])
+    inflight.join_batch(claims[1:])
     inflight.finish(claims, 2.0)
     assert inflight.work_done == (1, 2.0)
 

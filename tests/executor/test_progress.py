@@ -10,7 +10,7 @@ from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.running.runner import run
-from django_delayed_tasks.executor.settling.progress_reports import REPORT_EVERY, Reports
+from django_delayed_tasks.executor.settling.progress_reports import REPORT_EVERY, ProgressReports
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import executors
@@ -24,10 +24,10 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.django_db
 
 
-def reports_of(*tasks: ClaimedTask) -> Reports:
+def reports_of(*tasks: ClaimedTask) -> ProgressReports:
     inflight = InFlight()
     inflight.add(tasks)
-    return Reports("default", inflight)
+    return ProgressReports("default", inflight)
 
 
 def take_from(task: ClaimedTask) -> None:

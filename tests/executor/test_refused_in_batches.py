@@ -8,7 +8,7 @@ import pytest
 
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock, monotonic
-from django_delayed_tasks.executor.claiming.batches import REMEMBERED, Broken
+from django_delayed_tasks.executor.claiming.batches import REMEMBERED, BrokenBatches
 from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome
@@ -100,8 +100,8 @@ def test_all_of_it_lasts_as_long_as_the_call(atomic: bool) -> None:
 
 def test_what_broke_a_batch_is_put_together_again_after_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [monotonic()]
-    monkeypatch.setattr(f"{Broken.__module__}.monotonic", lambda: now[0])
-    tasks, broken = claim_some(2), Broken()
+    monkeypatch.setattr(f"{BrokenBatches.__module__}.monotonic", lambda: now[0])
+    tasks, broken = claim_some(2), BrokenBatches()
     broken.note(tasks)
     now[0] += REMEMBERED - 1
     assert tasks[0] in broken

@@ -4,12 +4,12 @@ from typing import Any
 
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
+from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.limits.permits import give_back_resource
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -39,12 +39,12 @@ class GateBench:
             self._release,
             self.failed.append,
         )
-        rank = Rank()
+        rank = Peers()
         self.poller = Poller(
             self.options,
             self.lease,
             self.inflight,
-            Screening(rank),
+            UnknownCodes(rank),
             rank,
             DatabaseClock(),
             self.gate.admit,

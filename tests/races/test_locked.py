@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.settling.progress_reports import Reports
+from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -135,7 +135,7 @@ def test_progress_is_written_of_the_others() -> None:
     tasks = claimed("a", "b", "c")
     inflight = InFlight()
     inflight.add(tasks)
-    reports = Reports("default", inflight)
+    reports = ProgressReports("default", inflight)
     for task in tasks:
         task.progress(0.5)
     with locked_by_a_caller("b"):

@@ -6,10 +6,10 @@ from statistics import quantiles
 
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
+from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -30,12 +30,12 @@ class Claimer:
         self._lease.acquire()
         self._inflight = InFlight()
         self._claimed: list[ClaimedTask] = []
-        rank = Rank()
+        rank = Peers()
         self._poller = Poller(
             options,
             self._lease,
             self._inflight,
-            Screening(rank),
+            UnknownCodes(rank),
             rank,
             DatabaseClock(),
             self._claimed.extend,

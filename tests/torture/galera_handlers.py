@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from django_delayed_tasks import TaskHandler
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.store.claiming import compare_and_set
 
 CODE = "x-nothing"
@@ -28,7 +28,7 @@ def claims_told(output: str) -> list[tuple[int, int]]:
 
 
 def _without_affinity() -> None:
-    Rank.refresh = lambda self, executor, live: None  # type: ignore[method-assign]
+    Peers.refresh = lambda self, executor, live: None  # type: ignore[method-assign]
 
 
 def _tell_claims() -> None:

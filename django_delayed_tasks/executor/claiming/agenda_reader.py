@@ -29,7 +29,7 @@ def _before(moment: datetime) -> datetime:
     return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
 
-class Memory:
+class AgendaMemory:
     """Of the agendas that were read, the last."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ REMEMBERED = 3600.0
 """Seconds."""
 
 
-class Broken:
+class BrokenBatches:
     """Tasks whose batch has raised: until they have run they are not put together with others again, also when they
     were given back meanwhile.
     """

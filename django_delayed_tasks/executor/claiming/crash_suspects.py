@@ -21,7 +21,7 @@ PATIENCE = 10.0
 """Seconds after which a suspect that still runs counts no more: what kills does so soon, what hangs must not block."""
 
 
-class Suspects:
+class CrashSuspects:
     """Lets them into this process one after the other."""
 
     def __init__(self, max_rescues: int) -> None:

@@ -18,7 +18,7 @@ SHARE = 0.01
 """The part of the time that they may take."""
 
 
-class Forgotten:
+class LostClaims:
     """Looked for by the poller, which alone claims; ``release(settlements)`` takes what is found."""
 
     def __init__(

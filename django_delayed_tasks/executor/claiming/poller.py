@@ -8,20 +8,20 @@ from datetime import timedelta
 from django.db import Error
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.agenda_reader import Memory, Sweeps, floor_of
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaMemory, Sweeps, floor_of
 from django_delayed_tasks.executor.claiming.batches import missing_in_batch
-from django_delayed_tasks.executor.claiming.crash_suspects import Suspects
+from django_delayed_tasks.executor.claiming.crash_suspects import CrashSuspects
 from django_delayed_tasks.executor.claiming.demand import Demand
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
-from django_delayed_tasks.executor.claiming.lost_claims import Forgotten
+from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.rivals import Rivals
-from django_delayed_tasks.executor.claiming.round_robin import Turns
-from django_delayed_tasks.executor.claiming.unknown_codes import Screening
+from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
+from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.limits.clearing import Clearing
 from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
@@ -50,8 +50,8 @@ class Poller:
         options: ExecutorOptions,
         lease: Lease,
         inflight: InFlight,
-        screening: Screening,
-        rank: Rank,
+        screening: UnknownCodes,
+        rank: Peers,
         database_clock: clock.DatabaseClock,
         deliver: Callable[[list[ClaimedTask]], None],
         release: Callable[[list[Settlement]], None],
@@ -80,11 +80,11 @@ class Poller:
         self._is_unused = False
         """Whether nothing was claimed from the agenda since it was read."""
         self.sweeps = Sweeps()
-        self._suspects = Suspects(options.max_rescues)
-        self._forgotten = Forgotten(options.database, lease, inflight, release)
+        self._suspects = CrashSuspects(options.max_rescues)
+        self._forgotten = LostClaims(options.database, lease, inflight, release)
         self._was_sweep = False
-        self._turns = Turns()
-        self._memory = Memory()
+        self._turns = RoundRobin()
+        self._memory = AgendaMemory()
         self._rivals = Rivals()
         self.found_nothing = False
 
@@ -166,7 +166,7 @@ class Poller:
         tasks = self._won(request)
         if tasks:
             self._rivals.were_slower()
-            tasks += self._company(tasks, request)
+            tasks += self._fill_batch(tasks, request)
             self._inflight.add(tasks)
             self._note_claim(tasks, clock.monotonic() - began, request.ahead)
             known, refused = self._screening.screen(tasks)
@@ -184,7 +184,7 @@ class Poller:
             self._rivals.were_quicker()
             return []
 
-    def _company(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
+    def _fill_batch(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
         """More of a code of which one call runs many, until the call is full: they wait for no other thread."""
         missing = missing_in_batch(tasks) if len(tasks) == request.limit else 0
         if (allowance := self._allowance()) is not None:

@@ -12,7 +12,7 @@ SMALLEST = 32
 """Tasks that are claimed from a level at once, if it has so many, however many others are due: statements cost."""
 
 
-class Turns:
+class RoundRobin:
     """Due levels, the next one first: by priority, then the one that was not served for longest. Those of which the
     first is due in a moment come last.
     """

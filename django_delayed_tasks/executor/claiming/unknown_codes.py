@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, released
@@ -12,14 +12,14 @@ LOOK_AGAIN = 60.0
 """Seconds after which a code that was unknown is looked at again."""
 
 
-class Screening:
+class UnknownCodes:
     """Remembers unknown codes, so that they are not claimed again at once.
 
     A task that another live executor can run is left claimable. One that no executor can run is put off: otherwise
     every poll would read a heap of them.
     """
 
-    def __init__(self, rank: Rank) -> None:
+    def __init__(self, rank: Peers) -> None:
         self._rank = rank
         self._unknown: dict[str, float] = {}
 

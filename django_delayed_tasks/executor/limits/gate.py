@@ -11,7 +11,7 @@ from typing import Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.limits.permits import Permits, give_back_resource
-from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Room, Waiting
+from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Waiting, WaitingRoom
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.deciding import Raised, decide, keeps
@@ -58,7 +58,7 @@ class Gate:
         self._settle = settle
         self._lock = Lock()
         self._arrived: list[ClaimedTask] = []
-        self._rooms: dict[str, Room] = {}
+        self._rooms: dict[str, WaitingRoom] = {}
         self._pause = LOOK_EVERY[0]
         self.sleeper = Event()
 
@@ -143,11 +143,11 @@ class Gate:
                     taken.append(waiting.task)
         return taken
 
-    def _room_of(self, handler: TaskHandler) -> Room:
+    def _room_of(self, handler: TaskHandler) -> WaitingRoom:
         code = handler.get_biz_code()
         with self._lock:
             if code not in self._rooms:
-                self._rooms[code] = Room(handler, Permits(self._options.database, handler, self._ttl))
+                self._rooms[code] = WaitingRoom(handler, Permits(self._options.database, handler, self._ttl))
             return self._rooms[code]
 
     def _seat(self) -> None:
@@ -168,7 +168,7 @@ class Gate:
                 continue
             self._show_in(task, room, key)
 
-    def _show_in(self, task: ClaimedTask, room: Room, key: str) -> None:
+    def _show_in(self, task: ClaimedTask, room: WaitingRoom, key: str) -> None:
         with self._lock:
             if task not in self._arrived:  # take_back() was quicker
                 return
@@ -185,7 +185,7 @@ class Gate:
                 self._arrived.remove(task)
             return is_here
 
-    def _serve(self, room: Room) -> int:
+    def _serve(self, room: WaitingRoom) -> int:
         self._refuse_late(room)
         most = self._capacity()
         if most <= 0 or not len(room) or room.is_closed:
@@ -199,7 +199,7 @@ class Gate:
                 self._put_back(room, self._emptied(room, list(room)), granted.next_in)
         return len(granted.tasks)
 
-    def _refuse_late(self, room: Room) -> None:
+    def _refuse_late(self, room: WaitingRoom) -> None:
         """What is too late to be run uses up no permit."""
         now = self._clock.now()
         for task in self._emptied(room, [one for one in room if is_over(one.task, room.handler, now)]):
@@ -209,7 +209,7 @@ class Gate:
             else:
                 self._end(task, refused._replace(keep=keeps(room.handler, refused.outcome)))
 
-    def _let_through(self, room: Room, tasks: list[ClaimedTask]) -> None:
+    def _let_through(self, room: WaitingRoom, tasks: list[ClaimedTask]) -> None:
         try:
             changed = self._changed(room, tasks)
             through = self._emptied(room, [waiting for waiting in room if waiting.task in tasks])
@@ -224,7 +224,7 @@ class Gate:
         # Nothing of them has begun: what was asked for in the meantime takes its place.
         self._release([released(task) for task in through if task.claim in changed])
 
-    def _changed(self, room: Room, tasks: list[ClaimedTask]) -> set[Claim]:
+    def _changed(self, room: WaitingRoom, tasks: list[ClaimedTask]) -> set[Claim]:
         """Of these, what was to be cancelled or given another time while it waited."""
         recent = clock.monotonic() - LOOK_EVERY[0]
         waited = [one.task.claim for one in room if one.task in tasks and one.since <= recent]
@@ -234,7 +234,7 @@ class Gate:
         self._inflight.unpark(task.claim for task in tasks)
         self._deliver(tasks)
 
-    def _release_impatient(self, room: Room) -> None:
+    def _release_impatient(self, room: WaitingRoom) -> None:
         if self._options.drain:  # which ends when nothing is due: what was put off would be left
             return
         deadline = clock.monotonic() - PATIENCE
@@ -244,7 +244,7 @@ class Gate:
         impatient = [waiting for waiting in room if waiting.since < deadline or waiting.task.rescues]
         self._put_back(room, self._emptied(room, impatient))
 
-    def _emptied(self, room: Room, some: list[Waiting]) -> list[ClaimedTask]:
+    def _emptied(self, room: WaitingRoom, some: list[Waiting]) -> list[ClaimedTask]:
         with self._lock:
             still = {waiting.task for waiting in room}
             out = [waiting.task for waiting in some if waiting.task in still]
@@ -252,7 +252,7 @@ class Gate:
                 room.leave(task)
         return out
 
-    def _put_back(self, room: Room, tasks: list[ClaimedTask], seconds: float = SOON) -> None:
+    def _put_back(self, room: WaitingRoom, tasks: list[ClaimedTask], seconds: float = SOON) -> None:
         """Release these, to be claimed again one after the other from so many seconds on."""
         first, last = room.pause(seconds, len(tasks))
         # In steps, so that many are settled by one statement.

@@ -34,7 +34,7 @@ class Waiting(NamedTuple):
     since: float
 
 
-class Room:
+class WaitingRoom:
     """First in, first out, as far as its key allows."""
 
     def __init__(self, handler: TaskHandler, permits: Permits) -> None:

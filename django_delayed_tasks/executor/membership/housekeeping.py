@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Rank
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import executors
@@ -58,7 +58,7 @@ class Housekeeping:
         self,
         options: ExecutorOptions,
         lease: Lease,
-        rank: Rank,
+        rank: Peers,
         database_clock: clock.DatabaseClock,
         tell_failed: Callable[[ClaimedTask, str], None],
     ) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from django_delayed_tasks.store.executors import Peer
 
 
-class Rank:
+class Peers:
     """Who is alive, as housekeeping saw it last."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from django.db.transaction import TransactionManagementError
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
-from django_delayed_tasks.store.settling.chunks import in_portions
+from django_delayed_tasks.store.settling.chunks import in_chunks
 from django_delayed_tasks.store.settling.plain import plain
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settle_run import settle_run
@@ -110,7 +110,7 @@ def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[S
     if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
         return {first.claim: Then.GONE}
     became: dict[Claim, Then] = {}
-    for portion in in_portions(sorted(settlements, key=attrgetter("claim"))):  # in the order in which others lock
+    for portion in in_chunks(sorted(settlements, key=attrgetter("claim"))):  # in the order in which others lock
         became |= settle(alias, portion)
     if gone := [task for task in tasks if task.claim not in became]:
         raise ClaimLost(f"{gone[0]}: the claim is gone")

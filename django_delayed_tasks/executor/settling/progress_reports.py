@@ -8,7 +8,7 @@ REPORT_EVERY = 1.0
 """Seconds between two writes for one task."""
 
 
-class Reports:
+class ProgressReports:
     """:meth:`write` is one iteration."""
 
     def __init__(self, alias: str, inflight: InFlight) -> None:

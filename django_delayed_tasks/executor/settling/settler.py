@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.threads.backoff import Backoff
 from django_delayed_tasks.executor.threads.busy import Busy
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.chunks import Portion, in_portions
+from django_delayed_tasks.store.settling.chunks import Chunk, in_chunks
 from django_delayed_tasks.store.settling.plain import plain
 from django_delayed_tasks.store.settling.settle import settle_soon
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
@@ -84,7 +84,7 @@ class Settler:
         with connections.of_thread(self._alias):
             self._connect()
             while not self._has_ended:
-                for portion in in_portions(self._take_locked()):
+                for portion in in_chunks(self._take_locked()):
                     self._settle_safely(portion)
                 self._settle_safely(self._next_batch())
 
@@ -112,7 +112,7 @@ class Settler:
 
     def _next_batch(self) -> list[Settlement]:
         """What was put, as far as it fits; empty when it is time to look at locked rows, or to end."""
-        batch = Portion()
+        batch = Chunk()
         try:
             settlement = self._queue.get(timeout=LOCKED_PAUSE if self._locked else None)
             while settlement is not None:

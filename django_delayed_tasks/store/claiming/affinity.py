@@ -53,7 +53,7 @@ _of_others: dict[tuple[str, int], int] = {}
 """By alias and executor: how many it takes at once."""
 
 
-class Share:
+class Affinity:
     """What one executor may claim now."""
 
     def __init__(self, alias: str, dialect: Dialect, request: ClaimRequest) -> None:

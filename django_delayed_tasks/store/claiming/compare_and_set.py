@@ -11,7 +11,7 @@ from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.clock import monotonic
-from django_delayed_tasks.store.claiming.affinity import Share
+from django_delayed_tasks.store.claiming.affinity import Affinity
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, taking
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
@@ -43,7 +43,7 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
         Outpaced: there were some, and others took all of them.
     """
     dialect = dialect_of(connections[alias])
-    share = Share(alias, dialect, request)
+    share = Affinity(alias, dialect, request)
     found = [claimed(row, dialect, request.executor, newer=1) for row in share.read()]
     chosen = [task for task in found if request.asks_for(task.biz_code)]
     if not chosen:
@@ -57,7 +57,7 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
     """Candidates as they will be once claimed."""
-    return [claimed(row, dialect, request.executor, newer=1) for row in Share(alias, dialect, request).read()]
+    return [claimed(row, dialect, request.executor, newer=1) for row in Affinity(alias, dialect, request).read()]
 
 
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

@@ -9,7 +9,7 @@ LARGEST_TEXT = 1_000_000
 """Characters of results and errors; a server's longest statement may be 16 MB."""
 
 
-class Portion:
+class Chunk:
     """Settlements, until it is full."""
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class Portion:
         return len(self.settlements) == LARGEST or self._text > LARGEST_TEXT
 
 
-def in_portions(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:
+def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:
     """All of them."""
-    portion = Portion()
+    portion = Chunk()
     for settlement in settlements:
         portion.add(settlement)
         if portion.is_full:
             yield portion.settlements
-            portion = Portion()
+            portion = Chunk()
     if portion.settlements:
         yield portion.settlements

@@ -29,7 +29,7 @@ _RESET: Assignments = {column: (value, []) for column, value in RESET.items()}
 _ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts - 1 ELSE 0 END", [])}
 
 
-def aftermath(dialect: Dialect, settlement: Settlement, is_deferred: bool) -> tuple[str, list[Any]]:
+def next_state(dialect: Dialect, settlement: Settlement, is_deferred: bool) -> tuple[str, list[Any]]:
     """The assignments to one locked row."""
     changes = _to_deferred(dialect, settlement) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:

@@ -15,7 +15,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.records.history import COLUMNS, from_task
 from django_delayed_tasks.store.records.once import remember
-from django_delayed_tasks.store.settling.next_state import aftermath
+from django_delayed_tasks.store.settling.next_state import next_state
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
@@ -166,7 +166,7 @@ def _settle_found(
     alike: defaultdict[tuple[str, tuple[Any, ...]], list[int]] = defaultdict(list)
     for settlement in held:
         if became[settlement.claim] is not Then.GONE:
-            sql, parameters = aftermath(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
+            sql, parameters = next_state(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
             alike[sql, tuple(parameters)].append(settlement.claim[0])
     for (sql, values), ids in alike.items():
         cursor.execute(f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
