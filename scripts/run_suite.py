@@ -62,8 +62,8 @@ class Part:
 
     def start(self) -> "subprocess.Popen[bytes]":
         self.seconds = -time.monotonic()
-        cache = () if self.folder is None else ("-o", f"cache_dir={self.folder / 'cache'}")
-        command = [sys.executable, "-m", "pytest", *cache, *self.options]
+        more = () if self.folder is None else ("-o", f"cache_dir={self.folder / 'cache'}", "--durations=15")
+        command = [sys.executable, "-m", "pytest", *more, *self.options]
         # Children begin sooner with modules that are compiled already.
         extra = {"DDT_DATABASE": self.database, "PYTHONDONTWRITEBYTECODE": ""}
         # SIGINT, since pytest cleans up after that one only.
