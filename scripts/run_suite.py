@@ -32,6 +32,7 @@ FAULTS = ("tests/torture_tests", "tests/galera", "tests/test_docs_followed.py")
 PROCESSES = ("tests/processes",)
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
+ENGINE = ("tests/executor", "tests/limits", "tests/races", "tests/recurring")
 
 
 def without(paths: Sequence[str]) -> tuple[str, ...]:
@@ -44,7 +45,8 @@ SIDE_BY_SIDE = {
     "processes": PROCESSES,
     "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
-    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ALONE)),
+    "engine": (*ENGINE, *without(ALONE)),
+    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *ALONE)),
 }
 
 
