@@ -104,7 +104,7 @@ class Ears:
             raise
 
     def _is_pooled(self) -> bool:
-        """Return whether there is a pooler in between: it makes up the backend process id that it reports to clients."""
+        """Return whether there is a pooler in between: it makes up the backend process id that clients are told."""
         row = self._connection.execute("SELECT pg_backend_pid()").fetchone()
         return row is None or row[0] != self._connection.info.backend_pid
 
