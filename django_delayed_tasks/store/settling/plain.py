@@ -1,5 +1,6 @@
-"""Texts in ASCII, for a database or a connection that cannot hold them as they are: what follows a run must not be
-lost with the text that tells of it.
+"""Settlements in ASCII, for a database or connection that cannot hold their texts as they are.
+
+A run's settlement must not be lost because of a text in it.
 """
 
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -10,10 +11,10 @@ RESULT_CHANGED = "the database cannot hold all characters of the result: they ar
 
 
 def plain(dialect: Dialect, settlement: Settlement) -> Settlement:
-    """The same settlement with its texts in ASCII; equal to the given one if they are.
+    """Return the settlement with its texts in ASCII; an equal one if they are ASCII already.
 
-    The data of the next run remains what it is: where JSON's escapes do not help, it is left alone. A result that is
-    changed says so in ``error``.
+    The value of the next run's data does not change: where JSON escapes do not help, the data is left alone. If the
+    result has to change, ``error`` says so.
     """
     error, result, biz_ext = in_ascii(settlement.error), settlement.result, settlement.biz_ext
     if dialect.keeps_escaped_json:
