@@ -34,11 +34,11 @@ def problem_of(value: Any, text: str) -> str | None:
 
 def _problem_of_one(item: Any, depth: int) -> str | None:
     if isinstance(item, str) and "\0" in item:
-        return "holds a NUL character, which databases cannot keep"
+        return "contains a NUL character, which databases cannot store"
     if isinstance(item, int) and item not in INTEGERS:
-        return "holds an integer beyond 64 bits, which databases cannot keep exactly; give it as a str"
+        return "contains an integer beyond 64 bits, which databases cannot store exactly; pass it as a str"
     if isinstance(item, dict) and len(json.loads(json.dumps(dict.fromkeys(item)))) < len(item):
         return "has two keys that are the same when they are written as text"
     if isinstance(item, dict | list | tuple) and depth >= DEEPEST:
-        return f"is nested deeper than {DEEPEST} levels, which databases cannot keep"
+        return f"is nested deeper than {DEEPEST} levels, which databases cannot store"
     return None

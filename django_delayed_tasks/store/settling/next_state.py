@@ -125,7 +125,7 @@ def _released(dialect: Dialect, settlement: Settlement) -> Assignments:
 
 
 def _not_early(dialect: Dialect, after: timedelta) -> str:
-    """Return the moment ``after`` from now, or ``claim_at`` if that is later: a task may be claimed ahead of its time."""
+    """Return the moment ``after`` from now, or ``claim_at`` if that is later, as for a task claimed ahead of time."""
     return dialect.greatest(dialect.later(after), "claim_at")
 
 

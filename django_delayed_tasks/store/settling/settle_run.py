@@ -16,7 +16,7 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
     """Settle a run in the transaction that holds its effects, if its task is then gone and no schedule was deferred.
 
     Return False, with nothing written, if the run must be settled in another way. The history row is written from the
-    claimed task: while the claim is held, the row has not changed.
+    claimed task, whose columns do not change while the claim is held.
     """
     if settlement.then is not Then.GONE or settlement.once:
         return False
