@@ -1,4 +1,4 @@
-"""The ``DELAYED_TASKS`` setting: ``from django_delayed_tasks.conf import settings``; ``settings.THREADS``.
+"""The ``DELAYED_TASKS`` setting: ``from django_delayed_tasks.conf import settings``, then ``settings.THREADS``.
 
 It is read lazily and merged over the defaults; ``override_settings(DELAYED_TASKS={...})`` takes effect at the next
 access. If any key or value is invalid, every access raises :class:`InvalidSetting`: otherwise a misspelled key would
@@ -28,7 +28,7 @@ LONGEST_KEEPING = timedelta(days=36_500)
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Every setting with its default; durations are seconds."""
+    """All settings with their defaults; durations given as floats are in seconds."""
 
     DATABASE: str = "default"
     THREADS: int = 8
@@ -176,7 +176,7 @@ def _lease_problems(values: Values) -> list[Problem]:
     if values.LEASE > 2 * values.HEARTBEAT:
         return []
     lengths = f"{values.LEASE:g} s, with a HEARTBEAT of {values.HEARTBEAT:g} s"
-    hint = "One late heartbeat must not cost an executor its claims; three heartbeats are a good lease."
+    hint = "One late heartbeat must not cost an executor its claims; a lease of three heartbeats is a good choice."
     return [Problem("LEASE", f"{lengths}: a lease must be longer than two heartbeats", "lease", hint)]
 
 

@@ -53,7 +53,7 @@ class AnyJSONField(models.JSONField):
             return value
 
     def deconstruct(self) -> Any:
-        # To a migration it is Django's: what is stored is the same.
+        # Migrations name the field of Django: what is stored is the same.
         name, _, arguments, keywords = super().deconstruct()
         del keywords["encoder"]
         return name, "django.db.models.JSONField", arguments, keywords
@@ -90,7 +90,7 @@ class TriggerField(TriggerBase):
         return TriggerAttribute(self).text(obj)
 
     def deconstruct(self) -> Any:
-        # To a migration it is Django's: what is stored is the same.
+        # Migrations name the field of Django: what is stored is the same.
         name, _, arguments, keywords = super().deconstruct()
         return name, "django.db.models.CharField", arguments, keywords
 

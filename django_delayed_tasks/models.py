@@ -180,7 +180,7 @@ class Recurrence(models.Model):
 
 
 class Executor(models.Model):
-    """One OS process that claims and runs tasks; each start of an executor adds a row under its stable name.
+    """One OS process that claims and runs tasks; each registration adds a row under the executor's stable name.
 
     ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has at most one live
     row.

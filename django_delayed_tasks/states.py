@@ -28,7 +28,7 @@ class RunOutcome(IntegerChoices):
 
 
 class Then(StrEnum):
-    """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request says otherwise."""
+    """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request overrides it."""
 
     GONE = "gone"
     AGAIN = "again"

@@ -29,7 +29,7 @@ class Identity:
 
 
 def register(alias: str, identity: Identity, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
-    """Register an executor and return its id, which is new for each start of the process.
+    """Register an executor and return its id; each registration gets a new id.
 
     A predecessor of the same name that has ended is declared dead at once. ``is_gone(host, pid)`` returns whether that
     process is known to have ended.
@@ -104,7 +104,7 @@ def declare_expired_dead(cursor: CursorWrapper, alias: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A live executor as the others see it."""
+    """A live executor as other executors see it."""
 
     id: int
     codes: frozenset[str]

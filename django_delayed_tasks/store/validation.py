@@ -136,7 +136,7 @@ def _valid_delta(value: timedelta, field: str) -> timedelta:
 
 _written = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _LARGEST_CHARACTER = 4
-"""Bytes."""
+"""The number of bytes of the longest character in UTF-8."""
 
 
 def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:

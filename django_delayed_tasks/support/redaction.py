@@ -25,7 +25,7 @@ class MisplacedMask(ValueError):
     """A mask is in a place where no value can be put back."""
 
     def __init__(self, mask: str) -> None:
-        super().__init__(f"{mask!r} stands for a hidden value, but not here: leave it under its key, or type a value")
+        super().__init__(f"{mask!r} stands for a hidden value and cannot be used here: leave it under its key, or enter a value")
 
 
 def redacted(value: Any) -> Any:
@@ -81,7 +81,7 @@ def shown(value: Any, limit: int = 80) -> str:
             text = f"{type(value).__name__}({inside})"
         else:
             text = repr(redacted(value))
-    except Exception:  # a foreign __repr__
+    except Exception:  # from the value's own __repr__
         text = object.__repr__(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 

@@ -25,7 +25,7 @@ MOST_KNOWN = 100
 
 
 class Level(NamedTuple):
-    """One (queue, priority) with the earliest moment at which one of its tasks may be claimed."""
+    """A pair of queue and priority, with the earliest moment at which one of its tasks may be claimed."""
 
     queue: str
     priority: int

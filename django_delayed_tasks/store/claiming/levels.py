@@ -20,7 +20,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 LevelKey = tuple[str, int]
-"""(queue, priority)."""
+"""A level as (queue, priority)."""
 
 
 @dataclass(frozen=True, slots=True)

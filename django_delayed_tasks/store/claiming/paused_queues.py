@@ -36,7 +36,7 @@ def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
     """Insert on MariaDB and MySQL, where IGNORE would also hide that the connection's charset cannot pass the name."""
     try:
         cursor.execute(insert, [queue])
-    except IntegrityError:  # which leaves the caller's transaction as it was
+    except IntegrityError:  # on these databases, the caller's transaction remains usable
         return False
     return True
 

@@ -63,7 +63,7 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
 
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:
-    """Return the queues of the schedules that are due too soon for other processes to find them by polling anyway."""
+    """Return the queues of the schedules that are due before other processes would find them by polling."""
     return {schedule.queue for schedule in schedules if is_soon(schedule.when)}
 
 

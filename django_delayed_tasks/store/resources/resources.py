@@ -24,7 +24,7 @@ from django_delayed_tasks.store.sql.transactions import (
 )
 
 MUTEXES: Final = "ddt.mutex"
-"""The pool whose resources are the mutexes."""
+"""The pool that holds the mutexes."""
 RESERVED: Final = "ddt."
 """The prefix of the names of this library's own pools."""
 

@@ -140,7 +140,7 @@ def confirm(alias: str, codes: Sequence[str]) -> set[str]:
 
 
 def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:
-    """End the declared tasks of these codes if none was confirmed for ``unconfirmed_for``; return their codes.
+    """End the declared tasks of these codes that have not been confirmed for ``unconfirmed_for``; return their codes.
 
     With ``codes`` None, these are all codes that no live executor handles.
     """

@@ -7,7 +7,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.escapes import in_ascii, json_in_ascii, json_with_escapes
 
-RESULT_CHANGED = "the database cannot hold all characters of the result: they are kept as escapes in its texts"
+RESULT_CHANGED = "the database cannot store all characters of the result: they were replaced by escapes in its texts"
 
 
 def plain(dialect: Dialect, settlement: Settlement) -> Settlement:

@@ -28,7 +28,9 @@ class _Changed(Exception):
 
 
 def settle(alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """Write the end of these runs; return what became of each claim that was still held. Others write nothing.
+    """Write the end of these runs; return what became of each claim that was still held.
+
+    For a claim that is no longer held, nothing is written.
 
     Then.AGAIN also stands for a deferred schedule that took effect, Then.GONE for a cancel request.
 

@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 NOT_READY = 1047
 """The error of a node that is not, or not yet, part of the primary component; it has not executed the statement."""
 CURRENT = 1 | 2 | 4
-"""wsrep_sync_wait: before reads, before UPDATE and DELETE, before INSERT."""
+"""The bits of wsrep_sync_wait: wait before reads, before UPDATE and DELETE, before INSERT."""
 _READING_OR_WRITING = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 """The statements that wait; SAVEPOINT, for example, has nothing to wait for."""
 _WAITING = f"SET STATEMENT wsrep_sync_wait = {CURRENT} FOR "
@@ -64,7 +64,7 @@ def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
 
 def catch_up(alias: str) -> None:
-    """Wait until this node shows what the cluster has committed; for work whose first statement is not ours."""
+    """Wait until this node shows what the cluster has committed; to be called before a handler's transaction begins."""
     connection = connections[alias]
     if is_galera(connection) and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
         with connection.cursor() as cursor:

@@ -14,7 +14,7 @@ from django_delayed_tasks.states import IfExists
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
-"""A fragment and its parameters."""
+"""An SQL fragment and its parameters."""
 
 
 class Column(NamedTuple):
