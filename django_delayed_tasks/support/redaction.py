@@ -26,7 +26,7 @@ class MisplacedMask(ValueError):
 
     def __init__(self, mask: str) -> None:
         super().__init__(
-            f"{mask!r} stands for a hidden value, but not in this place: leave it under its key, or enter a value"
+            f"{mask!r} stands for a hidden value, but not here: leave it under its key, or enter a value"
         )
 
 
