@@ -25,9 +25,7 @@ class MisplacedMask(ValueError):
     """A mask is in a place where no value can be put back."""
 
     def __init__(self, mask: str) -> None:
-        super().__init__(
-            f"{mask!r} stands for a hidden value, but not here: leave it under its key, or enter a value"
-        )
+        super().__init__(f"{mask!r} stands for a hidden value, but not here: leave it under its key, or enter a value")
 
 
 def redacted(value: Any) -> Any:
