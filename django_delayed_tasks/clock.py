@@ -1,8 +1,8 @@
-"""The one place that knows the time.
+"""Clocks: the only module that knows the time.
 
-What is due, late or dead is decided by the *database's* clock, so that executors on hosts with wrong clocks
-agree (DESIGN §5, trap 4). SQLite has no clock of its own finer than a millisecond and lives on one host: there
-the host's clock is the database's. :func:`frozen_at` holds every clock of this process still, for tests.
+What is due, late or dead is decided by the *database's* clock, so that executors on hosts with wrong clocks agree
+("Time" in docs/explanation/design.md). SQLite's own clock has only milliseconds, and its processes share one host, so
+there the host's clock is used as the database's. :func:`frozen_at` stops every clock of this process, for tests.
 """
 
 import time
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
 _frozen: datetime | None = None
 
-# Not clock_timestamp(): PostgreSQL cannot use what changes within a statement as a bound of an index.
+# Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DRIFT = 0.0005
-"""How much faster than another a clock goes at most while it is being corrected."""
+"""How much faster than another clock a clock runs at most while it is being corrected, in seconds per second."""
 
 
 def host_now() -> datetime:
-    """The host's clock, in UTC (or the frozen moment)."""
+    """Return the time of the host's clock in UTC, or the frozen moment."""
     return _frozen or datetime.now(UTC)
 
 
 def monotonic() -> float:
-    """Seconds from some fixed point; for measuring how long something took. Never frozen."""
+    """Return seconds since some fixed point, to measure how long something took; never frozen."""
     return time.monotonic()
 
 
 def sql_now(connection: "BaseDatabaseWrapper") -> str:
-    """An SQL expression for the present moment by this database's clock."""
+    """Return an SQL expression for the current time by this database's clock."""
     expression = _EXPRESSIONS.get(connection.vendor)
     return expression if expression and not _frozen else literal(connection, host_now())
 
 
 def sql_latest(connection: "BaseDatabaseWrapper") -> str:
-    """As :func:`sql_now`, as late within its statement as the database can tell; for the statement's answer only."""
+    """Return an expression for the current time that may advance within the statement, for use in its result only."""
     return "clock_timestamp()" if connection.vendor == "postgresql" and not _frozen else sql_now(connection)
 
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
-    """The moment as an SQL literal, in the form in which Django stores it."""
+    """Return the moment as an SQL literal, in the form in which Django stores it."""
     if connection.vendor == "postgresql":
         return f"TIMESTAMPTZ '{moment.astimezone(UTC).isoformat()}'"
     text = str(moment.astimezone(UTC).replace(tzinfo=None))
@@ -53,18 +53,18 @@ def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
 
 
 def as_micros(moment: datetime) -> int:
-    """Microseconds since 1970, exactly."""
+    """Return the exact number of microseconds since 1970."""
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_micros(micros: int) -> datetime:
-    """The reverse of :func:`as_micros`."""
+    """Return the moment of which :func:`as_micros` is ``micros``."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 class DatabaseClock:
-    """What the database's clock shows, told from its last reading and the host's monotonic clock."""
+    """The time of the database's clock, computed from its last reading and the host's monotonic clock."""
 
     def __init__(self) -> None:
         self._is_told = False
@@ -72,10 +72,10 @@ class DatabaseClock:
         self._heard = monotonic()
 
     def set(self, moment: datetime, asked: float | None = None) -> None:
-        """The database's clock has just shown ``moment``; asked for it was at ``asked`` (monotonic seconds).
+        """Note that the database's clock has just shown ``moment``, in answer to a query sent at ``asked``.
 
-        It has gone on since. If an earlier answer came quicker, what it said is nearer to the truth, unless the clock
-        was set back meanwhile.
+        ``asked`` is in monotonic seconds. The clock has advanced while the answer was under way, so an earlier answer
+        that came faster is closer to the truth, unless the clock was set back in the meantime.
         """
         heard = monotonic()
         ahead = moment.timestamp() - heard
@@ -86,16 +86,16 @@ class DatabaseClock:
         self._ahead, self._heard, self._is_told = ahead, heard, True
 
     def now(self) -> datetime:
-        """The moment that the database's clock shows now, or one less than a round trip before (or the frozen moment).
+        """Return the time of the database's clock, or the frozen moment.
 
-        Never one that it has still to show.
+        It is late by less than a round trip, and never ahead of the database's clock.
         """
         return _frozen or datetime.fromtimestamp(self._ahead + monotonic(), UTC)
 
 
 @contextmanager
 def frozen_at(moment: datetime) -> Iterator[None]:
-    """Every clock of this process shows ``moment`` (aware), the database's included."""
+    """Make every clock of this process, including the database's, show ``moment`` (an aware datetime) in the block."""
     global _frozen
     before, _frozen = _frozen, moment.astimezone(UTC)
     try:

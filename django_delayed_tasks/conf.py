@@ -1,8 +1,8 @@
-"""The ``DELAYED_TASKS`` setting: ``from django_delayed_tasks.conf import settings``; ``settings.THREADS``.
+"""The ``DELAYED_TASKS`` setting: ``from django_delayed_tasks.conf import settings``, then ``settings.THREADS``.
 
-Read lazily and merged over the defaults; ``override_settings(DELAYED_TASKS={...})`` takes effect at the next
-read. A wrong setting raises :class:`InvalidSetting` whichever key is read: a misspelt key would otherwise be
-a silent default.
+It is read lazily and merged over the defaults; ``override_settings(DELAYED_TASKS={...})`` takes effect at the next
+access. If any key or value is invalid, every access raises :class:`InvalidSetting`: otherwise a misspelled key would
+silently mean the default.
 """
 
 import math
@@ -19,7 +19,7 @@ from django.core.signals import setting_changed
 from django_delayed_tasks.exceptions import InvalidSetting, shortened
 
 Reader = Callable[[Any], Any]
-"""Turns a given value into the one that is used; raises ValueError saying what was expected."""
+"""A function that turns a given value into the one that is used; raises ValueError saying what was expected."""
 
 CLAIM_STRATEGIES = ("auto", "skip_locked", "compare_and_set")
 LONGEST_SECONDS = 366 * 24 * 3600.0
@@ -28,7 +28,7 @@ LONGEST_KEEPING = timedelta(days=36_500)
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Every setting with its default; durations are seconds."""
+    """All settings with their defaults; durations given as floats are in seconds."""
 
     DATABASE: str = "default"
     THREADS: int = 8
@@ -49,7 +49,7 @@ class Values:
 
 
 class Problem(NamedTuple):
-    """What is wrong with one key, or with all of it, and what would be right."""
+    """What is wrong with one key, or with the setting as a whole (key ""), and what would be right."""
 
     key: str
     problem: str
@@ -58,7 +58,7 @@ class Problem(NamedTuple):
 
     @property
     def where(self) -> str:
-        """What it is that is wrong."""
+        """The part of the setting that is wrong."""
         return f"DELAYED_TASKS[{self.key!r}]" if self.key else "DELAYED_TASKS"
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class Problem(NamedTuple):
 
 
 def as_seconds(duration: Any) -> float:
-    """A duration given as int, float or timedelta, as finite seconds; ValueError for anything else."""
+    """Return a duration given as int, float or timedelta as finite seconds; raise ValueError for anything else."""
     if isinstance(duration, timedelta):
         return duration.total_seconds()
     if isinstance(duration, bool) or not isinstance(duration, int | float) or not math.isfinite(duration):
@@ -76,7 +76,7 @@ def as_seconds(duration: Any) -> float:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError("expected a text that is not empty")
+        raise ValueError("expected a non-empty text")
     return value
 
 
@@ -112,20 +112,20 @@ def _seconds(*, or_zero: bool = False) -> Reader:
 
 
 def _keeping(value: Any) -> timedelta | None:
-    # No bare number here: KEEP_HISTORY = 7, meant as days, would be a history of seven seconds.
+    # No bare numbers here: KEEP_HISTORY = 7, meant as days, would keep the history for seven seconds.
     if value is None:
         return None
     if not isinstance(value, timedelta) or not timedelta(0) < value <= LONGEST_KEEPING:
-        raise ValueError("expected a timedelta above zero, such as timedelta(days=7), or None for ever")
+        raise ValueError("expected a timedelta above zero, such as timedelta(days=7), or None to keep it forever")
     return value
 
 
 def _names(value: Any) -> tuple[str, ...]:
-    # A text is a sequence of texts too: "password" would hide the values of p, a, s, w, o, r and d.
+    # A str is a sequence of texts, too: "password" would hide the values of p, a, s, w, o, r and d.
     if not isinstance(value, list | tuple | set | frozenset):
         raise ValueError("expected a list of key names")
     if not all(isinstance(name, str) and name for name in value):
-        raise ValueError("expected texts that are not empty, the names of keys")
+        raise ValueError("expected key names that are non-empty texts")
     return tuple(sorted({name.casefold() for name in value}))
 
 
@@ -150,7 +150,7 @@ READERS: Mapping[str, Reader] = {
 
 
 def read(given: Any) -> tuple[Values, list[Problem]]:
-    """The values of a ``DELAYED_TASKS``, wrong ones replaced by their defaults, and all that is wrong."""
+    """Return the values of a ``DELAYED_TASKS``, with defaults in place of invalid ones, and all of its problems."""
     if not isinstance(given, Mapping):
         return Values(), [Problem("", f"expected a dict, not {shortened(given)}")]
     problems = [_unknown(key) for key in given if key not in READERS]
@@ -176,7 +176,7 @@ def _lease_problems(values: Values) -> list[Problem]:
     if values.LEASE > 2 * values.HEARTBEAT:
         return []
     lengths = f"{values.LEASE:g} s, with a HEARTBEAT of {values.HEARTBEAT:g} s"
-    hint = "One late heartbeat must not cost an executor its claims; three heartbeats are a good lease."
+    hint = "One late heartbeat must not cost an executor its claims; a lease of three heartbeats is a good choice."
     return [Problem("LEASE", f"{lengths}: a lease must be longer than two heartbeats", "lease", hint)]
 
 
@@ -197,7 +197,7 @@ setting_changed.connect(_forget, dispatch_uid="django_delayed_tasks.conf")
 
 
 class _Settings:
-    """Reads the present :class:`Values` at every access."""
+    """Attributes that are read from the current :class:`Values` at every access."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_current(), name)

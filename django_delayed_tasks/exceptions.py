@@ -1,10 +1,10 @@
-"""Every exception that this library raises on purpose descends from :class:`TaskException`."""
+"""Exceptions: every one that this library raises on purpose is a subclass of :class:`TaskException`."""
 
 from typing import Any
 
 
 class TaskException(Exception):
-    """The root of this library's exceptions."""
+    """The base class of this library's exceptions."""
 
 
 class InvalidTask(TaskException, ValueError):
@@ -12,18 +12,18 @@ class InvalidTask(TaskException, ValueError):
 
     Attributes:
         field: the name of the argument or field.
-        value: what was given.
+        value: the value that was passed.
     """
 
     def __init__(self, field: str, value: Any, problem: str, shown: str | None = None) -> None:
-        """``shown`` is how the message shows the value, where it must not as it is."""
+        """Build the message; ``shown``, if given, replaces a value that must not be shown as it is."""
         self.field = field
         self.value = value
         super().__init__(f"{field}={shortened(value) if shown is None else shown}: {problem}")
 
 
 class InvalidTrigger(InvalidTask):
-    """A trigger that cannot be; ``field`` names the argument."""
+    """A trigger that is not valid; ``field`` names the argument."""
 
 
 class UnknownCode(InvalidTask):
@@ -31,7 +31,7 @@ class UnknownCode(InvalidTask):
 
 
 class TaskExists(TaskException):
-    """``if_exists="raise"`` and a task of this identity exists."""
+    """A task of this identity exists, and it was added with ``if_exists="raise"``."""
 
     def __init__(self, biz_code: str, biz_num: str) -> None:
         self.biz_code = biz_code
@@ -40,11 +40,11 @@ class TaskExists(TaskException):
 
 
 class InvalidHandler(TaskException):
-    """A handler that cannot be registered: no code, a wrong attribute, or a code that another handler has."""
+    """A handler that cannot be registered: it has no code, an invalid attribute, or the code of another handler."""
 
 
 class InvalidOutcome(TaskException):
-    """``handle`` returned something that is no outcome."""
+    """``handle`` returned something that is not an outcome."""
 
 
 class InvalidSetting(TaskException, ValueError):
@@ -52,7 +52,7 @@ class InvalidSetting(TaskException, ValueError):
 
 
 class TaskTimeout(TaskException):
-    """A run took longer than its handler's ``timeout``; the task was taken from it."""
+    """A run took longer than its handler's ``timeout``, so the task was taken from it."""
 
 
 class ClaimLost(TaskException):
@@ -64,11 +64,14 @@ class NameInUse(TaskException):
 
 
 class LeaseLost(TaskException):
-    """A mutex or a resource is no longer held: it was not renewed in time, or taken away, and may be held elsewhere."""
+    """A mutex or a resource is no longer held: its lease was not renewed in time, or ended by force.
+
+    Another process may hold it now.
+    """
 
 
 class ResourceUnavailable(TaskException):
-    """A mutex, or every resource of a pool, was held by others for as long as one was willing to wait."""
+    """A mutex, or every resource of a pool, was held by others for as long as the caller was willing to wait."""
 
 
 class UnknownPool(InvalidTask):
@@ -76,9 +79,9 @@ class UnknownPool(InvalidTask):
 
 
 def shortened(value: Any, limit: int = 80) -> str:
-    """``repr(value)``, cut to ``limit`` characters."""
+    """Return ``repr(value)``, cut to ``limit`` characters."""
     try:
         text = repr(value)
-    except Exception:  # a foreign __repr__, or a value nested too deeply for any
+    except Exception:  # from the value's own __repr__, or because it is nested too deeply
         text = object.__repr__(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""Columns of our own kinds: exact texts, any JSON value, triggers."""
+"""Model fields of this library: exact texts, JSON that need not be readable, triggers."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ else:
 
 
 EXACT_COLLATION = "utf8mb4_bin"
-"""MariaDB, MySQL: of texts that are equal only if every character is."""
+"""The collation on MariaDB and MySQL under which texts are equal only if every character is."""
 
 
 class ExactCharField(CharField):
@@ -36,11 +36,11 @@ class ExactCharField(CharField):
 
 
 class AnyJSONField(models.JSONField):
-    """A JSONField that gives what it cannot read as the text that it is, however it came there.
+    """A JSONField that returns a value that it cannot parse as the text that is stored, and keeps numbers exact.
 
-    Django does so with text that is no JSON; Python has errors of its own for numbers of thousands of digits and for
-    nesting of thousands of levels. One such row must not keep the others of a query from being read.
-    Numbers come back as they were, on every database.
+    Django returns the text if it is not JSON, but Python raises other errors for numbers of thousands of digits and for
+    thousands of nested levels. One such row must not keep the other rows of a query from being read. Numbers come back
+    unchanged on every database.
     """
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
@@ -53,14 +53,14 @@ class AnyJSONField(models.JSONField):
             return value
 
     def deconstruct(self) -> Any:
-        # To a migration it is Django's: what is stored is the same.
+        # Migrations name the field of Django: what is stored is the same.
         name, _, arguments, keywords = super().deconstruct()
         del keywords["encoder"]
         return name, "django.db.models.JSONField", arguments, keywords
 
 
 class TriggerAttribute(DeferredAttribute):
-    """The text is parsed when it is asked for: a row with one that cannot be read can be looked at all the same."""
+    """The attribute of a trigger field: its text is parsed on access, so a row with an invalid one can be loaded."""
 
     def __get__(self, instance: Any, cls: Any = None) -> Any:
         text = super().__get__(instance, cls)
@@ -70,13 +70,13 @@ class TriggerAttribute(DeferredAttribute):
         instance.__dict__[self.field.attname] = _text_of(value)
 
     def text(self, instance: Any) -> str | None:
-        """As it is stored, readable or not."""
+        """Return the text as it is stored, even if it cannot be parsed."""
         text: str | None = super().__get__(instance)
         return text
 
 
 class TriggerField(TriggerBase):
-    """A trigger, kept as its text. Reading it raises InvalidTrigger if the text is that of none."""
+    """A trigger, stored as its text. Reading the attribute raises InvalidTrigger if the text is not a valid trigger."""
 
     descriptor_class = TriggerAttribute
 
@@ -90,7 +90,7 @@ class TriggerField(TriggerBase):
         return TriggerAttribute(self).text(obj)
 
     def deconstruct(self) -> Any:
-        # To a migration it is Django's: what is stored is the same.
+        # Migrations name the field of Django: what is stored is the same.
         name, _, arguments, keywords = super().deconstruct()
         return name, "django.db.models.CharField", arguments, keywords
 

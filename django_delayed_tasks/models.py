@@ -1,4 +1,4 @@
-"""The rows. What may happen to them is in ``store``; nothing here writes."""
+"""The models: tasks, runs, executors, resources. ``store`` has every write to their rows; nothing here writes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,31 +13,31 @@ from django_delayed_tasks.triggers import LONGEST_TEXT
 
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
-"""Moments that all databases know."""
+"""The range of moments that every database can store."""
 CODE_LENGTH = 50
 NUM_LENGTH = 100
 QUEUE_LENGTH = 50
 NAME_LENGTH = 150
 NOTE_LENGTH = 200
 POOL_LENGTH = 50
-"""What people may name one; those of limits have a code behind a prefix."""
+"""The longest pool name that callers may choose; pools for limits have a prefix and a code."""
 HOLDER_LENGTH = 64
 TRIGGER_LENGTH = LONGEST_TEXT
 
 
 class Task(models.Model):
-    """A live row: something still to be done, or being done, or failed and waiting for a person.
+    """A live task: still to be done, or being done, or failed and waiting for a person.
 
-    ``when`` is the business value and never rewritten by the machinery; ``claim_at`` is when the row may next be
-    claimed.
-    The columns ``deferred_*`` hold a schedule that arrived while the task ran; it takes effect when the run ends.
-    The columns ``progress_*`` hold what the present run last reported.
+    ``when`` is the time that the caller, the run or the trigger gave the task; retries, rescues and postponing for a
+    limit do not change it. ``claim_at`` is the moment from which the row may next be claimed. The columns
+    ``deferred_*`` hold a schedule that arrived while the task was running; it takes effect when the run ends. The
+    columns ``progress_*`` hold the last report of the current run.
     """
 
     id = models.BigAutoField(primary_key=True)
     biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH)
     biz_num = ExactCharField(_("number"), max_length=NUM_LENGTH)
-    # An unsaved task may be given an offset from now, or None for at once: add_task makes a moment of it.
+    # An unsaved task may have an offset from now, or None for at once: add_task turns it into a moment.
     when: "models.DateTimeField[datetime | timedelta | str | Combinable | None, datetime]" = models.DateTimeField(
         _("when"), db_column="when_time"
     )
@@ -58,7 +58,7 @@ class Task(models.Model):
     version = models.BigIntegerField(_("version"), default=0, editable=False)
     attempts = models.IntegerField(_("attempts"), default=0, editable=False)
     rescues = models.IntegerField(_("rescues"), default=0, editable=False)
-    # New rows have 0: one that grew with its claim, as NULL does, would split its page (docs/decisions/0011).
+    # New rows have 0: a row that grows when it is claimed, as from NULL, may split its page (docs/decisions/0011).
     executor = models.BigIntegerField(_("executor"), null=True, default=0, editable=False)
     last_error = models.TextField(_("last error"), blank=True, default="", editable=False)
 
@@ -69,7 +69,7 @@ class Task(models.Model):
     deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
     deferred_expires_at = models.DateTimeField(null=True, editable=False)
     deferred_once = models.BooleanField(null=True, editable=False)
-    # The schedule says nothing of the data: the next run gets what this one leaves.
+    # The deferred schedule brings no data of its own: the next run gets what this one leaves.
     deferred_keeps_ext = models.BooleanField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
 
@@ -85,7 +85,7 @@ class Task(models.Model):
         verbose_name_plural = _("tasks")
         constraints = [
             models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_task_identity"),
-            # What Python cannot read would end all claiming: PostgreSQL knows 'infinity', SQLite any text.
+            # A moment that Python cannot read would stop all claiming: PostgreSQL accepts 'infinity', SQLite any text.
             models.CheckConstraint(
                 name="ddt_task_moments",
                 condition=models.Q(when__range=(EARLIEST, LATEST), claim_at__range=(EARLIEST, LATEST))
@@ -98,7 +98,7 @@ class Task(models.Model):
 
     @property
     def trigger_text(self) -> str | None:
-        """The trigger as it is stored, readable or not."""
+        """The trigger's text as it is stored, even if it cannot be parsed."""
         attribute: Any = type(self).trigger
         text: str | None = attribute.text(self)
         return text
@@ -108,7 +108,7 @@ class Task(models.Model):
 
 
 class TaskRun(models.Model):
-    """History: one row per run that ended. Purged from the lowest primary key upwards."""
+    """The history: one row for each run that ended, purged from the lowest primary key upwards."""
 
     id = models.BigAutoField(primary_key=True)
     task_id: Any = models.BigIntegerField(_("task"), db_index=True)
@@ -151,7 +151,7 @@ class Success(models.Model):
 
 
 class PausedQueue(models.Model):
-    """A queue of which nothing is claimed, by any executor, until it is resumed."""
+    """A paused queue: no executor claims any of its tasks until it is resumed."""
 
     queue = ExactCharField(_("queue"), max_length=QUEUE_LENGTH, primary_key=True)
     paused_at = models.DateTimeField(_("paused"))
@@ -165,7 +165,7 @@ class PausedQueue(models.Model):
 
 
 class Recurrence(models.Model):
-    """The trigger that the handler of a code declares, as the executor that started last knows it."""
+    """The trigger that the handler of a code declares, according to the executor that declared it last."""
 
     biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH, primary_key=True)
     trigger_text = models.CharField(_("trigger"), max_length=TRIGGER_LENGTH)
@@ -180,10 +180,10 @@ class Recurrence(models.Model):
 
 
 class Executor(models.Model):
-    """One OS process that claims and runs tasks; a fresh row per incarnation beside its stable name.
+    """One OS process that claims and runs tasks; each registration adds a row under the executor's stable name.
 
-    ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has one live row at
-    most.
+    ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has at most one live
+    row.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -208,12 +208,12 @@ class Executor(models.Model):
 
 
 class Resource(models.Model):
-    """Something that is leased to one holder at a time; a mutex is one too.
+    """A resource that is leased to one holder at a time; a mutex is a resource, too.
 
-    Free when enabled and ``busy_before`` has passed. Nothing frees it at that moment: a holder that dies is forgotten
-    by the clock alone. A released one keeps the moment of its release there, so that the lease index gives free ones
-    least recently used first; one that was never used has 1970. ``version`` grows with each acquisition, and is no
-    count: it begins at milliseconds since 1970, so that it does not go back if the row is removed and added again.
+    It is free if it is enabled and ``busy_before`` has passed. Nothing has to free it: the lease of a holder that died
+    simply expires. A released resource has the moment of its release in ``busy_before``, so the lease index returns
+    free resources least recently used first; one that was never used has 1970. ``version`` grows with each acquisition.
+    It starts at the milliseconds since 1970, so that it does not go back if the row is deleted and added again.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -244,7 +244,7 @@ class Resource(models.Model):
 
 
 class Waiter(models.Model):
-    """Somebody who waits for a resource: the lower the id, the sooner it is his turn. Renewed while he waits."""
+    """A place in the wait queue for a resource, renewed while its caller waits; waiters are served in id order."""
 
     id = models.BigAutoField(primary_key=True)
     pool = ExactCharField(_("pool"), max_length=POOL_LENGTH)

@@ -1,4 +1,4 @@
-"""The values that pass between a caller, a handler and the machinery."""
+"""Values that callers and handlers exchange with this library: the result of an add, the outcomes of a run."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,11 +15,11 @@ class Unchanged:
 
 
 UNCHANGED = Unchanged()
-"""Stands for "leave it as it is" where None is a value of its own."""
+"""Stands for "leave it as it is" where None is a valid value."""
 
 
 class AddResult(NamedTuple):
-    """What :func:`~django_delayed_tasks.api.add_task` did, and the primary key of the row it did it to.
+    """What :func:`~django_delayed_tasks.api.add_task` did, and the primary key of the task's row.
 
     ``task_id`` is None when the task was FILTERED.
     """
@@ -32,7 +32,7 @@ class AddResult(NamedTuple):
 class Done:
     """The task is done. ``result`` (any JSON value) is kept in the history.
 
-    ``biz_ext`` is handed to the next run of a recurring task; left out, it keeps what it has.
+    ``biz_ext`` is the data for the next run of a recurring task; if it is left out, the task keeps its data.
     """
 
     result: Any = None
@@ -41,9 +41,9 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Reschedule:
-    """Run again at ``when`` (an aware datetime, or a timedelta from now), attempts counted anew.
+    """Run again at ``when`` (an aware datetime, or a timedelta from now) and reset the attempt counter.
 
-    ``biz_ext`` is handed to the next run; left out, the task keeps what it has.
+    ``biz_ext`` is the data for the next run; if it is left out, the task keeps its data.
     """
 
     when: datetime | timedelta
@@ -52,7 +52,7 @@ class Reschedule:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """This attempt did not succeed: run again ``after`` (None: the handler's back-off), until attempts are used up."""
+    """This attempt failed: run again ``after`` this time (None: the handler's back-off), until attempts are used up."""
 
     after: timedelta | None = None
     reason: str = ""

@@ -1,4 +1,4 @@
-"""Django signals around a run and a task. Receivers run in the thread that sends; an exception of theirs is logged."""
+"""Django signals sent by an executor. Receivers run in the thread that sends; their exceptions are logged."""
 
 from django.dispatch import Signal
 
@@ -9,4 +9,4 @@ run_finished = Signal()
 """Sent after ``handle``; arguments: ``task``, ``handler``, ``decision`` (what will be settled)."""
 
 task_failed = Signal()
-"""Sent when a task became FAILED; arguments: ``task``, ``error`` (text)."""
+"""Sent when a task has become FAILED; arguments: ``task``, ``error`` (text)."""

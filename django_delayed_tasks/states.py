@@ -1,4 +1,4 @@
-"""The words for what a row is, what a run came to, and what a call did (DESIGN: states)."""
+"""Enumerations: the status of a task, the outcome of a run, the result of a call (docs/explanation/design.md)."""
 
 from enum import StrEnum
 
@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 
 class TaskStatus(IntegerChoices):
-    """What a live row is. *Due* is not a state but a query: PENDING and ``claim_at <= now``."""
+    """The status of a live task. *Due* is not a status but a query: PENDING and ``claim_at <= now``."""
 
     PENDING = 0, _("pending")
     RUNNING = 1, _("running")
@@ -16,7 +16,7 @@ class TaskStatus(IntegerChoices):
 
 
 class RunOutcome(IntegerChoices):
-    """How one run ended, as the history keeps it."""
+    """How one run ended, as the history records it."""
 
     DONE = 0, _("done")
     RESCHEDULED = 1, _("rescheduled")
@@ -28,7 +28,7 @@ class RunOutcome(IntegerChoices):
 
 
 class Then(StrEnum):
-    """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request says otherwise."""
+    """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request overrides it."""
 
     GONE = "gone"
     AGAIN = "again"

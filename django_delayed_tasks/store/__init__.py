@@ -1,4 +1,4 @@
 """The rows in the database: every statement that reads or writes them.
 
-Each takes the database alias; none reads it from settings.
+Every function takes the database alias as an argument; none reads it from settings.
 """

@@ -1,4 +1,4 @@
-"""The executors' own rows: registered, renewed, ended, declared dead."""
+"""The executors' own rows: an executor registers, renews its lease, and retires; others declare it dead."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from django_delayed_tasks.store.sql.transactions import atomically, decisively
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who an executor is: a stable name, where it runs, and what it serves (``queues`` None: all)."""
+    """An executor's identity: its stable name, where it runs, and what it serves (``queues`` None: all queues)."""
 
     name: str
     host: str
@@ -29,9 +29,10 @@ class Identity:
 
 
 def register(alias: str, identity: Identity, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
-    """A fresh id for this incarnation. A dead predecessor of the same name is declared dead at once.
+    """Register an executor and return its id; each registration gets a new id.
 
-    ``is_gone(host, pid)`` tells whether that process is known to have ended.
+    A predecessor of the same name that has ended is declared dead at once. ``is_gone(host, pid)`` returns whether that
+    process is known to have ended.
 
     Raises:
         NameInUse: another live process has the name.
@@ -76,13 +77,13 @@ def _insert(alias: str, identity: Identity, lease: timedelta) -> int:
 
 
 def renew(alias: str, executor: int, lease: timedelta) -> bool:
-    """Renew the lease; False when this executor was declared dead."""
+    """Renew the lease; return False if this executor has been declared dead."""
     dialect = dialect_of(connections[alias])
     return _update(alias, executor, f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}")
 
 
 def retire(alias: str, executor: int) -> bool:
-    """The executor ends in good order; False when it was declared dead before."""
+    """End the executor's lease as it shuts down; return False if it had been declared dead."""
     return _update(alias, executor, f"alive = NULL, expires_at = {dialect_of(connections[alias]).now}")
 
 
@@ -95,7 +96,7 @@ def _update(alias: str, executor: int, assignments: str) -> bool:
 
 
 def declare_expired_dead(cursor: CursorWrapper, alias: str) -> int:
-    """Executors past their lease are dead from now on; a late heartbeat finds it out. How many."""
+    """Declare executors dead whose lease has expired, and return their number; a late heartbeat finds out."""
     now = dialect_of(connections[alias]).now
     cursor.execute(f"UPDATE {EXECUTOR} SET alive = NULL WHERE alive = TRUE AND expires_at < {now}")
     return int(cursor.rowcount)
@@ -103,7 +104,7 @@ def declare_expired_dead(cursor: CursorWrapper, alias: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A live executor as the others see it."""
+    """A live executor as other executors see it."""
 
     id: int
     codes: frozenset[str]
@@ -111,25 +112,28 @@ class Peer:
     queues: frozenset[str] | None = None
 
     def serves(self, queue: str) -> bool:
-        """As far as is known: which queues it leaves out of all is not."""
+        """Return whether it serves the queue, as far as its row tells: the queues that it excludes are not in it."""
         return self.queues is None or queue in self.queues
 
 
 def live(alias: str) -> list[Peer]:
-    """The live executors in the order of their ids."""
+    """Return the live executors, ordered by id."""
     rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id")
     return [Peer(row.pk, _names(row.codes) or frozenset(), row.expires_at, _names(row.queues)) for row in rows]
 
 
 def _names(value: Any) -> frozenset[str] | None:
-    """None if it is no list of names: a row that was written by other means must not keep the others from reaping."""
+    """Return the names, or None if the value is not a list of names.
+
+    A row that was written by other means must not keep the other executors from reaping.
+    """
     if isinstance(value, list) and all(isinstance(name, str) for name in value):
         return frozenset(value)
     return None
 
 
 def purge_dead(alias: str, older_than: timedelta) -> int:
-    """Delete rows of executors that ended longer ago than this; how many."""
+    """Delete the rows of executors that ended longer ago than ``older_than``; return their number."""
     cutoff = dialect_of(connections[alias]).later(-older_than)
 
     def write(cursor: CursorWrapper) -> int:

@@ -1,21 +1,22 @@
-"""JSON that one of the databases would refuse, or not give back as it was."""
+"""Limits of JSON: values that one of the databases would refuse or would not return unchanged."""
 
 import json
 import re
 from typing import Any
 
 DEEPEST = 31
-"""Levels of lists and objects in one another that MariaDB keeps; MySQL keeps 100."""
+"""The levels of nested lists and objects that MariaDB can store; MySQL can store 100."""
 
 INTEGERS = range(-(2**63), 2**64)
-"""Those that MySQL keeps exactly; it turns others into floats."""
+"""The integers that MySQL stores exactly; it turns others into floats."""
 
 _SUSPECT = re.compile(r"\\u0000|\d{19}")
 
 
 def problem_of(value: Any, text: str) -> str | None:
-    """What is wrong with the JSON ``value`` that is written ``text``; None if nothing is."""
-    # In the text \u0000 is a NUL, or a backslash before "u0000"; digits may be part of a string: look at the values.
+    """Return what is wrong with the JSON ``value`` that is written ``text``; None if nothing is wrong."""
+    # In the text, \u0000 is a NUL or an escaped backslash before "u0000", and digits may be part of a string, so a
+    # suspicious text needs a look at the values.
     is_plain = text.count("[") + text.count("{") <= DEEPEST and not _SUSPECT.search(text)
     if is_plain and json.loads(text) == value:
         return None
@@ -33,11 +34,11 @@ def problem_of(value: Any, text: str) -> str | None:
 
 def _problem_of_one(item: Any, depth: int) -> str | None:
     if isinstance(item, str) and "\0" in item:
-        return "holds a NUL character, which databases cannot keep"
+        return "contains a NUL character, which databases cannot store"
     if isinstance(item, int) and item not in INTEGERS:
-        return "holds an integer beyond 64 bits, which databases cannot keep exactly; give it as a str"
+        return "contains an integer beyond 64 bits, which databases cannot store exactly; pass it as a str"
     if isinstance(item, dict) and len(json.loads(json.dumps(dict.fromkeys(item)))) < len(item):
         return "has two keys that are the same when they are written as text"
     if isinstance(item, dict | list | tuple) and depth >= DEEPEST:
-        return f"is nested deeper than {DEEPEST} levels, which databases cannot keep"
+        return f"is nested deeper than {DEEPEST} levels, which databases cannot store"
     return None

@@ -1,4 +1,4 @@
-"""What may be accepted. Everything is looked at before anything is written."""
+"""Validation of what callers pass: every value is checked before anything is written."""
 
 import json
 import re
@@ -33,24 +33,28 @@ class Schedule(NamedTuple):
     expires_at: When = None
     once: bool | None = None
     claim_at: datetime | None = None
-    """Not before this moment, when that is later than ``when``."""
+    """The moment from which the task may be claimed, if that is later than ``when``."""
 
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
-    """Both halves of an identity.
+    """Return both halves of an identity.
 
     Raises:
-        InvalidTask: a half is no text, empty, too long, or holds what a database would not give back as it was.
+        InvalidTask: a half is not a str, is empty or too long, or contains what a database would not return unchanged.
     """
     return valid_text("biz_code", biz_code, CODE_LENGTH), valid_text("biz_num", biz_num, NUM_LENGTH)
 
 
 _BEYOND_DOUBT = re.compile(r"[A-Za-z0-9._:/#@+-]+")
-"""Most names and numbers: they need no closer look."""
+"""Matches most codes and numbers, which then need no further check."""
 
 
 def valid_text(field: str, value: Any, longest: int) -> str:
-    """A non-empty text of at most ``longest`` characters, without NULs, lone surrogates, or spaces at its ends."""
+    """Return a non-empty text of at most ``longest`` characters, without NULs, lone surrogates, or spaces at its ends.
+
+    Raises:
+        InvalidTask: the value is anything else.
+    """
     if type(value) is str and len(value) <= longest and _BEYOND_DOUBT.fullmatch(value):
         return value
     if not isinstance(value, str):
@@ -66,7 +70,7 @@ def valid_text(field: str, value: Any, longest: int) -> str:
 
 
 def valid_fragment(field: str, value: Any) -> str:
-    """A text to search for: any that a database can be asked about, the empty one too."""
+    """Return a text to search for: any text that a database can compare, even an empty one."""
     if not isinstance(value, str):
         raise InvalidTask(field, value, "must be a str")
     _storable(field, value, value)
@@ -74,7 +78,7 @@ def valid_fragment(field: str, value: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    # Of a member of TextChoices some database drivers would write the name.
+    # For a member of TextChoices, some database drivers would write its name.
     return str.__str__(text)
 
 
@@ -85,19 +89,19 @@ def _storable(field: str, value: Any, text: str) -> None:
 
 def _unstorable(text: str) -> str | None:
     if "\0" in text:
-        return "holds a NUL character, which databases cannot keep"
+        return "contains a NUL character, which databases cannot store"
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "holds a lone surrogate, which is no text"
+        return "contains a lone surrogate, which is not valid text"
     return None
 
 
 def valid_when(value: Any, field: str = "when") -> When:
-    """An aware datetime in every database's range (1000 to 9999), a timedelta from now, or None for at once.
+    """Return an aware datetime in every database's range (1000 to 9999), a timedelta from now, or None for at once.
 
     Raises:
-        InvalidTask: anything else.
+        InvalidTask: the value is anything else.
     """
     if value is None:
         return None
@@ -113,10 +117,10 @@ def valid_when(value: Any, field: str = "when") -> When:
 
 
 def valid_moment(value: Any, field: str = "when") -> datetime:
-    """An aware datetime in every database's range.
+    """Return an aware datetime in every database's range.
 
     Raises:
-        InvalidTask: anything else.
+        InvalidTask: the value is anything else.
     """
     moment = valid_when(value, field)
     if not isinstance(moment, datetime):
@@ -132,16 +136,16 @@ def _valid_delta(value: timedelta, field: str) -> timedelta:
 
 _written = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _LARGEST_CHARACTER = 4
-"""Bytes."""
+"""The number of bytes of the longest character in UTF-8."""
 
 
 def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
-    """The value as JSON text, or None for None.
+    """Return the value as JSON text, or None for None.
 
     Raises:
-        InvalidTask: it is no JSON (NaN and infinities included), holds what a database cannot keep (a NUL, a lone
-            surrogate, an integer beyond 64 bits, too deep a nesting), has two keys that JSON writes alike, or is larger
-            than ``largest`` bytes, numbers written in full.
+        InvalidTask: the value is not JSON (this includes NaN and infinities), contains what a database cannot store (a
+            NUL, a lone surrogate, an integer beyond 64 bits, nesting too deep), has two keys that JSON writes alike, or
+            is larger than ``largest`` bytes with its numbers written in full.
     """
     if value is None:
         return None
@@ -158,17 +162,17 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
 
 
 def valid_priority(value: Any) -> int:
-    """An int from -100 to 100; a higher one is claimed first."""
+    """Return an int from -100 to 100; a task of higher priority is claimed first."""
     if not isinstance(value, int) or isinstance(value, bool) or value not in PRIORITIES:
         raise InvalidTask("priority", value, f"must be an int from {PRIORITIES[0]} to {PRIORITIES[-1]}")
     return int(value)
 
 
 def valid_trigger(value: Any) -> Trigger | None:
-    """A trigger, from one or from its text; None stays None.
+    """Return a trigger, given as such or as its text; None for None.
 
     Raises:
-        InvalidTrigger: anything else.
+        InvalidTrigger: the value is anything else.
     """
     if value is None or isinstance(value, Trigger):
         trigger: Trigger | None = value
@@ -180,25 +184,25 @@ def valid_trigger(value: Any) -> Trigger | None:
 
 
 def valid_once(value: Any, trigger: Trigger | None) -> bool | None:
-    """Whether a task with this trigger, or none, is to be done once; None for False.
+    """Return True if the task is to be done only once; None for False.
 
     Raises:
-        InvalidTask: no bool, or said of a task that recurs.
+        InvalidTask: the value is not a bool, or is True for a recurring task.
     """
     if not isinstance(value, bool):
         raise InvalidTask("once", value, "must be True or False")
     if value and trigger:
-        raise InvalidTask("once", value, "cannot be said of a task that recurs")
+        raise InvalidTask("once", value, "cannot be set for a recurring task")
     return value or None
 
 
 def valid_queue(value: Any) -> str:
-    """A queue's name: a non-empty text of at most 50 characters."""
+    """Return a queue's name: a non-empty text of at most 50 characters."""
     return valid_text("queue", value, QUEUE_LENGTH)
 
 
 def later_than(when: When) -> datetime:
-    """Roughly when this is, by the host's clock: for a hint, never for a decision."""
+    """Return roughly when this is, by the host's clock: for a hint, never for a decision."""
     if isinstance(when, datetime):
         return when
     return clock.host_now() + (when or timedelta())
@@ -208,7 +212,7 @@ LONGEST_ERROR = 20_000
 
 
 def storable(text: str) -> str:
-    """The text without what a database cannot keep, its middle left out if it is very long."""
+    """Return the text with what a database cannot store replaced, and its middle left out if it is very long."""
     clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
     if len(clean) <= LONGEST_ERROR:
         return clean

@@ -1,1 +1,1 @@
-"""What every floor may use and no caller imports."""
+"""Helpers for every layer of this library, not for its callers: exact JSON, forks, redaction."""

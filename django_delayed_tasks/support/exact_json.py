@@ -1,7 +1,7 @@
-"""JSON text whose numbers every database gives back as they were.
+"""JSON text whose numbers every database returns unchanged.
 
-PostgreSQL keeps a number of a jsonb column as its decimal digits: ``1e+22`` comes back as an integer, and a few
-characters become hundreds. Written in full, a float stays one, and its text is as long before as afterwards.
+PostgreSQL stores a number in a jsonb column as its decimal digits: ``1e+22`` comes back as an integer, and a few
+characters become hundreds. Written in full, a float stays a float, and its text keeps its length.
 """
 
 import json
@@ -13,7 +13,7 @@ _STRING_OR_FLOAT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?e[+-]\d+
 
 
 def in_full(text: str) -> str:
-    """The JSON text, as Python writes it, without exponents: ``1e-05`` becomes ``0.00001``."""
+    """Return the JSON text, which Python has written, without exponents: ``1e-05`` becomes ``0.00001``."""
     if "e+" not in text and "e-" not in text:
         return text
     return _STRING_OR_FLOAT.sub(lambda found: _in_full(found[0]), text)
@@ -27,7 +27,7 @@ def _in_full(token: str) -> str:
 
 
 class InFull(json.JSONEncoder):
-    """Python's own encoder, without exponents."""
+    """Python's JSON encoder, without exponents."""
 
     def encode(self, o: Any) -> str:
         return in_full(super().encode(o))

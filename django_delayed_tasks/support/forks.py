@@ -1,4 +1,4 @@
-"""What a process has started belongs to that process: a forked child forgets it."""
+"""Forks: what a process has started belongs to that process, and a forked child forgets it."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,10 @@ def forget_in_child(forget: Callable[[], None]) -> None:
 
 
 def look() -> None:
-    """Forget now, if this is a child and was not told so: uWSGI does not call the hooks of ``os.register_at_fork``."""
+    """Forget now if this is a forked child whose fork was not noticed.
+
+    uWSGI, for example, does not call the hooks of ``os.register_at_fork``.
+    """
     if os.getpid() != _pid:
         _forget()
 

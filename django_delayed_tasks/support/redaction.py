@@ -1,7 +1,8 @@
-"""Values that nobody is to see: those of the keys that ``DELAYED_TASKS["REDACT"]`` names, wherever in the JSON.
+"""Redaction: hiding the values of the keys named in ``DELAYED_TASKS["REDACT"]``, at any depth of the JSON.
 
-They are hidden where data is shown (admin, logs, messages of errors), never in the database. A form shows a mask with a
-number instead of each; what is saved from it gets the value of that number back, if it is still under a key that hides.
+Values are hidden where data is shown (admin, logs, error messages), never in the database. A form shows a numbered mask
+in place of each hidden value. When the form is saved, each mask that is still under a redacted key is replaced by the
+value of its number.
 """
 
 import re
@@ -14,26 +15,26 @@ from django_delayed_tasks.exceptions import shortened
 
 MASK = "********"
 DEEPEST = 100
-"""Levels that are looked through; what is deeper is hidden as a whole."""
+"""The number of nested levels that are searched; values nested deeper are hidden as a whole."""
 
 _NUMBERED = re.compile(rf"{re.escape(MASK)} ?(\d{{0,9}})")
 Hide = Callable[[Any], Any]
 
 
 class MisplacedMask(ValueError):
-    """A mask stands where no value can be put back."""
+    """A mask is in a place where no value can be put back."""
 
     def __init__(self, mask: str) -> None:
-        super().__init__(f"{mask!r} stands for a hidden value, but not here: leave it under its key, or type a value")
+        super().__init__(f"{mask!r} stands for a hidden value, but not here: leave it under its key, or enter a value")
 
 
 def redacted(value: Any) -> Any:
-    """A copy of the value in which hidden ones are masks; the value itself when nothing is to be hidden."""
+    """Return a copy of the value with masks for hidden values; the value itself if there are no keys to redact."""
     return _without(value, lambda secret: MASK)
 
 
 def numbered(value: Any) -> Any:
-    """As :func:`redacted`, with masks that :func:`restored` can tell apart."""
+    """Redact as :func:`redacted` does, with numbered masks that :func:`restored` can tell apart."""
     count = 0
 
     def hide(secret: Any) -> str:
@@ -45,10 +46,10 @@ def numbered(value: Any) -> Any:
 
 
 def restored(edited: Any, original: Any) -> Any:
-    """What ``numbered(original)`` was edited to, with the values of ``original`` where its masks still stand.
+    """Return an edited ``numbered(original)`` with the values of ``original`` in place of the remaining masks.
 
     Raises:
-        MisplacedMask: a mask stands under a key that would show the value, or has no value.
+        MisplacedMask: a mask is under a key that would show the value, or its number stands for no value.
     """
     if not settings.REDACT:
         return edited
@@ -71,7 +72,7 @@ def _restored(value: Any, secrets: list[Any], is_hidden: bool) -> Any:
 
 
 def shown(value: Any, limit: int = 80) -> str:
-    """``repr(value)`` for logs and messages: redacted, cut to ``limit`` characters, whatever the value is."""
+    """Return ``repr(value)`` for logs and messages: redacted, cut to ``limit`` characters, whatever the value is."""
     if not settings.REDACT:
         return shortened(value, limit)
     try:
@@ -80,7 +81,7 @@ def shown(value: Any, limit: int = 80) -> str:
             text = f"{type(value).__name__}({inside})"
         else:
             text = repr(redacted(value))
-    except Exception:  # a foreign __repr__
+    except Exception:  # from the value's own __repr__
         text = object.__repr__(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
@@ -90,7 +91,10 @@ def _without(value: Any, hide: Hide) -> Any:
 
 
 def _walked(value: Any, hide: Hide, around: frozenset[int]) -> Any:
-    """``around`` are the containers that this value is in: more of them than DEEPEST, or itself, is hidden."""
+    """Return the value with hidden values replaced; ``around`` are the containers that it is in.
+
+    Values nested deeper than DEEPEST, or containing themselves, are hidden.
+    """
     if not isinstance(value, dict | list | tuple):
         return value
     if id(value) in around or len(around) >= DEEPEST:

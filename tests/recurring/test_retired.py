@@ -113,7 +113,7 @@ def test_a_trigger_whose_times_are_over_ends_the_one_before(runs: bool) -> None:
         settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
         assert settle("default", [settlement]) == {task.claim: Then.GONE}
     else:
-        assert "no time any more: Interval" in TaskRun.objects.get().error
+        assert "no further time: Interval" in TaskRun.objects.get().error
     assert not TaskRow.objects.exists()
 
 

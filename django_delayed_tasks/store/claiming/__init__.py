@@ -1,1 +1,1 @@
-"""What an executor takes: the agenda, claims of due tasks, the claimed task."""
+"""What an executor takes: it reads the agenda, claims due tasks, and hands each to its run as a ``ClaimedTask``."""

@@ -1,6 +1,7 @@
-"""How executors that claim without locks keep off each other's rows: each has a share of the due ones.
+"""Affinity: which due rows an executor prefers when several executors claim without locks.
 
-One that has nothing of its own takes of what is best left to others: these may be busy for long, or serve other queues.
+Each executor prefers its own share of the due rows, so that two of them seldom try for the same row. An executor that
+finds no due row in its own share steals from the others' shares: their owners may be busy, or serve other queues.
 """
 
 from dataclasses import replace
@@ -21,40 +22,39 @@ _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
 _MIXED = 2**16
 OWN = 20_251
 OTHERS = (25_717, 31_337, 12_979, 28_657, 17_711, 30_031, 14_639, 22_699)
-"""Multipliers: what is best left to whom; and among those that take what was left to somebody else, one after the
-other, so that no task is always best left to somebody else.
+"""Hash multipliers: ``OWN`` assigns a task to its preferred executor; ``OTHERS`` rotate every second when executors
+steal, so that no task stays assigned to an executor that does not take it.
 """
 
 
 def share_of(task_id: int, executors: int, multiplier: int = OWN) -> int:
-    """The rank of the executor, of so many, that this task is best left to.
+    """Return the rank of the executor, among ``executors`` live ones, that this task is assigned to.
 
-    The id is mixed first (multiplicative hashing; Knuth, The Art of Computer Programming 3, 6.4): the ids of one node
-    of a Galera cluster have a step of the number of nodes, so that all of them would be one executor's.
+    The id is mixed first (multiplicative hashing; Knuth, The Art of Computer Programming 3, 6.4): on a Galera cluster
+    each node counts ids in steps of the number of nodes, so all ids of one node could fall to a single executor.
     """
     return task_id % _MIXED * multiplier % _MIXED * executors // _MIXED
 
 
 def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> str:
-    """The condition that :func:`share_of` the row is the request's rank; for a statement with parameters. No integer
-    of any database overflows with it.
+    """Return the SQL condition that :func:`share_of` the row is the request's rank, for a statement with parameters.
+
+    The arithmetic overflows no integer type of any supported database.
     """
     first, last = (-(-_MIXED * place // request.executors) for place in (request.rank, request.rank + 1))
     return f"{task_id} %% {_MIXED} * {multiplier} %% {_MIXED} BETWEEN {first} AND {last - 1}"
 
 
 FEWEST_OF_OTHERS, MOST_OF_ANYBODYS = 8, 2
-"""Tasks that are taken at once of what is best left to others, as long as these want them, too: so many more each time
-that they do not. And when even that is in the way of others who do the same.
-"""
+"""Steal size: start at 8 rows, grow by 8 after each uncontested steal; 2 when stealing itself is contested."""
 LEFT_BEHIND = timedelta(seconds=10)
-"""How much longer than one's own tasks may those of others wait; then they come first."""
+"""How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
 _of_others: dict[tuple[str, int], int] = {}
-"""By alias and executor: how many it takes at once."""
+"""By alias and executor: the steal size."""
 
 
 class Affinity:
-    """What one executor may claim now."""
+    """The rows that one executor should try to claim now."""
 
     def __init__(self, alias: str, dialect: Dialect, request: ClaimRequest) -> None:
         self._alias = alias
@@ -64,19 +64,19 @@ class Affinity:
         self._is_of_others = False
 
     def read(self) -> Rows:
-        """The due rows that it should try to claim."""
+        """Return the due rows that the executor should try to claim."""
         if self._request.executors == 1:
             return self._read(self._request)
         mine = self._read(self._request, share(self._request))
         if mine:
             return self._with_left_behind(mine) if self._leaves_behind(mine) else mine
         self._is_of_others = True
-        # Those to whom they are left take theirs from the other end.
+        # From the tail: the executors that own these rows take them from the head.
         latest = self._read(self._others(), self._part(), "DESC")
         return latest[::-1] or self._read(replace(self._request, limit=min(self._request.limit, MOST_OF_ANYBODYS)))
 
     def note(self, won_all: bool) -> None:
-        """Whether all of the rows that were read could be claimed."""
+        """Adjust the steal size; ``won_all`` says whether all of the rows that were read could be claimed."""
         if self._is_of_others:
             more = FEWEST_OF_OTHERS + _of_others.get(self._key, FEWEST_OF_OTHERS)
             _of_others[self._key] = min(more, self._request.limit) if won_all else FEWEST_OF_OTHERS
@@ -86,7 +86,7 @@ class Affinity:
         return replace(self._request, limit=min(self._request.limit, most))
 
     def _part(self) -> str:
-        # All that do so at this moment have each another part; a moment later the parts are others.
+        # Executors stealing in the same second get disjoint parts; in another second the parts are different.
         moment = int(clock.host_now().timestamp())
         return share(self._request, OTHERS[moment % len(OTHERS)])
 

@@ -1,8 +1,8 @@
-"""The agenda: which (queue, priority) levels have pending tasks, and since when (DESIGN §5, traps 1 and 2).
+"""The agenda: which (queue, priority) levels have pending tasks, and since when (docs/explanation/claiming.md).
 
-Two ways to read it. A *walk* finds every level, a few index entries each, and none of the waiting tasks themselves;
-but it steps over each finished task that an old snapshot keeps the database from clearing away. A *look* does not: see
-``levels``.
+There are two ways to read it. A *full scan* finds every level; it reads a few index entries for each level and none of
+the waiting tasks, but it also steps over each finished task that an old snapshot keeps the database from purging. A
+*look* at the known levels does not step over finished tasks: see ``levels``.
 """
 
 from collections.abc import Iterator
@@ -21,11 +21,11 @@ from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 MOST_KNOWN = 100
-"""Levels up to which a look, with a probe for each, is cheaper than a walk."""
+"""The number of levels up to which a look, with one probe for each level, is cheaper than a full scan."""
 
 
 class Level(NamedTuple):
-    """One (queue, priority) with the earliest moment at which one of its tasks may be claimed."""
+    """A pair of queue and priority, with the earliest moment at which one of its tasks may be claimed."""
 
     queue: str
     priority: int
@@ -34,21 +34,21 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """Every level in use, at a moment of the database's clock."""
+    """The levels in use, as they were read at ``now`` by the database's clock."""
 
     now: datetime
     levels: tuple[Level, ...]
 
     def due(self, ahead: timedelta = timedelta()) -> list[Level]:
-        """Levels with something due: highest priority first, then the one that waits longest.
+        """Return the levels that have due tasks: highest priority first, then the one that has waited longest.
 
-        Then, in the same order, those with something due within ``ahead``.
+        The levels whose first task is due only within ``ahead`` follow, in the same order.
         """
         due = [level for level in self.levels if level.earliest <= self.now + ahead]
         return sorted(due, key=lambda level: (level.earliest > self.now, -level.priority, level.earliest))
 
     def seconds_until_next(self) -> float | None:
-        """Until the earliest level is due: 0 if one is, None if nothing waits."""
+        """Return the seconds until the earliest level is due: 0 if one is due already, None if no task waits."""
         if not self.levels:
             return None
         earliest = min(level.earliest for level in self.levels)
@@ -56,9 +56,9 @@ class Agenda:
 
 
 def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
-    """The agenda of all tasks; given what is ``known`` of it, one that may be quicker to read and not complete.
+    """Return the agenda of all tasks; with ``known`` levels, one that is quicker to read but may be incomplete.
 
-    It may then lack what is below its level's floor and, on MariaDB and MySQL, levels that were not in use before.
+    It may then lack tasks below their level's watermark and, on MariaDB and MySQL, levels that were not in use before.
     """
     if known is None or not 0 < len(known.floors) + len(known.idle) <= MOST_KNOWN:
         return in_one_statement(alias, lambda cursor: _walk(cursor, dialect_of(connections[alias])))
@@ -88,12 +88,12 @@ def _levels(found: Looked) -> tuple[Level, ...]:
     return tuple(level for level in levels if level.queue not in found.paused)
 
 
-# Each walk gives the present moment first, as a level named by the paused queues: one statement where the database
-# allows it.
+# Each full scan yields the current time first, as a level whose name is the JSON text of the paused queues, so that one
+# statement reads everything where the database allows it.
 
 
 def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
-    # status <= PENDING, not =: with an equality MariaDB prefers a ref access that reads every entry of it.
+    # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
     cursor.execute(
         f"SELECT -1, {paused_names(dialect)}, 0, {dialect.now} UNION ALL"
         f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING}"
@@ -120,7 +120,7 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
 
 
 def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
-    # Two probes for the next level: SQLite reads a range of (queue, priority) from the beginning of the queue.
+    # Two probes for the next level: SQLite reads a range of (queue, priority) from the start of the queue.
     first = f"SELECT n.id FROM {TASK} n WHERE n.status = {PENDING}"
     cursor.execute(f"""
         WITH RECURSIVE level(id) AS (

@@ -1,4 +1,4 @@
-"""What a claim gives its executor."""
+"""The claimed task: what a handler gets as its argument, and what the executor notes on it."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -29,7 +29,7 @@ _IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 
 @dataclass(slots=True, eq=False)
 class ClaimedTask:
-    """A task as its run sees it: the row as it was claimed, by ``executor``. ``attempts`` counts this one."""
+    """A task as its run sees it: the row as ``executor`` claimed it. ``attempts`` includes the current attempt."""
 
     id: int
     version: int
@@ -59,10 +59,10 @@ class ClaimedTask:
 
     @property
     def trigger(self) -> Trigger | None:
-        """What makes the task recur, if it does.
+        """The trigger of a recurring task; None for any other task.
 
         Raises:
-            InvalidTrigger: the row's text is that of no trigger.
+            InvalidTrigger: the text in the row is not a valid trigger.
         """
         return None if self._trigger_text is None else parse_stored(self._trigger_text)
 
@@ -70,7 +70,8 @@ class ClaimedTask:
     def biz_ext(self) -> Any:
         """The task's data.
 
-        Parsed when first asked for: a row that was written by other means and cannot be read fails its own run only.
+        It is parsed on first access, so that a row that was written by other means and cannot be parsed fails only its
+        own run.
         """
         if self._parsed is UNCHANGED:
             self._parsed = json.loads(self._data) if isinstance(self._data, str | bytes) else self._data
@@ -78,36 +79,36 @@ class ClaimedTask:
 
     @property
     def cancel_requested(self) -> bool:
-        """Whether somebody asked for this run to stop; looks at the database once a second at most."""
+        """Whether this run has been asked to stop; queries the database at most once a second."""
         if not self._answer and clock.monotonic() - self._asked >= 1.0:
             self._asked = clock.monotonic()
             self._answer = is_cancel_requested(self.alias, self.claim)
         return self._answer
 
     def check_claim(self) -> None:
-        """Ask the database whether this run still has its task: to be called before an effect outside of it.
+        """Ask the database whether this run still holds its claim; call it before an effect outside the database.
 
         Raises:
-            ClaimLost: the task was taken from this run, or the lease of its executor ran out, so that it may be.
-            DatabaseError: the database did not answer; that the claim is held is then unknown.
+            ClaimLost: the task was taken from this run, or may be, because the lease of its executor ran out.
+            DatabaseError: the database did not answer, so it is unknown whether the claim is still held.
         """
         if self._is_lost or not is_held(self.alias, self.claim, self.executor):
             self._is_lost = True
             raise ClaimLost(f"{self}: the claim is gone")
 
     def progress(self, fraction: float, note: str = "") -> None:
-        """Say how far the run is, for people to look at; costs nothing here.
+        """Report how far the run has come, for display in the admin; executes no query.
 
-        The executor writes the latest report of each run once a second at most, fenced, on a connection of its own: it
-        is seen while an atomic run's transaction is still open.
+        The executor writes the latest report of each run at most once a second, fenced, on a connection of its own, so
+        that it is visible while the transaction of an atomic run is still open.
 
         Args:
-            fraction: from 0 to 1.
-            note: of which the first 200 characters are kept.
+            fraction: a number from 0 to 1.
+            note: a text; the first 200 characters are kept.
 
         Raises:
-            InvalidTask: the fraction or the note cannot be one.
-            ClaimLost: the last report found the claim gone.
+            InvalidTask: the fraction is not a number from 0 to 1, or the note is not a str.
+            ClaimLost: the claim was gone when the last report was written.
         """
         if self._is_lost:
             raise ClaimLost(f"{self}: the claim is gone")
@@ -115,19 +116,19 @@ class ClaimedTask:
 
     @property
     def resource(self) -> Any:
-        """What its handler's ``pool`` has lent to this run: ``name``, ``payload``, ``token``, ``check()``,
-        ``replace()``; None without a pool.
+        """The resource leased to this run from its handler's ``pool``, with ``name``, ``payload``, ``token``,
+        ``check()`` and ``replace()``; None without a pool.
         """
         return self._resource
 
     @property
     def fencing_token(self) -> int:
-        """Grows with every claim of this task; an outside system can refuse a smaller one."""
+        """A number that grows with every claim of this task; an external system can refuse a smaller one."""
         return self.version
 
     @property
     def claim(self) -> tuple[int, int]:
-        """(id, version): what fences every write that follows."""
+        """(id, version): the pair that fences every write that follows from this claim."""
         return self.id, self.version
 
     def __str__(self) -> str:
@@ -135,82 +136,85 @@ class ClaimedTask:
 
 
 def recurs(task: ClaimedTask) -> bool:
-    """Whether it has a trigger, readable or not."""
+    """Return whether the task has a trigger, even one that cannot be parsed."""
     return task._trigger_text is not None
 
 
 def is_early(task: ClaimedTask) -> bool:
-    """Whether it was made claimable before its time, by a person. Told by the row: clocks never quite agree."""
+    """Return whether a person made the task claimable before its time.
+
+    This is read from the row, not compared with a clock: clocks never quite agree.
+    """
     return task._is_early
 
 
 def claimable_at(task: ClaimedTask) -> datetime:
-    """The moment from which its row could be claimed; it may be to come when it was claimed ahead."""
+    """Return the moment from which the row could be claimed; it is in the future if it was claimed ahead of time."""
     return dialect_of(connections[task.alias]).to_datetime(task._claim_at)
 
 
 def hold_until(task: ClaimedTask, moment: datetime) -> None:
-    """It is not to start before, by the database's clock."""
+    """Do not let the task start before ``moment``, by the database's clock."""
     task._not_before = moment
 
 
 def not_before(task: ClaimedTask) -> datetime | None:
-    """When it may start; None: at once."""
+    """Return the moment before which the task must not start; None if it may start at once."""
     return task._not_before
 
 
 def run_extra(task: ClaimedTask, now: datetime) -> None:
-    """This run is one between two times of its trigger: it stands for now, and the planned one is still to come."""
+    """Mark this run as an extra one between two times of its trigger: its ``when`` is now, the planned time remains."""
     task._planned, task.when = task.when, now
 
 
 def planned(task: ClaimedTask) -> datetime | None:
-    """The time that is still to come after an extra run; None for any other."""
+    """Return the planned time that follows an extra run; None for any other run."""
     return task._planned
 
 
 def forget_extra(task: ClaimedTask) -> None:
-    """It stands for the planned time again: the run that was one between two times is to begin anew."""
+    """Undo :func:`run_extra`: the run is about to be started again, for the planned time."""
     if task._planned is not None:
         task.when, task._planned = task._planned, None
 
 
 def forget_what_was_read(task: ClaimedTask) -> None:
-    """Its data are parsed anew when next asked for: a run that is undone may have changed them."""
+    """Parse the task's data again on the next access: a run that was undone may have changed them."""
     task._parsed = UNCHANGED
 
 
 def take_report(task: ClaimedTask) -> Report | None:
-    """What its run has reported since this was last called; for the executor's thread that writes it."""
+    """Return what the run has reported since the last call; for the executor's thread that writes reports."""
     report, task._report = task._report, None
     return report
 
 
 def put_back(task: ClaimedTask, report: Report) -> None:
-    """It could not be written; unless the run has reported again meanwhile, it is still to be."""
+    """Keep a report that could not be written, to be written later, unless the run has made a newer one."""
     if task._report is None:
         task._report = report
 
 
 def lend(task: ClaimedTask, resource: Any) -> Any:
-    """The resource is the run's from now on; the one that it had before."""
+    """Give the resource to the run; return the one that it had before."""
     before, task._resource = task._resource, resource
     return before
 
 
 def lose(task: ClaimedTask) -> None:
-    """Its claim was found gone: the run is to hear of it."""
+    """Note that the claim is gone, so that the run's next call raises ClaimLost."""
     task._is_lost = True
 
 
 def is_cancel_requested(alias: str, claim: Claim) -> bool:
-    """Whether this running task was asked to stop."""
+    """Return whether the running task of this claim has been asked to stop."""
     sql = f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL"
     return in_one_statement(alias, lambda cursor: _is_there(cursor, sql))
 
 
 def changed_meanwhile(alias: str, claims: Sequence[Claim]) -> set[Claim]:
-    """Those whose tasks were to be cancelled, or given another schedule, since they were claimed."""
+    """Return the claims whose tasks have been cancelled or given another schedule since they were claimed."""
     if not claims:
         return set()
     changed = "(cancel_requested_at IS NOT NULL OR deferred_when IS NOT NULL)"
@@ -228,7 +232,7 @@ def _is_there(cursor: CursorWrapper, sql: str) -> bool:
 
 
 def is_held(alias: str, claim: Claim, executor: int) -> bool:
-    """Whether the claim is held and the lease that it was made under goes on."""
+    """Return whether the claim is held and the lease of its executor has not expired."""
     connection = connections[alias]
     now = dialect_of(connection).now
     leased = f"SELECT 1 FROM {EXECUTOR} WHERE id = {executor:d} AND alive = TRUE AND expires_at > {now}"
@@ -237,7 +241,7 @@ def is_held(alias: str, claim: Claim, executor: int) -> bool:
 
 
 def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
-    """The task of a claim as it is now, with its last error; None if it has gone on."""
+    """Return the task of a claim as it is now, with its last error; None if its version has changed or it is gone."""
     connection = connections[alias]
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT last_error, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
@@ -246,12 +250,12 @@ def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
 
 
 def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor: int) -> list[ClaimedTask]:
-    """Rows that RETURNING gave, which has no order of its own, as claims in the order in which they are due."""
+    """Return rows from RETURNING, which come in no particular order, as tasks in the order in which they are due."""
     return [claimed(row, dialect, executor) for row in sorted(rows, key=_IN_ORDER)]
 
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:
-    """A row of :data:`COLUMNS` as a claim; ``newer`` is 1 when it was read just before its claiming UPDATE."""
+    """Return a row of :data:`COLUMNS` as a task; ``newer`` is 1 if it was read before the UPDATE that claims it."""
     task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at, once, claim_at = (
         row
     )

@@ -1,7 +1,7 @@
-"""Claiming without locks: read candidates, then one UPDATE that repeats version and status, then learn what was won.
+"""Claiming without locks: read candidates, update those whose version and status are unchanged, learn which were won.
 
-The UPDATE waits for a candidate that a caller has just changed and not committed. When it waits for too long, what is
-locked is left out for a while.
+The UPDATE waits for a candidate that a caller has changed in a transaction that is still open. If that takes too long,
+locked rows are left out for a while.
 """
 
 import logging
@@ -28,19 +28,19 @@ from django_delayed_tasks.store.sql.transactions import (
 logger = logging.getLogger(__name__)
 
 LOCK_WAIT: Final = 1
-"""Seconds that a claim waits for a row, on MariaDB and MySQL."""
+"""Seconds that a claim waits for a locked row, on MariaDB and MySQL."""
 AVOID: Final = 10.0
-"""Seconds for which locked rows are left out then, which costs a transaction for each claim."""
+"""Seconds for which locked rows are left out after such a wait; meanwhile each claim costs a transaction."""
 
 _avoiding_until: dict[str, float] = {}
-"""By alias: the monotonic moment."""
+"""By alias: the moment, in monotonic seconds, until which locked rows are left out."""
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
-    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name.
+    """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name.
 
     Raises:
-        Outpaced: there were some, and others took all of them.
+        Outpaced: there were due tasks, and other executors took all of them.
     """
     dialect = dialect_of(connections[alias])
     share = Affinity(alias, dialect, request)
@@ -56,12 +56,12 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 
 def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
-    """Candidates as they will be once claimed."""
+    """Return the candidates as they will be once they are claimed."""
     return [claimed(row, dialect, request.executor, newer=1) for row in Affinity(alias, dialect, request).read()]
 
 
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
-    """Those of ``chosen`` that nobody else took or changed since they were read."""
+    """Claim the tasks of ``chosen`` that have not been taken or changed since they were read; return those."""
     if _is_avoiding(alias):
         return _take_unlocked(alias, dialect, executor, chosen)
     try:
@@ -69,7 +69,7 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
     except DatabaseError as error:
         if not is_lock_timeout(error):
             raise
-        logger.warning("somebody's transaction has due tasks locked for long; others are claimed meanwhile")
+        logger.warning("another transaction has kept due tasks locked for a long time; others are claimed meanwhile")
         _avoiding_until[alias] = monotonic() + AVOID
         return _take_unlocked(alias, dialect, executor, chosen)
     if won == len(chosen):
@@ -81,7 +81,7 @@ def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask])
 
 
 def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> int:
-    # The version would do, but for a row whose status was changed by other means.
+    # The version alone would suffice, except for a row whose status was changed by other means.
     update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
 
     def write(cursor: CursorWrapper) -> int:
@@ -93,7 +93,7 @@ def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]
 
 
 def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:
-    """As :func:`take`, without those that others have locked."""
+    """Do as :func:`take`, but leave out rows that other transactions have locked."""
 
     def write(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(
@@ -119,7 +119,7 @@ def _is_avoiding(alias: str) -> bool:
 
 
 def held_of(alias: str, executor: int, claims: list[Claim]) -> set[Claim]:
-    """Which of these claims this executor holds."""
+    """Return which of these claims this executor holds."""
 
     def read(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(

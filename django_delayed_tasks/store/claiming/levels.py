@@ -1,10 +1,10 @@
-"""One look at the levels that are known: what it reads does not depend on how many tasks have finished.
+"""A look at the known levels, which costs the same however many tasks have finished.
 
-It asks for nothing but ranges of the claim index that are free of finished tasks' entries, which lie below the floors
-and stay for as long as somebody's old snapshot may want to see them. SQLite has no such entries: it deletes in place.
+It reads only ranges of the claim index that hold no dead entries of finished tasks. Those entries lie below the
+watermarks, and stay for as long as an old snapshot may need them. SQLite has none: it deletes in place.
 
-InnoDB goes on past the end of a range until it finds an entry that is not deleted. So on MariaDB and MySQL a look asks
-of no level that was empty, and of no gap between levels: it may be the finished tasks' entries that come next.
+InnoDB reads past the end of a range until it finds an entry that is not deleted. So on MariaDB and MySQL a look reads
+neither levels that were empty nor the gaps between levels: the entries of finished tasks may come next.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,13 +20,15 @@ from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 
 LevelKey = tuple[str, int]
-"""(queue, priority)."""
+"""A level as (queue, priority)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownLevels:
-    """``floors``: of each level in use a moment before which nothing claimable is expected; ``idle``: levels that had
-    no task at ``since``, a little before the agenda that told so.
+    """What earlier agendas have shown.
+
+    ``floors`` has the watermark of each level in use, a moment before which nothing claimable is expected; ``idle`` are
+    the levels that had no task at ``since``, which is a little before the agenda that showed it was read.
     """
 
     floors: dict[LevelKey, datetime]
@@ -36,8 +38,8 @@ class KnownLevels:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The earliest claimable moment of each known level that has one, some of the levels that were not known, and the
-    queues that are paused.
+    """What a look found: the earliest claimable moment of each known level that has tasks, some of the levels that
+    were not known (``strangers``), and the paused queues.
     """
 
     now: datetime
@@ -50,12 +52,12 @@ Look = Callable[[CursorWrapper, Dialect, KnownLevels], Looked]
 
 
 def look_of(dialect: Dialect) -> Look | None:
-    """How to look on this database; None where a walk costs no more."""
+    """Return the function that looks at levels on this database; None where a full scan costs no more."""
     return _LOOKS.get(dialect.connection.vendor)
 
 
 class LevelRows(NamedTuple):
-    """Fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
+    """SQL fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
 
     table: str
     condition: str
@@ -64,10 +66,10 @@ class LevelRows(NamedTuple):
 
 
 def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
-    """The pending rows of one level, read through the claim index from their floor on.
+    """Return the fragments that read the pending rows of one level through the claim index, from the watermark on.
 
     MariaDB prefers equalities to a range of the same index even where the range is narrower: it would read the level
-    from its beginning, whatever the floor. So nothing is an equality there, and the order is the index's own.
+    from its start, whatever the watermark. So the condition has no equality there, and the order is the index's own.
     """
     if dialect.connection.vendor != "mysql":
         return LevelRows(TASK, f"status = {PENDING} AND queue = %s AND priority = %s", [queue, priority], ())
@@ -81,7 +83,9 @@ def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
 
 
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> Looked:
-    """Rows of (kind, queue, priority, moment): first the present moment, then 1 a known level, 2 a stranger."""
+    """Return what these rows of (kind, queue, priority, moment) say: kind 0 is the current time and comes first, 1 is a
+    known level, 2 a stranger.
+    """
     (_, paused, _, now), *levels = rows
     return Looked(
         dialect.to_datetime(now),
@@ -92,9 +96,9 @@ def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> Looked:
 
 
 def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Looked:
-    """PostgreSQL: an index scan for each level and each gap. It sorts the levels itself, by its own collation.
+    """Look on PostgreSQL: one index scan for each level and each gap. The server sorts the levels, by its collation.
 
-    No row is compared with (queue, priority): such a scan would not end where the priority does.
+    No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
     """
     floors = {**dict.fromkeys(known.idle, known.since), **known.floors}
     pending = f"FROM {TASK} t WHERE t.status = {PENDING}"
@@ -132,9 +136,9 @@ _GAPS = {
 
 
 def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Looked:
-    """MariaDB and MySQL: a range of the index for each level that had tasks; other levels are left to the next walk."""
-    # The version is asked for, and dropped, so that the index alone does not do: when MySQL's statistics take a table
-    # of finished tasks for an empty one, it would rather read the whole of a covering index than a range of it.
+    """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
+    # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
+    # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
     branches = [f"(SELECT 0, {paused_names(dialect)}, 0, {dialect.now})"]
     parameters: list[Any] = []
     for (queue, priority), floor in known.floors.items():

@@ -1,4 +1,4 @@
-"""Queues that stand still: executors learn of them with each reading of the agenda."""
+"""Paused queues: nothing of them is claimed. Executors read which they are together with the agenda."""
 
 import json
 
@@ -10,8 +10,8 @@ from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 _AGGREGATES = {
-    # The names are the keys of an object, and it has another text beside it that may be long: MariaDB cuts an array off
-    # at group_concat_max_len without an error, and so does a UNION with what might be no longer than that.
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
     "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
     "postgresql": "json_agg(queue)::text",
     "sqlite": "json_group_array(queue)",
@@ -19,7 +19,7 @@ _AGGREGATES = {
 
 
 def pause_queue(alias: str, queue: str) -> bool:
-    """Let nothing of this queue be claimed; False if it is paused already."""
+    """Pause the queue, so that nothing of it is claimed; return False if it is paused already."""
     dialect = dialect_of(connections[alias])
     insert = f"INSERT INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now})"
 
@@ -33,16 +33,16 @@ def pause_queue(alias: str, queue: str) -> bool:
 
 
 def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
-    """On MariaDB and MySQL, where IGNORE would also overlook that the connection cannot pass the name on."""
+    """Insert on MariaDB and MySQL, where IGNORE would also hide that the connection's charset cannot pass the name."""
     try:
         cursor.execute(insert, [queue])
-    except IntegrityError:  # which leaves the caller's transaction as it was
+    except IntegrityError:  # on these databases, the caller's transaction remains usable
         return False
     return True
 
 
 def resume_queue(alias: str, queue: str) -> bool:
-    """Let it be claimed from again; False if it was not paused."""
+    """Resume the queue, so that its tasks are claimed again; return False if it was not paused."""
 
     def write(cursor: CursorWrapper) -> bool:
         cursor.execute(f"DELETE FROM {PAUSED_QUEUE} WHERE queue = %s", [queue])
@@ -52,10 +52,10 @@ def resume_queue(alias: str, queue: str) -> bool:
 
 
 def paused_names(dialect: Dialect) -> str:
-    """A scalar subquery: the names as JSON text, to be read along with something else."""
+    """Return a scalar subquery for the names as JSON text, to be read together with something else."""
     return f"(SELECT {_AGGREGATES[dialect.connection.vendor]} FROM {PAUSED_QUEUE})"
 
 
 def names_of(text: str | None) -> frozenset[str]:
-    """What :func:`paused_names` gave."""
+    """Return the names that :func:`paused_names` wrote as JSON text."""
     return frozenset(json.loads(text)) if text else frozenset()

@@ -1,4 +1,7 @@
-"""Tasks at the head of a level that cannot be run for a while are moved out of the way of those behind them."""
+"""Postponing: tasks at the head of a level that cannot run for a while are moved out of the way of those behind them.
+
+Only ``claim_at`` moves; ``when`` stays what the caller asked for.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -16,23 +19,23 @@ from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 HEAD: Final = 500
-"""Tasks that are looked at."""
+"""How many tasks at the head of a level are looked at."""
 SPREAD: Final = 10
-"""Moments over which they are spread."""
+"""The number of moments over which postponed tasks are spread."""
 
 Seconds = tuple[float, float]
-"""From, to."""
+"""An interval in seconds from now: (from, to)."""
 
 
 class Waiting(NamedTuple):
-    """A due task in the version that was read."""
+    """A due task, in the version that was read."""
 
     claim: Claim
     biz_code: str
 
 
 def pull_forward(alias: str, codes: Collection[str]) -> int:
-    """Tasks of these codes whose time has come, and that were put off, are claimable now; how many."""
+    """Make postponed tasks of these codes whose time has come claimable now; return their number."""
     dialect = dialect_of(connections[alias])
     marks = ", ".join(["%s"] * len(codes))
     conditions = f"biz_code IN ({marks}) AND status = {PENDING} AND attempts = 0 AND trigger_text IS NULL"
@@ -51,7 +54,7 @@ def pull_forward(alias: str, codes: Collection[str]) -> int:
 
 
 def look_at_head(alias: str, request: ClaimRequest) -> list[Waiting]:
-    """The first due tasks of a level."""
+    """Return the first :data:`HEAD` due tasks of a level."""
     dialect = dialect_of(connections[alias])
     sql, parameters = candidates(
         dialect, replace(request, excluded=frozenset(), limit=HEAD), ("id", "version", "biz_code")
@@ -60,7 +63,7 @@ def look_at_head(alias: str, request: ClaimRequest) -> list[Waiting]:
 
 
 def details(alias: str, claims: Collection[Claim]) -> list[ClaimedTask]:
-    """Those of these that are as they were read."""
+    """Return the tasks of these claims that have not changed since they were read."""
     dialect = dialect_of(connections[alias])
     rows = _rows(alias, f"SELECT {', '.join(COLUMNS)} FROM {TASK} WHERE {fence(claims)}", [])
     return [claimed(row, dialect, 0) for row in rows]
@@ -75,9 +78,9 @@ def _rows(alias: str, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ..
 
 
 def put_off(alias: str, claims: Sequence[Claim], delay: Seconds) -> None:
-    """These become claimable later, one after the other within so many seconds from now, unless they were changed.
+    """Postpone these tasks: they become claimable one after the other within ``delay`` (seconds from now).
 
-    ``when`` stays what it is, and no attempt is counted.
+    A task that has changed since it was read is left alone. ``when`` is kept, and no attempt is counted.
     """
     dialect = dialect_of(connections[alias])
     first, last = delay

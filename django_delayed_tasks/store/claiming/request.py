@@ -1,6 +1,7 @@
-"""Claiming: due rows become RUNNING, in this executor's name, in a new version. Two ways, chosen by what was measured.
+"""Claim requests: what an executor asks for, and the SQL that every claiming strategy shares.
 
-``skip_locked`` and ``compare_and_set`` do the same and pass the same tests; correctness rests on ``version`` in both.
+A claim turns due rows RUNNING, in the executor's name, with a new version. All strategies do the same and pass the same
+tests; which one a database gets was decided by measurement, and correctness rests on ``version`` in all of them.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,15 @@ from django_delayed_tasks.store.sql.tables import RUNNING
 
 @dataclass(frozen=True, slots=True)
 class ClaimRequest:
-    """What one executor asks of one level.
+    """What one executor asks for from one level.
 
-    ``floor`` is a moment before which nothing claimable is expected (None: unknown); ``excluded`` are codes that this
-    executor has no handler for; ``rank`` of ``executors`` is its place among the live ones. What is due within
-    ``ahead`` counts as due; whoever claims it holds it until it is. ``only``: of the first ``limit`` those of this
-    code, if any is named; no others are looked at for it. ``rescues_below``: none that was rescued so often; None: any.
+    Attributes:
+        floor: the watermark, a moment before which nothing claimable is expected; None if it is unknown.
+        excluded: codes that this executor has no handler for.
+        rank: the executor's place among the ``executors`` live ones.
+        ahead: tasks due within this time count as due; the executor that claims one holds it until it is due.
+        only: if not empty, claim only tasks of this code, and only from the first ``limit`` due ones.
+        rescues_below: claim only tasks with fewer rescues than this; None for any.
     """
 
     executor: int
@@ -38,12 +42,12 @@ class ClaimRequest:
     rescues_below: int | None = None
 
     def asks_for(self, biz_code: str) -> bool:
-        """Whether it may be of this code."""
+        """Return whether tasks of this code may be claimed."""
         return not self.only or biz_code == self.only
 
 
 class Outpaced(Exception):
-    """Others took every row that was read to be claimed: whether more are due is not known."""
+    """Other executors took every row that this one tried to claim; due tasks may remain."""
 
 
 def candidates(
@@ -53,12 +57,14 @@ def candidates(
     share: str = "",
     direction: Literal["ASC", "DESC"] = "ASC",
 ) -> tuple[str, list[Any]]:
-    """The SELECT of due rows of one level in the order of the claim index, or against it: it reads only what it
-    returns. With the condition :func:`share`, the rows of others are looked at in the index only.
+    """Return the SELECT for the due rows of one level, and its parameters.
+
+    It follows the claim index, forwards or backwards, so it reads only the rows that it returns. With the condition
+    ``share`` (see ``affinity.share``), rows of other executors are read in the index only.
     """
     table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
     conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
-    # What cannot be counted on (a row written by other means) would be an error, and nothing else be claimed for it.
+    # Incrementing past the column's maximum (in a row written by other means) would fail the whole claim.
     conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
     if request.floor:
         conditions.append(f"claim_at >= {dialect.moment_literal(request.floor)}")
@@ -78,7 +84,7 @@ def candidates(
 
 
 def taking(dialect: Dialect, executor: int) -> str:
-    """The assignments of a claim."""
+    """Return the assignments that claim a row."""
     return (
         f"status = {RUNNING}, version = version + 1, attempts = attempts + 1, executor = {executor:d},"
         f" update_time = {dialect.now}"

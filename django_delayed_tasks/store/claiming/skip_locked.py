@@ -1,4 +1,7 @@
-"""Claiming with row locks that others skip. PostgreSQL needs one statement, MariaDB and MySQL a transaction of two."""
+"""Claiming with SKIP LOCKED: lock due rows and skip those that other transactions have locked.
+
+PostgreSQL needs one statement, MariaDB and MySQL a transaction of two.
+"""
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -11,7 +14,7 @@ from django_delayed_tasks.store.sql.transactions import atomically, in_one_state
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
-    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
+    """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
     dialect = dialect_of(connections[alias])
     if dialect.connection.vendor == "postgresql":
         return in_one_statement(alias, lambda cursor: _with_returning(cursor, dialect, request))

@@ -1,4 +1,4 @@
-"""Claiming where only one connection writes at a time, as on SQLite: nobody can take what the statement has found."""
+"""Claiming where only one connection writes at a time, as on SQLite: no other can take the rows that were found."""
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -11,7 +11,7 @@ from django_delayed_tasks.store.sql.transactions import atomically
 
 
 def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
-    """Up to ``request.limit`` due tasks of one level, now RUNNING in this executor's name."""
+    """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
     dialect = dialect_of(connections[alias])
     due, parameters = candidates(dialect, request, columns=("id",))
     update = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({due})"
@@ -23,5 +23,5 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
         cursor.execute(f"{update} RETURNING {', '.join(COLUMNS)}", parameters)
         return claimed_in_order(cursor.fetchall(), dialect, request.executor)
 
-    # In a transaction: a row that cannot be read must not leave the others claimed by nobody.
+    # In a transaction: if one row cannot be read, the others must not stay claimed with no executor to run them.
     return atomically(alias, write)

@@ -1,4 +1,4 @@
-"""Which way of claiming a database gets: the one that measured faster on it."""
+"""The claiming strategy for each database: the one that was measured to be faster on it."""
 
 from collections.abc import Callable
 
@@ -11,14 +11,14 @@ from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql import galera
 
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
-"""What it returns is claimed; nothing, when nothing is due. May raise :class:`Outpaced`."""
+"""A function that claims due tasks and returns them; an empty list if none is due. May raise :class:`Outpaced`."""
 
 
 def strategy_for(alias: str, name: str) -> Strategy:
-    """The strategy of this name; "auto" is the one that measured faster on this database.
+    """Return the strategy of this name; "auto" is the one that was measured to be faster on this database.
 
     Raises:
-        ValueError: the database cannot do it.
+        ValueError: the database does not support the strategy.
     """
     connection = connections[alias]
     if name == "auto" and connection.vendor == "sqlite":
@@ -38,5 +38,5 @@ def strategy_for(alias: str, name: str) -> Strategy:
 
 
 def _locks_cheaply(connection: BaseDatabaseWrapper) -> bool:
-    # No flag says what a locking read costs: on InnoDB more than all the rest of a claim (docs/decisions/0003).
+    # No feature flag says what a locking read costs: on InnoDB, more than the rest of a claim (docs/decisions/0003).
     return connection.vendor == "postgresql"

@@ -1,1 +1,1 @@
-"""What is said after the commit: to executors of this process, and through PostgreSQL to others."""
+"""Notices sent after a commit: to executors in this process and, through PostgreSQL, to those in other processes."""

@@ -1,7 +1,7 @@
-"""PostgreSQL's NOTIFY and LISTEN: a hint to executors of other processes that there is something to claim.
+"""PostgreSQL's NOTIFY and LISTEN: a hint to executors in other processes that there is something to claim.
 
-Nothing depends on it. It is said after the commit, not in the same transaction: whoever commits a NOTIFY holds a lock
-of the whole server until the commit is on the disk, so that all who add tasks would wait for each other.
+Nothing depends on it. The notice is sent after the commit, not in the same transaction: a transaction that commits a
+NOTIFY holds a server-wide lock until the commit is on disk, so all callers that add tasks would wait for each other.
 """
 
 import logging
@@ -22,9 +22,9 @@ logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "django_delayed_tasks"
 SILENCE: Final = 60.0
-"""Seconds for which nothing is said after it failed: the database may be one that cannot."""
+"""Seconds for which no notice is sent after one has failed: the database may not support NOTIFY."""
 ECHO: Final = 3.0
-"""Seconds in which a pooler passes on what was said, if it passes on anything."""
+"""Seconds within which a pooler delivers a notice, if it delivers notices at all."""
 _KEEPALIVE: Final[dict[str, Any]] = {
     "connect_timeout": 5, "keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
 }  # fmt: skip
@@ -33,11 +33,11 @@ _silent_until: dict[str, float] = {}
 
 
 class Notice(NamedTuple):
-    """Something to claim was added to this queue ("": to any)."""
+    """The news that something to claim was added to this queue ("": to any queue)."""
 
     queue: str
     is_own: bool
-    """Whether this process said it."""
+    """Whether this process sent it."""
 
 
 def _process() -> str:
@@ -45,12 +45,12 @@ def _process() -> str:
 
 
 def can_notify(alias: str) -> bool:
-    """Whether this database passes notices on."""
+    """Return whether this database delivers notices."""
     return connections[alias].vendor == "postgresql"
 
 
 def notify(alias: str, queue: str = "") -> None:
-    """Say, outside of any transaction, that something was added; that it cannot be said is no error."""
+    """Send a notice, outside any transaction, that something was added; a failure is logged and not raised."""
     if _silent_until.get(alias, 0.0) > clock.monotonic():
         return
     try:
@@ -58,11 +58,11 @@ def notify(alias: str, queue: str = "") -> None:
             cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{_process()} {queue}"])
     except Error as error:
         _silent_until[alias] = clock.monotonic() + SILENCE
-        logger.info("executors of other processes are not told of new tasks, they find them when they look: %s", error)
+        logger.info("executors in other processes are not notified of new tasks and find them by polling: %s", error)
 
 
 def can_listen(alias: str) -> bool:
-    """Whether notices can be heard here: on PostgreSQL, with psycopg 3."""
+    """Return whether this process can receive notices: on PostgreSQL, with psycopg 3."""
     if not can_notify(alias):
         return False
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
@@ -78,22 +78,22 @@ def _connect(parameters: dict[str, Any]) -> "psycopg.Connection[Any]":
 
 
 class Deaf(Exception):
-    """Nothing can be heard through the pooler that the connection leads to."""
+    """The connection leads to a pooler that delivers no notices."""
 
 
 class Ears:
-    """A connection of its own that hears notices; ``fileno()`` is readable when there is one."""
+    """A dedicated connection that receives notices; ``fileno()`` is readable when there is one."""
 
     def __init__(self, alias: str) -> None:
         """Connect and listen.
 
         Raises:
-            psycopg.Error: there is no connection to be had.
-            Deaf: a pooler gives each transaction a session of its choice, as PgBouncer does in transaction mode.
+            psycopg.Error: the connection cannot be opened.
+            Deaf: a pooler runs each transaction in any of its sessions, as PgBouncer does in transaction mode.
         """
         parameters = _KEEPALIVE | connections[alias].get_connection_params()
         self._connection = _connect(parameters)
-        # Kept: a connection that is lost has none.
+        # Kept, because a lost connection has no descriptor.
         self._number = self._connection.fileno()
         try:
             if self._is_pooled() and not self._hears_itself(parameters):
@@ -104,13 +104,13 @@ class Ears:
             raise
 
     def _is_pooled(self) -> bool:
-        """Whether there is a pooler in between, which invents the process id that a client is told."""
+        """Return whether there is a pooler in between: it makes up the backend process id that clients are told."""
         row = self._connection.execute("SELECT pg_backend_pid()").fetchone()
         return row is None or row[0] != self._connection.info.backend_pid
 
     def _hears_itself(self, parameters: dict[str, Any]) -> bool:
-        """Whether what another connection says now arrives: a pooler in session mode passes it on."""
-        # A channel for this alone: a session of the server that goes on listening for it is told nothing any more.
+        """Return whether a notice from another connection arrives: a pooler in session mode delivers it."""
+        # A channel for this test alone: a server session that keeps listening to it receives nothing later.
         channel = f"{CHANNEL}_{secrets.token_hex(8)}"
         self._connection.execute(f"LISTEN {channel}")
         with _connect(parameters) as other:
@@ -132,7 +132,11 @@ class Ears:
         return self._number
 
     def hear(self) -> list[Notice]:
-        """What has come. Raises psycopg.Error when the connection is lost."""
+        """Return the notices that have arrived.
+
+        Raises:
+            psycopg.Error: the connection is lost.
+        """
         notices = []
         self._connection.pgconn.consume_input()
         while said := self._connection.pgconn.notifies():
@@ -141,5 +145,5 @@ class Ears:
         return notices
 
     def close(self) -> None:
-        """Hear no more."""
+        """Close the connection."""
         self._connection.close()

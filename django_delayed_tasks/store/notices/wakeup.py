@@ -1,6 +1,6 @@
-"""Wakes executors when something due was committed: those of this process, and on PostgreSQL those of others, too.
+"""Waking executors when due tasks have been committed: those in this process and, on PostgreSQL, in other processes.
 
-A hint: polling alone would do.
+This is only a hint: polling alone would find the tasks, too.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,13 +20,13 @@ from django_delayed_tasks.support import forks
 _lock = Lock()
 _sleepers: set[Event] = set()
 ANY = ""
-"""In place of a queue's name."""
+"""Used in place of a queue's name."""
 MOST_NAMED = 3
-"""Queues that are told of one by one."""
+"""The number of queues up to which each gets a notice of its own; beyond it, one notice is for all queues."""
 
 
 class _Said(local):
-    """For each (alias, queue) the monotonic second at which this thread last began to say so to other processes."""
+    """For each (alias, queue) the moment, in monotonic seconds, at which this thread last began to send a notice."""
 
     def __init__(self) -> None:
         self.at: dict[tuple[str, str], float] = {}
@@ -36,7 +36,7 @@ _said = _Said()
 
 
 def wake() -> None:
-    """Every executor of this process looks for due tasks now."""
+    """Make every executor in this process look for due tasks now."""
     forks.look()
     with _lock:
         for sleeper in _sleepers:
@@ -44,11 +44,13 @@ def wake() -> None:
 
 
 def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (ANY,)) -> None:
-    """Once the caller's transaction is committed, executors of this process look for due tasks; others, where they can
-    be told, are told of what is in ``queues()``.
+    """Wake executors once the caller's transaction is committed.
 
-    Of a transaction that was begun by turning autocommit off Django does not say when it is committed: nothing is said,
-    and executors find the task when they poll.
+    Executors in this process look for due tasks; those in other processes, where the database can notify them, get
+    notices for ``queues()``.
+
+    Django does not report the commit of a transaction that was begun by turning autocommit off: no notice is sent then,
+    and executors find the task by polling.
     """
     connection = connections[alias]
     if in_transaction(connection) and not (connection.in_atomic_block and connection.commit_on_exit):
@@ -61,12 +63,12 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
 
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:
-    """The queues of those that are due before other processes look anyway, which need to be told of these only."""
+    """Return the queues of the schedules that are due before other processes would find them by polling."""
     return {schedule.queue for schedule in schedules if is_soon(schedule.when)}
 
 
 def is_soon(when: When) -> bool:
-    """Whether it is less than two polls away."""
+    """Return whether this moment is less than two polls away."""
     if isinstance(when, datetime):
         when = when - clock.host_now()
     return when is None or when.total_seconds() < 2 * settings.POLL_INTERVAL
@@ -75,26 +77,26 @@ def is_soon(when: When) -> bool:
 def _tell(alias: str, queues: Iterable[str], asked: float) -> None:
     wake()
     for queue in queues:
-        # What this thread has said since it was asked, it said after the same commit.
+        # A notice that this thread has sent since ``asked`` was sent after the same commit.
         if _said.at.get((alias, queue), 0.0) < asked:
             _said.at[alias, queue] = clock.monotonic()
             notify(alias, queue)
 
 
 def enlist(sleeper: Event) -> None:
-    """From now on :func:`wake` sets this event."""
+    """Have :func:`wake` set this event from now on."""
     with _lock:
         _sleepers.add(sleeper)
 
 
 def dismiss(sleeper: Event) -> None:
-    """No more."""
+    """Have :func:`wake` no longer set this event."""
     with _lock:
         _sleepers.discard(sleeper)
 
 
 def _forget() -> None:
-    """In a forked child: the executors are its parent's, whose threads may have held the lock."""
+    """Start over in a forked child: the executors belong to its parent, whose threads may have held the lock."""
     global _lock
     _lock = Lock()
     _sleepers.clear()

@@ -1,1 +1,1 @@
-"""Rows that are kept beside a task: its history, what was done once, its progress."""
+"""Records kept in addition to a task's schedule: its history, what was done once, its progress."""

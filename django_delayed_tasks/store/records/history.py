@@ -1,4 +1,4 @@
-"""The history: written in the transaction that ends the run, purged from its old end."""
+"""The history: rows are written in the transaction that ends the run, and the oldest rows are purged."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -16,7 +16,7 @@ COLUMNS = "task_id, version, biz_code, biz_num, when_time, attempt, executor, ou
 
 
 def from_task(when: str = "t.when_time") -> str:
-    """The first of these, of a task ``t``."""
+    """Return the expressions for the first of :data:`COLUMNS`, read from a task row ``t``."""
     return f"t.id, t.version, t.biz_code, t.biz_num, {when}, t.attempts, NULLIF(t.executor, 0)"
 
 
@@ -28,7 +28,7 @@ def record_without_run(
     parameters: Sequence[Any] = (),
     error: str = "",
 ) -> int:
-    """A history row for each task under ``condition``, of what ended it other than a run; how many."""
+    """Write a history row for each task under ``condition`` that ends without a run; return their number."""
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS}) SELECT {from_task()}, {int(outcome)}, NULL, {now}, NULL, %s"
         f" FROM {TASK} t WHERE {condition}",
@@ -38,9 +38,9 @@ def record_without_run(
 
 
 def purge(alias: str, older_than: timedelta, batch_size: int = 1000) -> int:
-    """Delete the oldest rows of the history if they are older than this; at most ``batch_size``, how many.
+    """Delete the oldest rows of the history, at most ``batch_size``, if older than ``older_than``; return their number.
 
-    Rows are written as runs end, so the primary key is their age, nearly: no index on a time is needed.
+    Rows are written as runs end, so the primary key nearly follows their age: no index on a time is needed.
     """
     old = in_one_statement(alias, lambda cursor: _oldest(cursor, alias, older_than, batch_size))
     return atomically(alias, lambda cursor: _delete(cursor, old)) if old else 0

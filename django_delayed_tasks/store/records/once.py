@@ -1,4 +1,4 @@
-"""What has been done and is not to be done again: a row for each identity, looked up by its unique index."""
+"""Tasks that are to be done only once: a row for each identity that has been done, found by its unique index."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -19,8 +19,9 @@ _SENT = (Column("biz_code", "text"), Column("biz_num", "text"))
 
 
 def remember(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -> None:
-    """The tasks of these claims have been done; in the transaction that settles them, which is undone if they are not
-    held.
+    """Remember that the tasks of these claims have been done.
+
+    The caller does so in the transaction that settles them, which is rolled back if a claim is not held.
     """
     if claims:
         insert, tail = dialect.bulk_insert(IfExists.KEEP, "")
@@ -31,7 +32,7 @@ def remember(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -
 
 
 def succeeded(cursor: CursorWrapper, dialect: Dialect, identities: Sequence[Identity]) -> set[Identity]:
-    """Those of the identities that have been done."""
+    """Return which of these identities have been done."""
     if not identities:
         return set()
     sent = dialect.rows(_SENT, identities)
@@ -42,7 +43,7 @@ def succeeded(cursor: CursorWrapper, dialect: Dialect, identities: Sequence[Iden
 
 
 def forget(alias: str, biz_code: str, biz_num: str) -> bool:
-    """It may be done again; False if it was not remembered."""
+    """Forget that this identity has been done, so that it may be done again; return False if it was not remembered."""
 
     def write(cursor: CursorWrapper) -> bool:
         cursor.execute(f"DELETE FROM {SUCCESS} WHERE biz_code = %s AND biz_num = %s", [biz_code, biz_num])
@@ -52,9 +53,9 @@ def forget(alias: str, biz_code: str, biz_num: str) -> bool:
 
 
 def purge_successes(alias: str, older_than: timedelta, batch_size: int) -> int:
-    """Forget the oldest, if they are older than this; at most ``batch_size``, how many.
+    """Delete the oldest rows, at most ``batch_size``, if they are older than ``older_than``; return their number.
 
-    Rows are written as tasks succeed, so the primary key is their age.
+    Rows are written as tasks succeed, so the primary key follows their age.
     """
     old = in_one_statement(alias, lambda cursor: _oldest(cursor, alias, older_than, batch_size))
     return atomically(alias, lambda cursor: _delete(cursor, old)) if old else 0

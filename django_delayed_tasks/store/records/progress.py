@@ -1,4 +1,4 @@
-"""What a run says of its progress: fenced as every write that follows from a claim."""
+"""Progress reports of runs: written to the task's row, fenced as every write that follows from a claim."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,14 +16,18 @@ from django_delayed_tasks.store.sql.transactions import atomically, is_unwritabl
 
 
 class Report(NamedTuple):
-    """How far a run is: ``fraction`` from 0 to 1, ``note`` for people."""
+    """How far a run has come: ``fraction`` from 0 to 1, and a ``note`` for people to read."""
 
     fraction: float
     note: str
 
 
 def report_of(fraction: Any, note: Any) -> Report:
-    """A report that can be written; InvalidTask for what cannot be one."""
+    """Return a report that can be written.
+
+    Raises:
+        InvalidTask: the fraction is not a number from 0 to 1, or the note is not a str.
+    """
     if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not 0 <= fraction <= 1:
         raise InvalidTask("fraction", fraction, "expected a number from 0 to 1")
     if not isinstance(note, str):
@@ -33,16 +37,16 @@ def report_of(fraction: Any, note: Any) -> Report:
 
 
 class Written(NamedTuple):
-    """What became of reports: claims that wait for somebody's lock, and claims that are gone."""
+    """What became of reports: claims whose rows are locked by another transaction, and claims that are gone."""
 
     waiting: set[Claim]
     lost: set[Claim]
 
 
 def write_progress(alias: str, reports: Mapping[Claim, Report]) -> Written:
-    """Write the reports of these claims, without waiting for rows that others have locked.
+    """Write the reports of these claims, without waiting for rows that other transactions have locked.
 
-    Notes are written in ASCII where the database cannot hold one of them as it is.
+    If the database cannot store one of the notes as it is, all of them are written in ASCII.
     """
 
     def write(reports: Mapping[Claim, Report]) -> Written:

@@ -1,1 +1,1 @@
-"""Rows that are leased: named resources, slots, rate tokens, and who waits for them."""
+"""Rows that are leased: named resources, slots and rate tokens, and the queue of those waiting for them."""

@@ -1,6 +1,6 @@
-"""Whose turn it is: those who wait for resources stand in a line, and each takes the one that falls to its place.
+"""The wait queue for resources: waiters are served in id order, each taking the free resource at its place.
 
-The line only decides who is first; a resource is won or lost by the versions in ``resources.take``.
+The queue decides only the order; whether a waiter wins a resource is decided by the version in ``resources.take``.
 """
 
 from collections.abc import Collection
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
 
 LOOK_AHEAD: Final = 64
-"""Free resources that are looked at."""
+"""The number of free resources that are looked at."""
 LAST: Final = 2**62
-"""The place of somebody who does not stand in the line: behind everybody."""
+"""The place of a caller that is not in the wait queue: after every waiter."""
 GONE: Final = timedelta(seconds=30)
-"""A place is forgotten so long after it was last renewed."""
+"""How long after its expiry a place is deleted."""
 
 
 class View(NamedTuple):
-    """What a contender sees: how many are ahead of it, whether it stands in line itself, and the free resources
-    (id, version), least recently used first.
+    """What a caller sees: how many waiters are ahead of it, whether it is in the wait queue itself, and the free
+    resources as (id, version), least recently used first.
     """
 
     ahead: int
@@ -41,7 +41,7 @@ class View(NamedTuple):
 
 
 def look(alias: str, wanted: Wanted, place: int = LAST) -> View:
-    """The line and the resources as they are seen from this place; one statement, which locks nothing."""
+    """Return the wait queue and the free resources as seen from this place, in one statement that locks nothing."""
     now = dialect_of(connections[alias]).now
     only = " AND r.name = %s" if wanted.name else ""
     sql = (
@@ -54,7 +54,7 @@ def look(alias: str, wanted: Wanted, place: int = LAST) -> View:
 
     def read(cursor: CursorWrapper) -> View:
         cursor.execute(sql, [*wanted, place, *(wanted if wanted.name else wanted[:1])])
-        rows = cursor.fetchall()  # in no certain order, after the join
+        rows = cursor.fetchall()  # in no defined order, after the join
         free = sorted(row[2:] for row in rows if row[3] is not None)
         places, last = rows[0][:2]
         return View(places - (last == place), last == place, [(pk, version) for _, pk, version in free])
@@ -63,12 +63,15 @@ def look(alias: str, wanted: Wanted, place: int = LAST) -> View:
 
 
 def enter(alias: str, wanted: Wanted, ttl: timedelta, place: int | None = None) -> int:
-    """The last place in the line, kept for ``ttl`` unless renewed; or ``place`` again, if it was lost."""
+    """Enter the wait queue at its end, or at ``place`` again if that place was lost; return the place.
+
+    It is kept for ``ttl`` unless it is renewed.
+    """
     later: Any = RawSQL(dialect_of(connections[alias]).later(ttl), [], output_field=DateTimeField())
 
     def write(_: CursorWrapper) -> int:
         waiter = Waiter(pk=place, pool=wanted.pool, name=wanted.name, expires_at=later)
-        with suppress(IntegrityError), transaction.atomic(using=alias):  # it is there: late, but not lost
+        with suppress(IntegrityError), transaction.atomic(using=alias):  # still there: late, but not lost
             waiter.save(using=alias, force_insert=True)
         return waiter.pk
 
@@ -76,18 +79,21 @@ def enter(alias: str, wanted: Wanted, ttl: timedelta, place: int | None = None) 
 
 
 def renew(alias: str, places: Collection[int], ttl: timedelta) -> None:
-    """Keep these places."""
+    """Keep these places for ``ttl`` from now."""
     later = dialect_of(connections[alias]).later(ttl)
     _by_id(alias, f"UPDATE {WAITER} SET expires_at = {later}", places)
 
 
 def leave(alias: str, places: Collection[int]) -> None:
-    """Wait no more."""
+    """Give up these places."""
     _by_id(alias, f"DELETE FROM {WAITER}", places)
 
 
 def pass_by(alias: str, wanted: Wanted, place: int, count: int) -> None:
-    """Take the first ``count`` out of the line: they let pass what was theirs. Who lives comes back to it."""
+    """Remove the first ``count`` waiters from the queue, since they did not take what was theirs to take.
+
+    A waiter that is still alive enters the queue again.
+    """
 
     def read(cursor: CursorWrapper) -> list[int]:
         cursor.execute(
@@ -100,7 +106,7 @@ def pass_by(alias: str, wanted: Wanted, place: int, count: int) -> None:
 
 
 def sweep(alias: str) -> int:
-    """Forget the places of those who died waiting; how many."""
+    """Delete the places of waiters that have died; return their number."""
     past = dialect_of(connections[alias]).later(-GONE)
 
     def read(cursor: CursorWrapper) -> list[int]:
@@ -113,12 +119,12 @@ def sweep(alias: str) -> int:
 
 
 def exists(alias: str, wanted: Wanted) -> bool:
-    """Whether there is such a resource, or one in the pool, whatever its state."""
+    """Return whether there is a resource of this name, or any in the pool if no name is given, in whatever state."""
     return _rows(alias, wanted).exists()
 
 
 def holder_of(alias: str, wanted: Wanted) -> Resource | None:
-    """The row of the resource of that name, if it is held."""
+    """Return the row of the resource if it is held."""
     now = dialect_of(connections[alias]).now
     rows: Any = _rows(alias, wanted)
     found: Resource | None = rows.extra(where=[f"holder <> '' AND busy_before > {now}"]).first()
@@ -126,7 +132,7 @@ def holder_of(alias: str, wanted: Wanted) -> Resource | None:
 
 
 def row_of(alias: str, wanted: Wanted) -> Resource | None:
-    """The row of the resource of that name, which tells who held it last."""
+    """Return the row of the resource, held or not; it names the last holder's host and process."""
     return _rows(alias, wanted).first()
 
 

@@ -1,4 +1,4 @@
-"""The resources that limits consist of: made when they are first needed, as many as the limit says."""
+"""The size of a limit's pool: its resources are created when they are first needed, as many as the limit says."""
 
 from collections.abc import Collection
 from functools import partial
@@ -18,7 +18,7 @@ BATCH = 1000
 
 
 def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
-    """Resources of these names; of one that is there, nothing is changed."""
+    """Create resources of these names; one that exists already is left as it is."""
     rows = [Resource(pool=pool, name=name, version=1, busy_before=clock.EPOCH) for name in sorted(names)]
     for start in range(0, len(rows), BATCH):
         _insert(alias, rows[start : start + BATCH])
@@ -30,10 +30,10 @@ def _insert(alias: str, rows: list[Resource]) -> None:
 
 
 def shape(alias: str, pool: str, size: int) -> None:
-    """So many resources of the pool are enabled from now on.
+    """Make ``size`` the number of enabled resources in the pool.
 
-    Of more, those are disabled that were free for longest; of less, these are enabled again, as they are, before others
-    are made. None is forgotten while it is held, even if the size goes down and up.
+    Shrinking disables the resources that have been free longest; growing enables those again, as they are, before
+    creating new ones. No resource is deleted, so a held one is still counted after the size went down and up again.
     """
     rows: Any = Resource.objects.using(alias).filter(pool=pool).order_by("busy_before", "id")
     found = list(rows.values_list("id", "name", "enabled"))

@@ -1,6 +1,7 @@
-"""``rate``: starts that are leased for a period, and come back by the clock alone.
+"""Rate tokens (``rate``): each start of a run leases a token for the rate's period; it comes back by the clock alone.
 
-There are as many as the rate allows in a period, so that no period of this length, wherever it begins, has more.
+There are as many tokens as the rate allows starts in a period, so no period of this length, wherever it begins, has
+more starts.
 """
 
 from datetime import timedelta
@@ -17,18 +18,18 @@ from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 
 STARTS: Final = f"{RESERVED}starts."
-"""What the names of their pools begin with; the code follows."""
+"""The prefix of the tokens' pool names; the code follows."""
 
 
 class Taken(NamedTuple):
-    """How many starts were got, and in how many seconds there will be the next one, if it is known."""
+    """How many rate tokens were taken, and the seconds until the next one is free, None if that is not known."""
 
     starts: int
     next_in: float | None
 
 
 def shape_starts(alias: str, code: str, starts: int, period: timedelta) -> None:
-    """The rate of this code has so many starts from now on, that come back after ``period`` at the latest."""
+    """Make ``starts`` the number of rate tokens of this code; each held one comes back within ``period`` from now."""
     pool_size.shape(alias, STARTS + code, starts)
     later = dialect_of(connections[alias]).later(period)
 
@@ -42,7 +43,7 @@ def shape_starts(alias: str, code: str, starts: int, period: timedelta) -> None:
 
 
 def take_starts(alias: str, code: str, period: timedelta, count: int) -> Taken:
-    """Up to ``count`` starts, none of which comes back before ``period`` has passed."""
+    """Take up to ``count`` rate tokens for ``period``."""
     rows = _look(alias, STARTS + code, count)
     free = [(pk, version) for pk, version, wait in rows if wait <= 0]
     taken = _take(alias, free, period) if free else 0
@@ -51,7 +52,7 @@ def take_starts(alias: str, code: str, period: timedelta, count: int) -> Taken:
 
 
 def _look(alias: str, pool: str, count: int) -> list[tuple[int, int, float]]:
-    """The first to be free, in order: (id, version, seconds until then)."""
+    """Return the tokens that are free first, in that order, as (id, version, seconds until it is free)."""
     dialect = dialect_of(connections[alias])
 
     def read(cursor: CursorWrapper) -> list[tuple[int, int, float]]:

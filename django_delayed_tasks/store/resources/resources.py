@@ -1,4 +1,4 @@
-"""Resources: added, leased, renewed, given back. Every write that follows from a lease is fenced by it."""
+"""Resources: adding, leasing, renewing and releasing them. Every write that follows from a lease is fenced by it."""
 
 import os
 import socket
@@ -24,27 +24,27 @@ from django_delayed_tasks.store.sql.transactions import (
 )
 
 MUTEXES: Final = "ddt.mutex"
-"""The pool whose resources are the mutexes."""
+"""The pool that holds the mutexes."""
 RESERVED: Final = "ddt."
-"""What the names of such pools begin with."""
+"""The prefix of the names of this library's own pools."""
 
 _FREE_NOW = "holder = '', task_id = NULL, task_version = NULL"
 _ONE_STATEMENT = 100
-"""Leases in one condition: a chain of a thousand ORs is deeper than SQLite allows."""
+"""The number of leases in one condition: a chain of a thousand ORs is deeper than SQLite allows."""
 
 
 class Wanted(NamedTuple):
-    """What is to be leased: any resource of a pool, or the one of that name."""
+    """What a caller wants to lease: any resource of a pool, or the one of this name."""
 
     pool: str
     name: str = ""
 
 
 class Grant(NamedTuple):
-    """One acquisition of one resource: while a row has these three, the lease is the one that was granted.
+    """One acquisition of one resource: while the row has these three values, the lease is the one that was granted.
 
-    ``holder`` is unique: it tells two acquisitions apart even where a database lost its last commits and gives a
-    version again.
+    ``holder`` is unique: it tells two acquisitions apart even if a database has lost its last commits and a version is
+    used a second time.
     """
 
     id: int
@@ -53,14 +53,14 @@ class Grant(NamedTuple):
 
 
 class Renewed(NamedTuple):
-    """Leases that were renewed, and those whose rows stayed locked. Those in neither of them are lost."""
+    """Leases that were renewed, and leases whose rows stayed locked; a lease in neither set is lost."""
 
     held: set[Grant]
     locked: set[Grant]
 
 
 class Details(NamedTuple):
-    """What the holder of a resource gets to see of it."""
+    """What the holder of a resource can see of it."""
 
     name: str
     payload: Any
@@ -68,12 +68,12 @@ class Details(NamedTuple):
 
 
 def add(alias: str, wanted: Wanted, payload: Any = None) -> None:
-    """The resource exists from now on, with this payload; whether it is held or disabled stays as it is."""
+    """Add the resource, or give an existing one this payload; whether it is held or disabled is not changed."""
     _upsert(alias, wanted, {"payload": payload})
 
 
 def ensure(alias: str, wanted: Wanted) -> None:
-    """The resource exists from now on; of one that does, nothing is changed."""
+    """Add the resource if there is none; an existing one is not changed."""
     _upsert(alias, wanted, {})
 
 
@@ -100,18 +100,21 @@ def _upsert(alias: str, wanted: Wanted, values: dict[str, Any]) -> None:
 
 
 def remove(alias: str, wanted: Wanted) -> bool:
-    """The resource is gone, from its holder too; whether there was one."""
+    """Delete the resource, even if it is held; return whether there was one."""
     return _write(alias, f"DELETE FROM {RESOURCE} WHERE pool = %s AND name = %s", [*wanted]) > 0
 
 
 def enable(alias: str, wanted: Wanted, enabled: bool) -> bool:
-    """Whether the resource may be leased from now on; whoever holds it keeps it. Whether there is one."""
+    """Enable or disable the resource; a holder keeps it. Return whether there is one.
+
+    A disabled resource is not leased.
+    """
     sql = f"UPDATE {RESOURCE} SET enabled = %s WHERE pool = %s AND name = %s"
     return _write(alias, sql, [enabled, *wanted]) > 0
 
 
 def take(alias: str, resource: tuple[int, int], holder: str, ttl: timedelta) -> Grant | None:
-    """The resource (id, version) for ``holder``, if nobody else took it or changed it since it was read."""
+    """Lease the resource (id, version) to ``holder``; return None if it was taken or changed since it was read."""
     dialect = dialect_of(connections[alias])
     pk, version = resource
     sql = (
@@ -124,7 +127,7 @@ def take(alias: str, resource: tuple[int, int], holder: str, ttl: timedelta) -> 
 
 
 def details(alias: str, grant: Grant) -> Details | None:
-    """What is known of a resource that is held; None if it is not any more."""
+    """Return the details of a resource that is held; None if it is no longer held."""
     condition, parameters = _held([grant])
     rows: Any = Resource.objects.using(alias).extra(where=[condition], params=parameters)
     found: Details | None = next(iter(rows.values_list("name", "payload", "state")), None)
@@ -132,9 +135,9 @@ def details(alias: str, grant: Grant) -> Details | None:
 
 
 def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> Renewed:
-    """Renew each lease that still runs for its ttl from now. One that ran out is not revived.
+    """Renew each lease that has not expired, for its ttl from now. An expired lease is not revived.
 
-    Rows that a transaction has locked are waited for at the end, and each for a second at most.
+    Rows that another transaction has locked come last; each is waited for at most one second.
     """
     by_ttl: defaultdict[timedelta, list[Grant]] = defaultdict(list)
     for grant, ttl in leases:
@@ -159,7 +162,7 @@ def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> Renewed:
 
 
 def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
-    """Those whose rows nobody has locked now, as far as the database can tell."""
+    """Return the leases whose rows no other transaction has locked now, as far as the database can tell."""
     dialect = dialect_of(connections[alias])
     if not dialect.skip_locked:
         return grants
@@ -184,29 +187,29 @@ def _extend_soon(alias: str, grant: Grant, ttl: timedelta) -> set[Grant]:
 
 
 def is_held(alias: str, grant: Grant) -> bool:
-    """Whether the lease runs."""
+    """Return whether the lease is still held."""
     return bool(_still_held(alias, [grant]))
 
 
 def release(alias: str, grant: Grant) -> bool:
-    """The resource is free from now on; False if it was not held any more."""
+    """Release the resource; return False if it was no longer held."""
     return bool(_change(alias, [grant], f"busy_before = {dialect_of(connections[alias]).now}, {_FREE_NOW}"))
 
 
 def quarantine(alias: str, grant: Grant, period: timedelta) -> bool:
-    """The resource is given to nobody for so long; False if it was not held any more."""
+    """Release the resource but do not lease it again for ``period``; return False if it was no longer held."""
     later = dialect_of(connections[alias]).later(period)
     return bool(_change(alias, [grant], f"busy_before = {later}, {_FREE_NOW}"))
 
 
 def save_state(alias: str, grant: Grant, state: str) -> bool:
-    """Keep the state (JSON text) for the next holder; False if the resource was not held any more."""
+    """Store the state (JSON text) for the next holder; return False if the resource was no longer held."""
     value = dialect_of(connections[alias]).json("%s")
     return bool(_change(alias, [grant], f"state = {value}", [state]))
 
 
 def release_by_force(alias: str, pk: int, version: int) -> bool:
-    """End the lease, or the quarantine, of a resource that is in this version; its holder finds it out."""
+    """End the lease, or the quarantine, of a resource in this version; its holder finds out on its next use."""
     now = dialect_of(connections[alias]).now
     sql = f"UPDATE {RESOURCE} SET busy_before = {now}, {_FREE_NOW} WHERE id = %s AND version = %s"
     return _write(alias, f"{sql} AND busy_before > {now}", [pk, version]) > 0

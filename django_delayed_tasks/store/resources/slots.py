@@ -1,7 +1,8 @@
-"""``max_concurrent``: slots that are held by claims.
+"""Slots (``max_concurrent``): each running task of a limited code holds one.
 
-A slot is a resource with the claim that holds it written on it. It is free when that claim is gone, however it went:
-nothing gives a slot back, nothing counts them, and no crash can leak one. Who finds it free takes it by its version.
+A slot is a resource that names the claim holding it, and it is free when that claim has ended, in whatever way. There
+are no counters: a slot belongs to a claim, so nothing has to give it back and no crash can leak it. An executor that
+finds a slot free takes it by its version.
 """
 
 import hashlib
@@ -22,13 +23,13 @@ from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 
 SLOTS: Final = f"{RESERVED}slots."
-"""What the names of their pools begin with; the code follows."""
+"""The prefix of the slots' pool names; the code follows."""
 LONGEST_KEY: Final = 100
 UNUSED: Final = timedelta(hours=1)
-"""Slots of a key are deleted when nobody took them for so long."""
+"""Slots of a key that have not been taken for this long are deleted."""
 
 Slot = tuple[int, int]
-"""(id, version): as it was taken."""
+"""(id, version) as the slot was taken."""
 
 
 class _Found(NamedTuple):
@@ -39,10 +40,14 @@ class _Found(NamedTuple):
 
 
 def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Claim]], most: int) -> dict[Claim, Slot]:
-    """A slot for each of these claims, by key ("" for none), as far as there are free ones and not for more than
-    ``most``; those that have one now.
+    """Take a slot for each of these claims, as far as slots are free; return the claims that have one now.
 
-    The claims must be held. ``limit`` is how many slots each key has.
+    The claims must be held.
+
+    Args:
+        limit: how many slots each key has.
+        wanted: the claims by key ("" for none).
+        most: how many of the claims may have a slot, at most.
     """
     pool = SLOTS + code
     keys = {f"{_named(key)}#{number}": key for key in wanted for number in range(1, limit + 1)}
@@ -64,7 +69,7 @@ def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Clai
 
 
 def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, list[Claim]]) -> list[str]:
-    """Names of slots that are to be made: as many as are needed, if the limit has room for them."""
+    """Return the names of slots to create: as many as are needed and as the limit allows."""
     there = {one.name for one in found}
     short = {key: len(claims) for key, claims in wanted.items()}
     for one in found:
@@ -78,7 +83,7 @@ def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, lis
 
 
 def drop_slots(alias: str, slots: Iterable[Slot]) -> None:
-    """Give back slots whose claims go on without them."""
+    """Release slots whose claims continue without them."""
     condition = fence(slots)
 
     def write(cursor: CursorWrapper) -> None:
@@ -89,7 +94,7 @@ def drop_slots(alias: str, slots: Iterable[Slot]) -> None:
 
 
 def delete_unused_slots(alias: str, batch: int) -> int:
-    """Delete slots that nobody took for long and nobody holds; how many."""
+    """Delete slots that are free and have not been taken for :data:`UNUSED`; return their number."""
     dialect = dialect_of(connections[alias])
     past = dialect.later(-UNUSED)
 
@@ -151,7 +156,7 @@ def _take(alias: str, chosen: dict[Claim, Slot]) -> dict[Claim, Slot]:
 
 
 def _held(alias: str, taken: dict[Claim, Slot]) -> dict[Claim, Slot]:
-    """Of slots that may have been taken, those that were: somebody else may have been quicker for some."""
+    """Return the slots that were taken; another executor may have been faster for some of them."""
 
     def read(cursor: CursorWrapper) -> set[tuple[Slot, Claim]]:
         cursor.execute(f"SELECT id, version, task_id, task_version FROM {RESOURCE} WHERE {fence(taken.values())}")

@@ -1,1 +1,1 @@
-"""What callers say of a task: add, reschedule, cancel, pause, edit, find, declare."""
+"""What callers do with a task's schedule: add, reschedule, cancel, pause, edit, find and declare tasks."""

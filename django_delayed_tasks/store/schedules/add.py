@@ -1,4 +1,4 @@
-"""Adding: one statement that creates, replaces, defers or keeps (DESIGN §3, first rows of the table)."""
+"""Adding a task: one statement that creates, replaces, defers or keeps it (the table in docs/explanation/design.md)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,21 +29,21 @@ COLUMNS = (
 )
 FRESH = f"{PENDING}, 0, 0, 0, 0, '', ''"
 _SEEN = 1 << 60
-"""Above every id: MySQL reports a row that was there already as id + this, or + twice this if the new schedule is
-deferred until its run ends."""
+"""A number above every id: MySQL reports an existing row as its id plus this, or plus twice this if the new schedule is
+deferred until the row's run ends."""
 MOMENTS = ("when", "expires_at", "claim_at")
-"""Of a schedule."""
+"""The fields of a schedule that are moments."""
 Named = tuple[str, dict[str, Any]]
-"""A statement and its parameters, by name."""
+"""A statement and its named parameters."""
 _REPORT = "version = version + 0 * LAST_INSERT_ID(id + IF({is_deferred}, 2, 1) * {seen})"
 _REPLACING = _REPORT.format(is_deferred=f"status = {RUNNING}", seen=_SEEN)
 _KEEPING = _REPORT.format(is_deferred=STOPPING, seen=_SEEN)
 
 
 def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
-    """Make ``schedule`` the next of its identity. Part of the caller's transaction, if there is one.
+    """Make ``schedule`` the next one of its identity, in the caller's transaction if there is one.
 
-    A task that is STOPPING counts as absent: the schedule is deferred until its run ends.
+    A task that is STOPPING counts as absent: the schedule is deferred until the task's run ends.
 
     Raises:
         TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
@@ -93,10 +93,10 @@ def _result(task_id: int, version: int, status: int) -> AddResult:
 
 
 def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists) -> AddResult:
-    """MySQL has no RETURNING, but lets an upsert choose what it reports as the last inserted id.
+    """Add on MySQL, which has no RETURNING but lets an upsert choose what it reports as the last inserted id.
 
-    In the caller's transaction, where a deadlock could not be tried again, what exists is updated first: that takes
-    record locks only, where an upsert takes gap locks (docs/decisions/0002). Alone, one statement does all.
+    In the caller's transaction, which cannot be tried again after a deadlock, an existing row is updated first: that
+    takes record locks only, while an upsert takes gap locks (docs/decisions/0002). Outside, one statement is enough.
     """
     is_replacing = if_exists is IfExists.REPLACE
     if in_transaction(dialect.connection):
@@ -114,7 +114,10 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
 def _add_preferred_by_last_id(
     cursor: CursorWrapper, dialect: Dialect, schedule: Schedule, if_exists: IfExists
 ) -> AddResult:
-    """An upsert has no condition here: what exists is updated if it is to be, else found, else created."""
+    """Add an earliest or latest schedule on MySQL, whose upsert cannot have a condition.
+
+    An existing row is updated if the new schedule is preferred; otherwise it is found, and created if it is absent.
+    """
     update, given = _update(dialect, schedule, is_replacing=True)
     when = "%(when)s" if "when" in given else dialect.moment(schedule.when)[0]
     condition = f"biz_code = %(biz_code)s AND biz_num = %(biz_num)s AND {preferred(if_exists, when)}"
@@ -147,7 +150,8 @@ def _reported(last_id: int, if_exists: IfExists) -> AddResult:
 
 
 def _insert(dialect: Dialect, schedule: Schedule) -> Named:
-    # By name: Django finds names in a long statement much sooner than places (on SQLite, by a regular expression).
+    # Named parameters: Django handles them much faster in a long statement than positional ones (on SQLite, it finds
+    # those by a regular expression).
     given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = (
@@ -159,7 +163,7 @@ def _insert(dialect: Dialect, schedule: Schedule) -> Named:
 
 
 def _given(schedule: Schedule) -> dict[str, Any]:
-    """What is written as it is; moments are added by :func:`_moments`, where they are parameters."""
+    """Return the values that are written as they are; :func:`_moments` adds moments where they are parameters."""
     given = schedule._asdict()
     for moment in MOMENTS:
         del given[moment]
@@ -167,7 +171,7 @@ def _given(schedule: Schedule) -> dict[str, Any]:
 
 
 def _moments(dialect: Dialect, schedule: Schedule, given: dict[str, Any]) -> dict[str, str]:
-    """The expressions of the columns that hold moments; their parameters, if they have any, are put into ``given``."""
+    """Return the expressions for the columns that hold moments; put their parameters, if any, into ``given``."""
 
     def named(name: str, moment: When) -> str:
         sql, parameters = dialect.moment(moment)

@@ -1,4 +1,4 @@
-"""Adding in bulk: a few thousand rows in one statement."""
+"""Adding many tasks: up to a few thousand rows in one statement."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -18,7 +18,7 @@ from django_delayed_tasks.store.sql.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule, When
 
 LARGEST_TEXT = 1_000_000
-"""Characters of data in a statement; a server's longest may be 16 MB."""
+"""The largest number of characters of data in one statement; a server may limit statements to 16 MB."""
 SENT = (
     Column("biz_code", "text"),
     Column("biz_num", "text"),
@@ -34,14 +34,14 @@ SENT = (
 
 
 def add_many(alias: str, schedules: Iterable[Schedule], if_exists: IfExists, batch_size: int) -> int:
-    """Add in bulk, a statement for each ``batch_size``; how many tasks were created, replaced or deferred.
+    """Add tasks in batches of ``batch_size``; return how many were created, replaced or deferred.
 
-    Of several schedules of one identity in a batch the last counts, with KEEP the first. Rows are written in the order
-    of their identities, so that two bulk calls wait for each other instead of ending in a deadlock. Each batch is a
-    transaction of its own unless the caller has one open.
+    If a batch has several schedules of one identity, the last one counts; with KEEP, the first one. Rows are written in
+    the order of their identities, so that two such calls wait for each other instead of running into a deadlock. Each
+    batch is a transaction of its own unless the caller has one open.
 
     Raises:
-        TaskExists: with ``IfExists.RAISE``, when one exists already; nothing of its batch is written.
+        TaskExists: with ``IfExists.RAISE``, when a task exists already; nothing of its batch is written.
     """
     return sum(_add_batch(alias, batch, if_exists) for batch in _batches(schedules, batch_size))
 
@@ -75,7 +75,7 @@ def _add_batch(alias: str, batch: Sequence[Schedule], if_exists: IfExists) -> in
 
 
 def _add_preferred(alias: str, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
-    """One by one: MariaDB and MySQL have no upsert with a condition."""
+    """Add the schedules one by one: MariaDB and MySQL have no upsert with a condition."""
 
     return atomically(alias, lambda cursor: _add_each(alias, chosen, if_exists))
 
@@ -102,14 +102,14 @@ def _add_new(alias: str, chosen: Sequence[Schedule]) -> int:
         except IntegrityError:
             if found := atomically(alias, lambda cursor: _first_existing(cursor, dialect, chosen)):
                 raise TaskExists(*found) from None
-            # It has ended since, or cannot be seen in the caller's snapshot.
+            # The existing task has ended since, or is not visible in the caller's snapshot.
             if attempt + 1 == TRIES:
                 raise
     raise AssertionError("unreachable")
 
 
 def _write_or_nothing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule]) -> int:
-    # A savepoint: the caller's transaction must survive the refusal.
+    # In a savepoint, so that the caller's transaction survives the IntegrityError.
     with transaction.atomic(using=dialect.connection.alias):
         return _write_around(cursor, dialect, chosen, IfExists.RAISE)
 
@@ -121,7 +121,7 @@ def _first_existing(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Sc
 def _existing(
     cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], condition: str
 ) -> set[tuple[str, str]]:
-    """The identities of those whose task meets the condition."""
+    """Return the identities among ``chosen`` whose existing task meets the condition."""
     sent = dialect.rows(SENT[:2], [schedule[:2] for schedule in chosen])
     same = f"{TASK}.biz_code = {sent.column['biz_code']} AND {TASK}.biz_num = {sent.column['biz_num']}"
     cursor.execute(
@@ -133,10 +133,10 @@ def _existing(
 
 
 def _write_around(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], if_exists: IfExists) -> int:
-    """Write a batch that leaves existing tasks as they are.
+    """Write a batch without changing existing tasks; return the number of tasks written.
 
-    Those whose task is STOPPING, as few are, are added one by one. If a task is cancelled after this look, the call
-    counts as made before the cancellation.
+    Schedules whose task is STOPPING, which are few, are added one by one. If a task is cancelled after it was looked
+    up here, this call counts as made before the cancellation.
     """
     stopping = _existing(cursor, dialect, chosen, STOPPING)
     deferred = [schedule for schedule in chosen if schedule[:2] in stopping]
@@ -156,7 +156,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
         f" {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['when_time']}, {later},"
         f" {moment}, {moment}, {FRESH}"
     )
-    # SQLite takes ON CONFLICT after a SELECT for a join condition unless there is a WHERE.
+    # Without a WHERE, SQLite parses the ON of ON CONFLICT after a SELECT as a join condition.
     select = f"SELECT {values} FROM {sent.source} WHERE 1 = 1"
     insert, tail = dialect.bulk_insert(if_exists, upserted(dialect.new))
     cursor.execute(f"{insert} INTO {TASK} ({COLUMNS}) {select}{tail}", sent.parameters)

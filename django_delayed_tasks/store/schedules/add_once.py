@@ -1,7 +1,7 @@
-"""Adding what is to be done once: filtered when it has been done.
+"""Adding tasks that are to be done only once: a task that has been done already is filtered, not added.
 
-Looked up before, which mostly decides it, and again when the row is written and locked: a run of the same task may have
-been settled in between.
+The identity is looked up before the row is written, which usually decides it, and again when the row is written and
+locked, because a run of the same task may have been settled in between.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ FILTERED = AddResult(None, AddAction.FILTERED)
 
 
 class _Succeeded(Exception):
-    """These have been done meanwhile."""
+    """Tasks of these identities have been done already."""
 
     def __init__(self, identities: set[Identity]) -> None:
         super().__init__(identities)
@@ -29,7 +29,7 @@ class _Succeeded(Exception):
 
 
 def add_once(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
-    """As ``adding.add``, unless this identity has been done: FILTERED, and nothing is written.
+    """Add as ``add.add`` does, unless this identity has been done: then return FILTERED and write nothing.
 
     Raises:
         TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
@@ -55,7 +55,7 @@ def _refuse_succeeded(cursor: CursorWrapper, alias: str, schedules: Sequence[Sch
 
 
 def add_many_once(alias: str, schedules: Sequence[Schedule], if_exists: IfExists, batch_size: int) -> int:
-    """As ``adding_many.add_many``, without those that have been done; how many were written."""
+    """Add as ``add_many.add_many`` does, leaving out what has been done; return how many were written."""
     written = 0
     for start in range(0, len(schedules), batch_size):
         batch = list(schedules[start : start + batch_size])

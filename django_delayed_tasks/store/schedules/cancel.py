@@ -1,4 +1,4 @@
-"""Cancelling and deleting."""
+"""Cancelling the task of an identity, and deleting waiting tasks by a fragment of their number."""
 
 from typing import Any
 
@@ -16,17 +16,17 @@ IDENTITY = "biz_code = %s AND biz_num = %s"
 
 
 def cancel(alias: str, biz_code: str, biz_num: str) -> CancelResult:
-    """Make the task of this identity end: at once if it waits, without repetition if it runs."""
+    """Cancel the task of this identity: at once if it waits; if it is running, it ends with this run."""
     return atomically(alias, lambda cursor: _cancel(cursor, alias, IDENTITY, [biz_code, biz_num]))
 
 
 def cancel_claim(alias: str, task_id: int, version: int) -> CancelResult:
-    """As :func:`cancel`, but only while the row is in this version; MISSING otherwise."""
+    """Cancel as :func:`cancel` does, but only if the row is in this version; return MISSING otherwise."""
     return atomically(alias, lambda cursor: _cancel(cursor, alias, "id = %s AND version = %s", [task_id, version]))
 
 
 def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[Any]) -> CancelResult:
-    # The write comes first: it locks the row on every database, so that what is read next stays true.
+    # The write comes first: it locks the row on every database, so what is read next cannot change.
     dialect = dialect_of(connections[alias])
     now = dialect.now
     changes = f"cancel_requested_at = {now}, update_time = {now}, pause_requested = NULL, {FORGET_DEFERRED}"
@@ -43,10 +43,10 @@ def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[
 
 
 def delete(alias: str, biz_code: str, fragment: str) -> int:
-    """Cancel every pending or failed task of this code whose number contains ``fragment``; how many.
+    """Cancel every pending, failed or paused task of this code whose number contains ``fragment``; return how many.
 
     Raises:
-        InvalidTask: a fragment that no database can be asked about.
+        InvalidTask: the fragment is not a str, or contains what a database cannot search for.
     """
     searched = valid_fragment("biz_num", fragment)
     return atomically(alias, lambda cursor: _delete(cursor, alias, biz_code, searched))
@@ -56,7 +56,7 @@ def _delete(cursor: CursorWrapper, alias: str, biz_code: str, fragment: str) -> 
     dialect = dialect_of(connections[alias])
     condition = f"biz_code = %s AND status IN ({PENDING}, {FAILED}, {PAUSED}) AND {dialect.position('biz_num')} > 0"
     parameters = [biz_code, fragment]
-    # As in _cancel: mark (and lock) first, then move exactly what is marked.
+    # As in _cancel: mark (and so lock) the rows first, then move exactly the marked ones to the history.
     cursor.execute(f"UPDATE {TASK} SET cancel_requested_at = {dialect.now} WHERE {condition}", parameters)
     if not cursor.rowcount:
         return 0

@@ -1,4 +1,4 @@
-"""Triggers that handlers declare: the task of each exists while some executor has the handler, and follows the code."""
+"""Recurring tasks that handlers declare: each exists while some executor has the handler, and follows its code."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -24,11 +24,11 @@ from django_delayed_tasks.triggers import parse
 logger = logging.getLogger(__name__)
 
 NUM = "recurring"
-"""The number of the task that a handler's trigger makes."""
+"""The ``biz_num`` of the task that a handler's trigger creates."""
 
 
 class Declared(NamedTuple):
-    """What a handler says of its recurring task."""
+    """A recurring task as its handler declares it."""
 
     biz_code: str
     trigger_text: str
@@ -37,9 +37,9 @@ class Declared(NamedTuple):
 
 
 def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
-    """Make the tasks of these triggers exist as they say; the codes of those that were created or changed.
+    """Create or change the declared tasks where they differ; return the codes of those created or changed.
 
-    Whoever calls last decides: in a rolling deploy the newest executors.
+    The last caller decides: in a rolling deploy, these are the newest executors.
     """
     now = read_now(alias)
     return [one.biz_code for one in sorted(declared) if _declare(alias, one, now)]
@@ -47,7 +47,7 @@ def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
 
 def _declare(alias: str, declared: Declared, now: datetime) -> bool:
     if parse(declared.trigger_text).next_after(now) is None:
-        logger.warning("%s: %s has no time any more", declared.biz_code, declared.trigger_text)
+        logger.warning("%s: %s has no further time", declared.biz_code, declared.trigger_text)
         return _end_another(alias, declared)
 
     def work(cursor: CursorWrapper) -> bool:
@@ -80,7 +80,10 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
 
 
 def _next_of(task: Task) -> tuple[Any, ...] | None:
-    """What the task will recur by, once its run has ended if it runs; None if it is to end then."""
+    """Return the trigger, queue and priority by which the task will recur after its current run, if any.
+
+    None if the task is to end then.
+    """
     if task.deferred_when is not None:
         return task.deferred_trigger_text, task.deferred_queue, task.deferred_priority
     return None if task.cancel_requested_at else (task.trigger_text, task.queue, task.priority)
@@ -93,13 +96,13 @@ def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: da
     )
     added = add.add(dialect.connection.alias, schedule, IfExists.KEEP)
     if added.action is AddAction.KEPT:
-        return False  # by a person, in this moment
+        return False  # a caller has added it meanwhile
     cursor.execute(f"UPDATE {TASK} SET by_handler = TRUE WHERE id = {added.task_id:d}")
     return True
 
 
 def _first(declared: Declared, now: datetime) -> tuple[datetime, datetime]:
-    """The first time of the declared trigger, and when its run may begin."""
+    """Return the first time of the declared trigger, and the moment from which its run may start."""
     trigger = parse(declared.trigger_text)
     when = first_time(trigger, now)
     return when, by_chance(trigger, when)
@@ -129,7 +132,7 @@ def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, decl
 
 
 def confirm(alias: str, codes: Sequence[str]) -> set[str]:
-    """These codes have a handler with a trigger, here and now; those of them that are not declared any more."""
+    """Confirm that these codes have a handler with a trigger; return those that are no longer declared."""
     known = Recurrence.objects.using(alias).filter(biz_code__in=codes)
     if not codes or known.update(declared_at=read_now(alias)) == len(codes):
         return set()
@@ -137,9 +140,9 @@ def confirm(alias: str, codes: Sequence[str]) -> set[str]:
 
 
 def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:
-    """End the tasks of these codes (None: all that no live executor handles) that nobody has declared for so long.
+    """End the declared tasks of these codes that have not been confirmed for ``unconfirmed_for``; return their codes.
 
-    Returns the codes.
+    With ``codes`` None, these are all codes that no live executor handles.
     """
     now = read_now(alias)
     gone = Recurrence.objects.using(alias).filter(declared_at__lte=now - unconfirmed_for)
@@ -148,7 +151,7 @@ def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: time
 
 
 def _handled(alias: str) -> set[str]:
-    """The codes that some live executor has a handler of: it may not have come to confirm them."""
+    """Return the codes that a live executor has a handler for: it may not have confirmed them yet."""
     return set().union(*(peer.codes for peer in executors.live(alias)))
 
 
@@ -157,14 +160,17 @@ def _end(alias: str, code: str, now: datetime) -> bool:
         _stop(cursor, dialect_of(connections[alias]), code, "its handler has gone")
         deleted, _ = Recurrence.objects.using(alias).filter(biz_code=code, declared_at__lte=now).delete()
         if not deleted:
-            transaction.set_rollback(True, using=alias)  # somebody has declared it meanwhile
+            transaction.set_rollback(True, using=alias)  # another executor has declared it meanwhile
         return bool(deleted)
 
     return atomically(alias, work)
 
 
 def _end_another(alias: str, declared: Declared) -> bool:
-    """The declared trigger is over: end the task if it goes by another one. With this one, it is in its last run."""
+    """End the task if it recurs by another trigger than the declared one, which has no further time.
+
+    A task that has the declared trigger is in its last run and ends by itself.
+    """
 
     def work(cursor: CursorWrapper) -> bool:
         dialect = dialect_of(connections[alias])
@@ -174,16 +180,14 @@ def _end_another(alias: str, declared: Declared) -> bool:
         going_on = _next_of(task) if task else None
         if going_on is None or going_on[0] == declared.trigger_text:
             return False
-        _stop(
-            cursor, dialect, declared.biz_code, f"its handler's trigger has no time any more: {declared.trigger_text}"
-        )
+        _stop(cursor, dialect, declared.biz_code, f"its handler's trigger has no further time: {declared.trigger_text}")
         return True
 
     return atomically(alias, work)
 
 
 def _stop(cursor: CursorWrapper, dialect: Dialect, code: str, why: str) -> None:
-    """End the task that the handler of this code declared: now, or when its run has ended."""
+    """End the task that the handler of this code declared: now, or when its current run has ended."""
     condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
     stop = f"cancel_requested_at = {dialect.now}, {FORGET_DEFERRED}"
     cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])

@@ -1,6 +1,6 @@
-"""What a person does to tasks that he or she has seen: sooner, later, again, otherwise.
+"""Edits from the admin, fenced by the versions the page showed: run now, postpone, retry, change.
 
-Every statement is fenced by the versions that were seen: a task that changed since, or runs, is left as it is.
+A task that has changed since the page was shown, or that is running, is left as it is.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ from django_delayed_tasks.store.sql.transactions import atomically
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """New values for a task that waits; what is left out stays. ``biz_ext`` is JSON text, or None for null."""
+    """New values for a waiting task; a field left out is not changed. ``biz_ext`` is JSON text, or None for null."""
 
     when: datetime | Unchanged = UNCHANGED
     biz_ext: str | Unchanged | None = UNCHANGED
@@ -29,16 +29,16 @@ class Edit:
 
 
 def run_now(alias: str, seen: Collection[Claim]) -> list[int]:
-    """Make those of the seen tasks that are pending claimable now, attempts counted anew; their ids."""
+    """Make the pending ones of these tasks claimable now and reset their attempt counters; return their ids."""
     now = dialect_of(connections[alias]).now
-    # A recurring task keeps its next time: this run is one more.
+    # A recurring task keeps its next time: this is an extra run.
     is_early = f"when_time > {now} AND trigger_text IS NULL"
     sooner = f"when_time = CASE WHEN {is_early} THEN {now} ELSE when_time END, claim_at = {now}"
     return _steer(alias, seen, (PENDING,), f"{sooner}, {RESET_COUNTS}")
 
 
 def postpone(alias: str, seen: Collection[Claim], by: timedelta) -> list[int]:
-    """Put those of the seen tasks that are pending off: until ``by`` after their time, or after now; their ids."""
+    """Postpone the pending ones of these tasks by ``by``, from their time or now if it has passed; return their ids."""
     dialect = dialect_of(connections[alias])
     later = _after(dialect, dialect.greatest("claim_at", dialect.now), by)
     # when_time comes first: MySQL evaluates from left to right and sees the values already assigned.
@@ -46,16 +46,17 @@ def postpone(alias: str, seen: Collection[Claim], by: timedelta) -> list[int]:
 
 
 def retry_failed(alias: str, seen: Collection[Claim]) -> list[int]:
-    """Make those of the seen tasks that failed pending again, at their time or now; their ids."""
+    """Make the failed ones of these tasks pending again, at their time or now; return their ids."""
     dialect = dialect_of(connections[alias])
     claim_at = dialect.greatest("when_time", dialect.now)
     return _steer(alias, seen, (FAILED,), f"status = {PENDING}, claim_at = {claim_at}, {RESET_COUNTS}")
 
 
 def edit(alias: str, seen: Claim, changes: Edit) -> bool:
-    """Change a pending, paused or failed task (which stays what it is); False if it changed since it was seen, or runs.
+    """Change a pending, paused or failed task, which keeps its status.
 
-    An ``Edit`` of nothing is not written either: False.
+    Return False, with nothing written, if the task has changed since it was seen, if it is running, or if the ``Edit``
+    is empty.
     """
     dialect = dialect_of(connections[alias])
     return bool(_steer(alias, [seen], (PENDING, FAILED, PAUSED), *_assignments(dialect, changes)))
@@ -99,9 +100,9 @@ def _steer(
 
 
 def _locked(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim], statuses: Collection[int]) -> list[Claim]:
-    """Those of the seen tasks that are as they were seen, in one of these statuses; they stay so until the end."""
+    """Lock the tasks that are unchanged since they were seen and in one of these statuses; return their claims."""
     dialect.begin_writing(cursor, TASK)
-    # The status is compared here, so that nothing but the primary key can be read (and locked) for this.
+    # The status is compared here and not in SQL, so that only the primary key's entries are read, and locked.
     cursor.execute(f"SELECT id, version, status FROM {TASK} WHERE {fence(seen)} ORDER BY id{dialect.for_update}")
     found = cursor.fetchall()
     return [(task_id, version) for task_id, version, status in found if status in statuses and version < LAST_VERSION]

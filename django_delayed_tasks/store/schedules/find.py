@@ -1,4 +1,4 @@
-"""Finding tasks and runs: lazy querysets, nothing is written."""
+"""Finding tasks and runs: lazy querysets that only read."""
 
 from datetime import datetime
 from typing import TypeVar
@@ -17,10 +17,10 @@ Row = TypeVar("Row", Task, TaskRun)
 
 
 def find_pending(alias: str, biz_code: str | None, biz_num: str | None, when: datetime | None) -> "QuerySet[Task]":
-    """Pending tasks, earliest first.
+    """Return pending tasks, earliest first.
 
-    ``biz_num`` is a fragment, whatever its case. ``when`` is exact if any task has exactly it, else all later ones
-    match.
+    ``biz_num`` is a fragment of the number, compared case-insensitively. ``when`` matches exactly if any task has
+    exactly this time; otherwise all later tasks match.
     """
     tasks = _narrowed(Task.objects.using(alias).filter(status=TaskStatus.PENDING), biz_code, biz_num)
     if when is not None:
@@ -31,7 +31,7 @@ def find_pending(alias: str, biz_code: str | None, biz_num: str | None, when: da
 
 
 def find_runs(alias: str, biz_code: str | None, biz_num: str | None) -> "QuerySet[TaskRun]":
-    """The history of an identity, or of all under a fragment of it, newest first."""
+    """Return the runs of a code whose number contains the fragment ``biz_num``, newest first; None matches all."""
     return _narrowed(TaskRun.objects.using(alias).all(), biz_code, biz_num).order_by("-id")
 
 
@@ -39,14 +39,14 @@ def _narrowed(rows: "QuerySet[Row]", biz_code: str | None, biz_num: str | None) 
     if biz_code is not None:
         rows = rows.filter(biz_code=valid_fragment("biz_code", biz_code))
     if biz_num is not None and (fragment := valid_fragment("biz_num", biz_num)):
-        # The column compares exactly; MySQL's ILIKE would too. Some databases lower ASCII letters only.
+        # The column's collation is exact, even for icontains on MySQL. Some databases lower-case only ASCII letters.
         rows = rows.alias(lowered=Lower("biz_num"))
         rows = rows.filter(Q(lowered__contains=fragment.lower()) | Q(biz_num__contains=fragment))
     return rows
 
 
 def count_due(alias: str) -> int:
-    """How many tasks are due now; reads them all."""
+    """Return the number of tasks that are due now; reads all of them."""
     connection = connections[alias]
     with connection.cursor() as cursor:
         now = dialect_of(connection).now

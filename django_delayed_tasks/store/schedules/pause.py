@@ -1,4 +1,4 @@
-"""A schedule that stands still until it is resumed."""
+"""Pausing: a paused task is not claimed until it is resumed."""
 
 from datetime import datetime
 
@@ -15,10 +15,10 @@ from django_delayed_tasks.triggers import next_time, parse_stored
 
 
 def pause(alias: str, biz_code: str, biz_num: str) -> bool:
-    """Keep the task of this identity from being claimed, when it runs after that run; False if there is none to pause,
-    or it runs and is not to run again.
+    """Pause the task of this identity; a running task is paused when its run has ended.
 
-    A later add or reschedule takes it out of the pause.
+    Return False if there is no task to pause, or if it is running and was cancelled. A later add or reschedule ends the
+    pause.
     """
     # status comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
     changes = (
@@ -37,9 +37,9 @@ def pause(alias: str, biz_code: str, biz_num: str) -> bool:
 
 
 def resume(alias: str, biz_code: str, biz_num: str) -> bool:
-    """End the pause: a recurring task waits for its next time from now on, another for its time, or is due at once.
+    """End the pause; return False if the task is not paused.
 
-    False if there is no pause to end.
+    A recurring task then waits for its next time from now on; any other task waits for its time, or is due at once.
     """
     return atomically(alias, lambda cursor: _resume(cursor, dialect_of(connections[alias]), [biz_code, biz_num]))
 
@@ -57,7 +57,7 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> boo
         return True
     present = dialect.to_datetime(now)
     moments = _next_time(trigger, dialect.to_datetime(when), present)
-    # What was counted belongs to a run for a time that has passed, or to one more run before the time to come.
+    # The counters belong to a run for a time that has passed, or to an extra run before the next time.
     is_another_time = trigger is not None and moments[0] > present
     cursor.execute(
         f"UPDATE {TASK} SET status = {PENDING}, version = version + 1, when_time = %s,"
@@ -70,7 +70,7 @@ def _resume(cursor: CursorWrapper, dialect: Dialect, identity: list[str]) -> boo
 
 
 def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetime, datetime]:
-    """The time to wait for, and when its run may begin."""
+    """Return the time to wait for, and the moment from which its run may start."""
     if text is None:
         return when, when
     trigger = parse_stored(text)

@@ -1,4 +1,4 @@
-"""Recurring tasks: one row each, whose next time is written by whatever ends a run."""
+"""Recurring tasks: one row each; the transaction that ends a run also writes the next time."""
 
 import random
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from django_delayed_tasks.triggers import Trigger, parse
 
 
 def with_first_times(alias: str, schedules: Sequence[Schedule]) -> list[Schedule]:
-    """The schedules; one with a trigger and no time of its own gets the trigger's first after now.
+    """Return the schedules; one with a trigger but no time of its own gets the trigger's first time after now.
 
     Raises:
-        InvalidTrigger: there is none.
+        InvalidTrigger: a trigger has no time after now.
     """
     if not any(schedule.trigger_text and schedule.when is None for schedule in schedules):
         return list(schedules)
@@ -37,10 +37,10 @@ def _with_first_time(schedule: Schedule, now: datetime) -> Schedule:
 
 
 def first_time(trigger: Trigger, now: datetime) -> datetime:
-    """The trigger's first time after ``now``: none of before it existed.
+    """Return the trigger's first time after ``now``; earlier times are before the task existed.
 
     Raises:
-        InvalidTrigger: there is none.
+        InvalidTrigger: the trigger has no time after ``now``.
     """
     first = trigger.next_after(now)
     if first is None:
@@ -49,19 +49,19 @@ def first_time(trigger: Trigger, now: datetime) -> datetime:
 
 
 def by_chance(trigger: Trigger, when: datetime) -> datetime:
-    """When a run for ``when`` may begin: the trigger's jitter beyond it."""
+    """Return the moment from which the run for ``when`` may start: later by a random part of the trigger's jitter."""
     return when + random.random() * trigger.longest_jitter
 
 
 def recurrence(trigger: Trigger, when: datetime | None) -> dict[str, Any]:
-    """The fields of a settlement after which the task waits for ``when``; empty for None."""
+    """Return the fields of a settlement after which the task waits for ``when``; none if ``when`` is None."""
     if when is None:
         return {}
     return {"then": Then.RECUR, "when": when, "after": by_chance(trigger, when) - when}
 
 
 def read_now(alias: str) -> datetime:
-    """The present moment by the database's clock."""
+    """Return the current time by the database's clock."""
     dialect = dialect_of(connections[alias])
 
     def read(cursor: CursorWrapper) -> datetime:

@@ -1,4 +1,4 @@
-"""Another time for a task that exists."""
+"""Rescheduling: giving an existing task a new time."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ from django_delayed_tasks.store.validation import When
 
 
 def reschedule(alias: str, biz_code: str, biz_num: str, when: When) -> bool:
-    """Give the task of this identity a new time, beside its run if it runs; False when there is none."""
+    """Give the task of this identity a new time; return False if there is no such task.
+
+    If the task is running, the new time is deferred and takes effect when the run has ended.
+    """
     dialect = dialect_of(connections[alias])
     assignments, parameters = _assignments(dialect, when)
     sql = f"UPDATE {TASK} SET {assignments} WHERE biz_code = %s AND biz_num = %s"
@@ -25,14 +28,18 @@ def reschedule(alias: str, biz_code: str, biz_num: str, when: When) -> bool:
 
 
 def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
-    """As an add that replaces, but keeping all but the time; ``status`` and ``deferred_when`` come last (MySQL)."""
+    """Return assignments like those of an add that replaces, but keeping everything except the time.
+
+    ``deferred_when`` and ``status`` come last: MySQL evaluates from left to right and sees the values already assigned.
+    """
     moment, given = dialect.moment(when)
     deferring = f"status = {RUNNING} AND deferred_when IS NULL"
     carried = {column: f"CASE WHEN {deferring} THEN {column} ELSE deferred_{column} END" for column in CARRIED}
-    # FALSE, and not TRUE: it is run even if the present run does what is to be done once (docs/decisions/0012).
+    # FALSE, not TRUE: the task runs again even if the current run succeeds and it is to be done once
+    # (docs/decisions/0012).
     carried["once"] = f"CASE WHEN {carried['once']} IS NULL THEN NULL ELSE FALSE END"
-    beside = [f"deferred_{column} = {value}" for column, value in carried.items()]
-    beside.append(f"deferred_keeps_ext = CASE WHEN {deferring} THEN TRUE ELSE deferred_keeps_ext END")
+    deferred = [f"deferred_{column} = {value}" for column, value in carried.items()]
+    deferred.append(f"deferred_keeps_ext = CASE WHEN {deferring} THEN TRUE ELSE deferred_keeps_ext END")
     instead = {
         "when_time": moment,
         "claim_at": dialect.greatest(moment, dialect.now),
@@ -48,4 +55,4 @@ def _assignments(dialect: Dialect, when: When) -> tuple[str, list[Any]]:
         "pause_requested = NULL",
         f"status = CASE WHEN status = {RUNNING} THEN {RUNNING} ELSE {PENDING} END",
     ]
-    return ", ".join(beside + changes + last), given * 3
+    return ", ".join(deferred + changes + last), given * 3

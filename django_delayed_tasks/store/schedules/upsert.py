@@ -1,4 +1,4 @@
-"""What an upsert makes of the row that is there already: the new schedule instead of its own, or beside its run."""
+"""What an upsert does to an existing row: it replaces the schedule or, while the task runs, defers the new one."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -8,7 +8,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.tables import CARRIED, FAILED, PENDING, RESET, RUNNING, STOPPING, TASK
 
 _FORGOTTEN = ("by_handler", "pause_requested", "deferred_keeps_ext")
-"""What was said of the schedule that the new one takes the place of."""
+"""Columns that describe the schedule which the new one replaces."""
 PREFERRING = (IfExists.EARLIEST, IfExists.LATEST)
 
 
@@ -16,7 +16,7 @@ _DEFERRED = {f"deferred_{column}": column for column in CARRIED} | {"deferred_wh
 
 
 def preferred(if_exists: IfExists, when: str) -> str:
-    """Whether an existing row is to have the new schedule, at ``when``, rather than its own."""
+    """Return the condition that an existing row gets the new schedule, at ``when``, in place of its own."""
     than = "<" if if_exists is IfExists.EARLIEST else ">"
     return (
         f"(CASE {TASK}.status WHEN {FAILED} THEN 1 = 1 WHEN {RUNNING} THEN {TASK}.deferred_when IS NULL OR"
@@ -25,7 +25,7 @@ def preferred(if_exists: IfExists, when: str) -> str:
 
 
 def replacement(new: Callable[[str], str]) -> str:
-    """The assignments that turn an existing row into the new schedule, or put it beside a run that is going on.
+    """Return the assignments that give an existing row the new schedule, or defer it while the task is running.
 
     ``new(column)`` is the SQL of the new value. ``status`` comes last: MySQL evaluates assignments from left to right
     and sees the values already assigned.
@@ -44,7 +44,7 @@ def replacement(new: Callable[[str], str]) -> str:
 
 
 def rearmament(new: Callable[[str], str]) -> str:
-    """The assignments that defer the new schedule where the row is STOPPING, and leave any other row as it is.
+    """Return the assignments that defer the new schedule if the row is STOPPING, and leave any other row as it is.
 
     ``deferred_when`` comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
     """
@@ -57,13 +57,13 @@ def rearmament(new: Callable[[str], str]) -> str:
 
 
 def _replacement_idle(new: Callable[[str], str]) -> str:
-    """The same for a row that does not run."""
+    """Return the same assignments for a row that is not running."""
     assignments = [f"{column} = {value}" for column, value in _instead(new).items()]
     return ", ".join([*assignments, _anyway(new), f"status = {PENDING}"])
 
 
 def _instead(new: Callable[[str], str]) -> dict[str, str]:
-    """What becomes of each column of a row that does not run."""
+    """Return the new expression for each column of a row that is not running."""
     columns = {column: new(column) for column in ("when_time", *CARRIED, "claim_at")}
     return columns | RESET | {"version": f"{TASK}.version + 1"}
 
@@ -73,15 +73,16 @@ def _anyway(new: Callable[[str], str]) -> str:
 
 
 upserted = cache(replacement)
-"""The same for a dialect's ``new``: as long as all the rest of the statement, and the same for every task."""
+""":func:`replacement`, cached for each dialect's ``new``: it is half of the statement, and the same for every task."""
 upserted_if_stopping = cache(rearmament)
 _upserted_idle = cache(_replacement_idle)
 
 
 def conflicts(dialect: Dialect, if_exists: IfExists) -> Iterator[str]:
-    """What to end an INSERT with, one after the other until it changes a row; nothing for what leaves rows alone.
+    """Yield the clauses to end an INSERT with, to be tried in turn until one changes a row.
 
-    A row that does not run, as most, needs a statement that PostgreSQL plans in much less time.
+    There are none if existing rows are to be left alone. Most rows are not running, and for these PostgreSQL plans the
+    shorter first clause in much less time.
     """
     if if_exists is IfExists.REPLACE:
         yield f"{dialect.on_conflict(_upserted_idle(dialect.new))} WHERE {TASK}.status <> {RUNNING}"

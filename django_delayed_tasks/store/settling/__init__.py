@@ -1,1 +1,1 @@
-"""How a claim ends: settled, released or reaped, with the state of the task that follows."""
+"""How a claim ends: its run is settled, or it is released or reaped; and the state that the task gets next."""

@@ -1,4 +1,4 @@
-"""How many settlements one statement bears."""
+"""Chunks of settlements: no more of them, and no more text, than one statement can carry."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,18 +6,18 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 
 LARGEST = 500
 LARGEST_TEXT = 1_000_000
-"""Characters of results and errors; a server's longest statement may be 16 MB."""
+"""The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 
 
 class Chunk:
-    """Settlements, until it is full."""
+    """Settlements for one statement."""
 
     def __init__(self) -> None:
         self.settlements: list[Settlement] = []
         self._text = 0
 
     def add(self, settlement: Settlement) -> None:
-        """One more."""
+        """Add one settlement."""
         self.settlements.append(settlement)
         self._text += len(settlement.result or "") + len(settlement.error)
 
@@ -27,7 +27,7 @@ class Chunk:
 
 
 def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:
-    """All of them."""
+    """Yield all of the settlements, in chunks."""
     portion = Chunk()
     for settlement in settlements:
         portion.add(settlement)

@@ -1,4 +1,4 @@
-"""What a row becomes when its claim ends and the task goes on."""
+"""The next state: what a task's row becomes when its claim ends and the task is not gone."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -19,10 +19,10 @@ from django_delayed_tasks.store.sql.tables import (
 )
 
 Assignments = dict[str, tuple[str, list[Any]]]
-"""Each column with its expression and the expression's parameters."""
+"""For each column its expression and the expression's parameters."""
 
 _TAKEN = (Then.RESCUED, Then.RELEASED)
-"""Claims that end without the run's knowledge: whoever still has one must find another version."""
+"""Ways in which a claim ends without the run's knowledge: an executor that still has it must find a new version."""
 
 _WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
 _RESET: Assignments = {column: (value, []) for column, value in RESET.items()}
@@ -30,7 +30,7 @@ _ATTEMPT_BACK: Assignments = {"attempts": ("CASE WHEN attempts > 0 THEN attempts
 
 
 def next_state(dialect: Dialect, settlement: Settlement, is_deferred: bool) -> tuple[str, list[Any]]:
-    """The assignments to one locked row."""
+    """Return the assignments for one locked row, and their parameters."""
     changes = _to_deferred(dialect, settlement) if is_deferred else _WAYS[settlement.then](dialect, settlement)
     if settlement.then in _TAKEN:
         changes |= {"version": (f"CASE WHEN version < {LAST_VERSION} THEN version + 1 ELSE version END", [])}
@@ -48,16 +48,16 @@ def next_state(dialect: Dialect, settlement: Settlement, is_deferred: bool) -> t
 
 def _to_deferred(dialect: Dialect, settlement: Settlement) -> Assignments:
     left, parameters = _left_data(dialect, settlement)
-    # In a rolling deploy an older release may have put other data there, which knows nothing of the mark.
+    # During a rolling deploy, an older release may have deferred other data without clearing deferred_keeps_ext.
     is_kept = f"deferred_keeps_ext = TRUE AND {dialect.same('deferred_biz_ext', 'biz_ext')}"
     return {
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
-        # FALSE: to be done once, and run even if it has been done (docs/decisions/0012).
+        # FALSE: the task is to be done once, but runs again even if it has been done (docs/decisions/0012).
         "once": ("CASE WHEN deferred_once IS NULL THEN NULL ELSE TRUE END", []),
         "biz_ext": (f"CASE WHEN {is_kept} THEN {left} ELSE deferred_biz_ext END", parameters),
-        # A half of a schedule, written by other means, keeps what the task has: it must not keep others from settling.
+        # An incomplete schedule, written by other means, keeps the task's values: it must not block other settlements.
         "queue": ("CASE WHEN deferred_queue = '' THEN queue ELSE deferred_queue END", []),
         "priority": ("COALESCE(deferred_priority, priority)", []),
         **_WAITING,
@@ -79,12 +79,12 @@ def _again(dialect: Dialect, settlement: Settlement) -> Assignments:
 
 
 def _left_data(dialect: Dialect, settlement: Settlement) -> tuple[str, list[Any]]:
-    """The data that the next run is to have, if nobody has said anything else meanwhile."""
+    """Return the data for the next run, unless a deferred schedule brings its own."""
     return ("biz_ext", []) if settlement.biz_ext is UNCHANGED else (dialect.json("%s"), [settlement.biz_ext])
 
 
 def _recur(dialect: Dialect, settlement: Settlement) -> Assignments:
-    """As :func:`_again`, ``after`` beyond its time; what the last run came to is kept for people to see."""
+    """Do as :func:`_again`, but claimable ``after`` the next time, and keep the last run's error for people to see."""
     changes = _again(dialect, settlement)
     if settlement.after and isinstance(settlement.when, datetime):
         claim_at, parameters = dialect.moment(settlement.when + settlement.after)
@@ -116,7 +116,7 @@ def _rescued(dialect: Dialect, settlement: Settlement) -> Assignments:
 
 
 def _released(dialect: Dialect, settlement: Settlement) -> Assignments:
-    # claim_at moves to the present: other executors look no further back than a few seconds.
+    # claim_at moves to now: other executors look only a few seconds back.
     return {
         "claim_at": (_not_early(dialect, settlement.after), []),
         **_ATTEMPT_BACK,
@@ -125,7 +125,7 @@ def _released(dialect: Dialect, settlement: Settlement) -> Assignments:
 
 
 def _not_early(dialect: Dialect, after: timedelta) -> str:
-    """``after`` from now, or the time of a task that was claimed a little ahead of it."""
+    """Return the moment ``after`` from now, or ``claim_at`` if that is later, as for a task claimed ahead of time."""
     return dialect.greatest(dialect.later(after), "claim_at")
 
 

@@ -1,19 +1,20 @@
-"""Texts in ASCII, for a database or a connection that cannot hold them as they are: what follows a run must not be
-lost with the text that tells of it.
+"""Settlements in ASCII, for a database or connection that cannot hold their texts as they are.
+
+A run's settlement must not be lost because of a text in it.
 """
 
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.escapes import in_ascii, json_in_ascii, json_with_escapes
 
-RESULT_CHANGED = "the database cannot hold all characters of the result: they are kept as escapes in its texts"
+RESULT_CHANGED = "the database cannot store all characters of the result: they were replaced by escapes in its texts"
 
 
 def plain(dialect: Dialect, settlement: Settlement) -> Settlement:
-    """The same settlement with its texts in ASCII; equal to the given one if they are.
+    """Return the settlement with its texts in ASCII; an equal one if they are ASCII already.
 
-    The data of the next run remains what it is: where JSON's escapes do not help, it is left alone. A result that is
-    changed says so in ``error``.
+    The value of the next run's data does not change: where JSON escapes do not help, the data is left alone. If the
+    result has to change, ``error`` says so.
     """
     error, result, biz_ext = in_ascii(settlement.error), settlement.result, settlement.biz_ext
     if dialect.keeps_escaped_json:

@@ -1,6 +1,7 @@
 """Reaping: RUNNING tasks whose executor is not alive become PENDING again, or FAILED after too many rescues.
 
-Whoever claims late, after it was declared dead, is found all the same: what counts is the row, not the time.
+An executor may still claim a task after it was declared dead. Such a claim is reaped as well: only the rows count, not
+the order of events.
 """
 
 import random
@@ -23,12 +24,14 @@ from django_delayed_tasks.store.sql.transactions import atomically, decisively, 
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 SPREAD = 5.0
-"""Seconds, for each rescue before, over which rescued tasks are spread."""
+"""The seconds over which rescued tasks are spread, for each earlier rescue."""
 
 
 def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
-    """One pass over orphaned tasks; what became of those that were taken. A row that somebody has locked is left to a
-    later pass: a caller's long transaction must not keep the others waiting.
+    """Reap up to ``limit`` orphaned tasks; return what became of each.
+
+    A row that another transaction has locked is left to a later call: a caller's long transaction must not keep the
+    other tasks waiting.
     """
     in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
     orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, alias, limit))
@@ -47,7 +50,7 @@ class _Orphan(NamedTuple):
     when_time: Any
 
 
-# Asked for in the order of the claim index: PostgreSQL would else read the table until it has found enough.
+# In the order of the claim index: otherwise PostgreSQL would read the table until it has found enough rows.
 def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
     cursor.execute(
         f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
@@ -65,14 +68,14 @@ def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
         error = f"its executor died {rescues + 1} times while it ran; not rescued again"
         given_up = Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
         return given_up._replace(**_next_time(orphan, now))
-    # One of those that were claimed together may be what killed the process. The first time they all go on at once;
-    # then they are spread, so that it does not take the same bystanders down with it until their rescues are used up.
+    # One of the tasks that were claimed together may have killed the process. After the first time all of them run
+    # again at once; later they are spread, so that it does not kill the same others until their rescues are used up.
     after = timedelta(seconds=random.uniform(0, SPREAD * rescues))
     return Settlement(claim, RunOutcome.LOST, Then.RESCUED, after=after, error="its executor died or lost its lease")
 
 
 def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
-    """A recurring task goes on; one whose trigger cannot be read, or used, does not."""
+    """Return the settlement's fields for the next time of a recurring task; none if its trigger cannot be used."""
     if orphan.trigger_text is None:
         return {}
     try:
@@ -83,7 +86,7 @@ def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
 
 
 def held_by(alias: str, executor: int) -> set[Claim]:
-    """Every claim that the database knows this executor to hold."""
+    """Return every claim that this executor holds according to the database."""
 
     def read(cursor: CursorWrapper) -> set[Claim]:
         cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
@@ -93,5 +96,5 @@ def held_by(alias: str, executor: int) -> set[Claim]:
 
 
 def release(alias: str, settlements: list[Settlement]) -> int:
-    """Give back claims that were not started; how many were still held."""
+    """Release claims whose tasks were not started; return how many of them were still held."""
     return len(atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements)))

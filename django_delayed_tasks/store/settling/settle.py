@@ -1,8 +1,8 @@
-"""Settling: the end of a run is written, with its history, in one transaction (DESIGN §3, the lower rows).
+"""Settling: the end of a run and its history are written in one transaction (the table in docs/explanation/design.md).
 
-Most runs end with the task gone and nothing having happened to it meanwhile: these are recorded and deleted by two
-statements for the whole batch. If the counts disagree, or something else follows, the rows are locked first and
-looked at: a schedule that was deferred during the run wins, then a cancel request, then what the run came to.
+After most runs the task is gone, and nothing has happened to it during the run: two statements record and delete a
+whole batch of these. If the counts disagree, or a task is not to be gone, the rows are locked first and read: a
+schedule that was deferred during the run wins, then a cancel request, then the outcome of the run.
 """
 
 from collections import defaultdict
@@ -24,16 +24,18 @@ from django_delayed_tasks.store.sql.transactions import atomically, is_lock_time
 
 
 class _Changed(Exception):
-    """The counts disagree: something happened to a row of the batch."""
+    """The counts disagree: something has happened to a row of the batch during its run."""
 
 
 def settle(alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """Write the end of these runs; what became of each claim that was still held. The others write nothing.
+    """Write the end of these runs; return what became of each claim that was still held.
+
+    For a claim that is no longer held, nothing is written.
 
     Then.AGAIN also stands for a deferred schedule that took effect, Then.GONE for a cancel request.
 
-    Of two settlements of one claim the first counts. May be called again when it is unknown whether a COMMIT arrived:
-    what is settled is not settled twice. Waits for rows that others have locked, as long as the connection does.
+    Of two settlements of one claim the first counts. The call is idempotent: it may be repeated when it is unknown
+    whether a COMMIT arrived. It waits for rows that other transactions have locked, as long as the connection allows.
     """
     return _settle(alias, _first_of_each(settlements), is_transient)
 
@@ -41,10 +43,10 @@ def settle(alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
 def settle_soon(
     alias: str, settlements: Sequence[Settlement], seconds: int = 1
 ) -> tuple[dict[Claim, Then], set[Claim]]:
-    """As :func:`settle`, waiting at most ``seconds`` for rows that others have locked, so that one of them does not
-    hold up the rest; what became of the claims that were held, and the claims that wait for somebody's lock.
+    """Settle as :func:`settle` does, but wait at most ``seconds`` for rows that other transactions have locked.
 
-    For the executor's own connections, outside of transactions.
+    Return what became of the claims that were held, and the claims that remain unsettled because their rows are locked:
+    these do not hold up the others. For the executor's own connections, outside transactions.
     """
     chosen = _first_of_each(settlements)
     dialect = dialect_of(connections[alias])
@@ -60,7 +62,7 @@ def settle_soon(
 
     try:
         return atomically(alias, settle_unlocked, is_transient_at_once)
-    except DatabaseError as error:  # the history itself is locked, as while an index is made
+    except DatabaseError as error:  # the history's table is locked, for example while an index is created
         if not is_lock_timeout(error):
             raise
         return {}, {settlement.claim for settlement in chosen}
@@ -126,21 +128,21 @@ def _settle_unlocked(
 
 
 def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """As :func:`settle`, with the rows locked first; inside the caller's transaction."""
+    """Settle as :func:`settle` does, but lock the rows first, in the caller's transaction."""
     dialect = dialect_of(connections[alias])
     found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.for_update)
     return _settle_found(cursor, dialect, settlements, found)
 
 
 def settle_lockable(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """As :func:`settle_locked`, without the rows that others have locked: these are left as they are."""
+    """Settle as :func:`settle_locked` does, but leave rows that other transactions have locked as they are."""
     dialect = dialect_of(connections[alias])
     found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.skip_locked)
     return _settle_found(cursor, dialect, settlements, found)
 
 
 class _Met(NamedTuple):
-    """What happened to a task from outside while it ran."""
+    """What callers have done to a task while it ran."""
 
     is_deferred: bool
     is_cancelled: bool
@@ -148,7 +150,7 @@ class _Met(NamedTuple):
 
 
 _Found = dict[Claim, _Met]
-"""Locked claims."""
+"""The claims whose rows are locked, and what has happened to each."""
 
 
 def _settle_found(
@@ -187,14 +189,14 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim], lock
 
 
 def _without_repeat(met: _Met) -> _Met:
-    """What is to be done once, and has just been, is not to be done again."""
+    """Drop a deferred schedule that is to be done once, since the task has just been done."""
     return met._replace(is_deferred=met.is_deferred and not met.is_deferred_once)
 
 
 def _resolved(settlement: Settlement, met: _Met) -> Settlement:
-    """What really follows, given what happened during the run."""
+    """Return the settlement that takes effect, given what happened during the run."""
     if met.is_cancelled and not met.is_deferred and settlement.then is not Then.GONE:
-        if settlement.outcome is RunOutcome.DONE:  # what is cancelled are its further times
+        if settlement.outcome is RunOutcome.DONE:  # only its further times are cancelled
             return settlement._replace(then=Then.GONE)
         return settlement._replace(then=Then.GONE, outcome=RunOutcome.CANCELLED, keep=True)
     return settlement
@@ -213,8 +215,9 @@ _RECORD = (
 
 
 def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> None:
-    """A history row for each settlement, put together by the server; in a transaction that is undone if some claim is
-    not held.
+    """Write a history row for each settlement; the server adds the task's columns.
+
+    The caller's transaction is rolled back if one of the claims is not held.
     """
     sent = dialect.rows(_RECORD, [_recorded(settlement) for settlement in settlements])
     of = sent.column
@@ -229,7 +232,7 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
 
 
 def _same_claim(of: dict[str, str]) -> str:
-    """The fence of a row that is looked up for one that was sent."""
+    """Return the fence for a task row that is looked up for a sent row."""
     return f"t.id = {of['id']} AND t.version = {of['version']}"
 
 

@@ -1,4 +1,4 @@
-"""One run, settled in the transaction in which it wrote its effects: two statements, when nothing else has happened."""
+"""Settling one run in the transaction that holds its effects: two statements if nothing else has happened."""
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -13,9 +13,10 @@ from django_delayed_tasks.store.sql.tables import RUN, RUNNING, TASK
 
 
 def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
-    """Settle a run in the transaction that it wrote its effects in, if its task is gone by that and nothing happened to
-    it meanwhile; False, with nothing written, if it is to be settled in another way. What the history says is taken
-    from the claim, which nobody can have changed.
+    """Settle a run in the transaction that holds its effects, if its task is then gone and no schedule was deferred.
+
+    Return False, with nothing written, if the run must be settled in another way. The history row is written from the
+    claimed task, whose columns do not change while the claim is held.
     """
     if settlement.then is not Then.GONE or settlement.once:
         return False

@@ -1,4 +1,4 @@
-"""How one claim ends, as a value."""
+"""Settlements: values that say how a claim ends."""
 
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -12,11 +12,16 @@ from django_delayed_tasks.store.sql.fences import Claim
 class Settlement(NamedTuple):
     """How one claim ends: what the history says, and what becomes of the task.
 
-    ``when`` is the new time of Then.AGAIN (a timedelta counts from the settlement), ``after`` the delay of RETRY,
-    RESCUED and RELEASED, ``biz_ext`` JSON text, None or UNCHANGED, ``result`` JSON text; ``started`` and ``finished``
-    are by the database's clock. ``keep`` tells whether the history gets a row, ``once`` whether
-    the identity is remembered as one that has been done, ``stood_for`` the time that the run of a recurring task was
-    for, which need not be the row's.
+    Attributes:
+        then: what becomes of the task.
+        started: when the run started, by the database's clock; likewise ``finished``.
+        when: the new time for Then.AGAIN and RECUR; a timedelta counts from the settlement.
+        after: the delay for RETRY, RESCUED and RELEASED; for RECUR, the jitter after ``when``.
+        biz_ext: the data for the next run as JSON text, or None, or UNCHANGED.
+        result: JSON text for the history.
+        keep: whether the history gets a row.
+        once: whether the identity is remembered as one that has been done.
+        stood_for: the time that the run of a recurring task was for, if it is not the row's.
     """
 
     claim: Claim
@@ -35,10 +40,10 @@ class Settlement(NamedTuple):
 
 
 def released(task: ClaimedTask, after: timedelta = timedelta()) -> Settlement:
-    """The settlement of a claim that was not started: no attempt, no history."""
+    """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""
     return Settlement(task.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False)
 
 
 def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
-    """Whether a schedule has used up its attempts: the task is FAILED, or waits for its next time."""
+    """Return whether the attempts are used up: the task is FAILED, or a recurring task waits for its next time."""
     return became is Then.FAILED or (outcome is RunOutcome.FAILED and became is Then.RECUR)

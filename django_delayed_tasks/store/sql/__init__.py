@@ -1,1 +1,1 @@
-"""What a statement is made of: tables, fences, transactions, and what differs between databases."""
+"""What SQL statements are made of: tables, fences, transactions, and what differs between databases."""

@@ -1,7 +1,7 @@
-"""Character sets: which of our columns cannot hold, or tell apart, every text, and what mends them.
+"""Character sets: which of this library's columns cannot store or distinguish every text, and the SQL to repair them.
 
-On MariaDB and MySQL a column without a character set of its own takes its table's, which is the database's. In old
-projects that is often latin1 or utf8mb3.
+On MariaDB and MySQL a column without a character set of its own gets that of its table, which is the database's. In old
+projects this is often latin1 or utf8mb3.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,7 +19,7 @@ _SESSION = ("character_set_client", "character_set_connection", "character_set_r
 
 
 def narrow_session(connection: BaseDatabaseWrapper) -> str:
-    """Through which character sets this connection passes texts, if it loses some; "" if it loses none."""
+    """Return the character set variables through which this connection loses characters; "" if it loses none."""
     if connection.vendor != "mysql":
         return ""
     with connection.cursor() as cursor:
@@ -28,7 +28,7 @@ def narrow_session(connection: BaseDatabaseWrapper) -> str:
 
 
 class TextColumn(NamedTuple):
-    """A text column as the server describes it; ``is_exact``: it must tell all texts apart."""
+    """A text column as the server describes it; if ``is_exact``, it must distinguish all texts."""
 
     name: str
     type: str
@@ -39,26 +39,26 @@ class TextColumn(NamedTuple):
 
     @property
     def holds_everything(self) -> bool:
-        """Whether its character set has all characters."""
+        """Whether its character set includes all characters."""
         return self.collation.startswith(f"{CHARSET}_")
 
     @property
     def is_wrong(self) -> bool:
-        """Whether texts may be refused, changed, or taken for others."""
+        """Whether texts may be refused, changed, or mistaken for others."""
         return not self.holds_everything or (self.is_exact and not self.collation.endswith("_bin"))
 
     @property
     def mended(self) -> str:
-        """Its definition as it should be."""
+        """The correct definition of the column, as a clause of ALTER TABLE."""
         null = "NULL" if self.is_nullable else "NOT NULL"
-        if self.is_json:  # on MariaDB a LONGTEXT with a check: as JSON it gets both as they should be
+        if self.is_json:  # on MariaDB a LONGTEXT with a check: declared as JSON it gets the right form of both
             return f"MODIFY `{self.name}` JSON {null}"
         collate = f" COLLATE {EXACT_COLLATION}" if self.is_exact else ""
         return f"MODIFY `{self.name}` {self.type} CHARACTER SET {CHARSET}{collate} {null}"
 
 
 class TextTable(NamedTuple):
-    """A table of ours and its text columns."""
+    """One of this library's tables and its text columns."""
 
     name: str
     collation: str
@@ -66,23 +66,23 @@ class TextTable(NamedTuple):
 
     @property
     def wrong(self) -> list[TextColumn]:
-        """The columns that are to be mended."""
+        """The columns that need repair."""
         return [column for column in self.columns if column.is_wrong]
 
     @property
     def is_wrong(self) -> bool:
-        """Whether this table, or a column that it may get later, needs :attr:`mended`."""
+        """Whether the table needs :attr:`mended`, for one of its columns or for columns added later."""
         return bool(self.wrong) or not self.collation.startswith(f"{CHARSET}_")
 
     @property
     def mended(self) -> str:
-        """The statement that mends it."""
+        """The statement that repairs the table."""
         changes = [column.mended for column in self.wrong]
         return f"ALTER TABLE `{self.name}` {', '.join([*changes, f'DEFAULT CHARACTER SET {CHARSET}'])}"
 
 
 def text_tables(connection: BaseDatabaseWrapper, rows: Iterable[type[models.Model]]) -> Iterator[TextTable]:
-    """Those of the models' tables that exist, on MariaDB or MySQL."""
+    """Yield the tables of these models that exist, on MariaDB or MySQL."""
     for model in rows:
         table = model._meta.db_table
         found = _ask(connection, "TABLE_COLLATION", "TABLES", table)

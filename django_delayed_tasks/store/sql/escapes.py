@@ -1,4 +1,4 @@
-"""Texts and JSON texts in ASCII."""
+"""Escapes: texts and JSON texts written in ASCII alone."""
 
 import json
 import re
@@ -7,15 +7,15 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def in_ascii(text: str) -> str:
-    """The text with escapes, as in ``\\u652f``, in the place of all characters that are not ASCII."""
+    """Return the text with escapes such as ``\\u652f`` in place of all characters that are not ASCII."""
     return text.encode("ascii", "backslashreplace").decode()
 
 
 def json_in_ascii(text: str) -> str:
-    """JSON text of the same value."""
+    """Return JSON text in ASCII that has the same value."""
     return _NOT_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def json_with_escapes(text: str) -> str:
-    """JSON text of a value that has escapes in its texts, where the other one has the characters."""
+    """Return JSON text in ASCII whose value has escapes in its strings, where the original value has characters."""
     return _NOT_ASCII.sub(lambda found: json.dumps(in_ascii(found[0]))[1:-1], text)

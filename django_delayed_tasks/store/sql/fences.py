@@ -1,20 +1,21 @@
-"""The check that every write which follows from a claim carries: this row, in this version."""
+"""Fences: the condition, in every write that follows from a claim, that the row is still in the claimed version."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 Claim = tuple[int, int]
-"""(task id, version): names one claim; a version never comes back."""
+"""(task id, version), which identifies one claim: a version is never used again."""
 
 LAST_VERSION = 2**63 - 1
-"""There is none after it. Only a row that was written by other means has it; it stays as it is."""
+"""The largest version. Only a row that was written by other means has it; such a row is left as it is."""
 
 
 def fence(claims: Iterable[Claim], prefix: str = "") -> str:
-    """A condition that holds for the rows of these claims (of none, if there are none) while their version is the same.
+    """Return a condition that is true for the rows of these claims as long as their version is unchanged.
 
-    Ids are grouped by version (most tasks of a batch have the same), so that every database reads them as a range of
-    the primary key. Integers are written into the text: they are ours, and hundreds of parameters are slow.
+    For no claims it is false. Ids are grouped by version (most tasks of a batch have the same one), so that every
+    database reads them as a range of the primary key. Integers are written into the text, which is safe since they are
+    not user input: hundreds of parameters are slow.
     """
     versions: defaultdict[int, list[int]] = defaultdict(list)
     for task_id, version in claims:
@@ -27,16 +28,16 @@ def fence(claims: Iterable[Claim], prefix: str = "") -> str:
 
 
 def in_status(status: int, prefix: str = "") -> str:
-    """A condition to stand beside a fence.
+    """Return a condition on the status, to be used together with a fence.
 
-    ``+ 0`` keeps the claim index out of it. PostgreSQL and SQLite would else read every waiting task through it while
-    their statistics are old (SQLite has none at all until somebody says ANALYZE); rows are to be found by id.
+    ``+ 0`` keeps databases from using the claim index: rows are to be found by id. Otherwise PostgreSQL and SQLite
+    would read every waiting task through that index while their statistics are old (SQLite has none before ANALYZE).
     """
     return f"{prefix}status + 0 = {status}"
 
 
 def _any_of(conditions: list[str]) -> str:
-    # In parentheses by hundreds: a chain of a thousand ORs is deeper than SQLite allows an expression to be.
+    # Grouped by hundreds: a chain of a thousand ORs is a deeper expression than SQLite allows.
     while len(conditions) > 1:
         conditions = [f"({' OR '.join(some)})" for some in _by_hundreds(conditions)]
     return conditions[0] if conditions else "(1 = 0)"

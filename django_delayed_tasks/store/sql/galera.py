@@ -1,8 +1,8 @@
-"""MariaDB Galera: several nodes, of which each may be a moment behind the others (docs/decisions/0005).
+"""MariaDB Galera: a cluster of nodes, each of which may be a moment behind the others (docs/decisions/0005).
 
-A node shows what the cluster has committed a little later than the node that committed it. No write can go wrong by
-that: what conflicts is refused at COMMIT. But "no such row" may only mean "not here yet", so what decides whether a
-claim or a lease is held first waits until this node has caught up (``wsrep_sync_wait``).
+A node shows what the cluster has committed a little later than the node that committed it. Writes are safe all the
+same: conflicting ones are refused at COMMIT. But "no such row" may only mean "not here yet", so a statement that
+decides whether a claim or a lease is held first waits until its node has caught up (``wsrep_sync_wait``).
 """
 
 from collections.abc import Callable, Iterator
@@ -13,18 +13,18 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 NOT_READY = 1047
-"""The error of a node that is not part of the primary component, or not yet: it did nothing of what it was told."""
+"""The error of a node that is not, or not yet, part of the primary component; it has not executed the statement."""
 CURRENT = 1 | 2 | 4
-"""wsrep_sync_wait: before reads, before UPDATE and DELETE, before INSERT."""
+"""The bits of wsrep_sync_wait: wait before reads, before UPDATE and DELETE, before INSERT."""
 _READING_OR_WRITING = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
-"""Not SAVEPOINT, which has nothing to wait for."""
+"""The statements that wait; SAVEPOINT, for example, has nothing to wait for."""
 _WAITING = f"SET STATEMENT wsrep_sync_wait = {CURRENT} FOR "
 
 _known: dict[tuple[str, ...], bool] = {}
 
 
 def is_galera(connection: BaseDatabaseWrapper) -> bool:
-    """Whether this connection's server is a node of a Galera cluster; asked once for each server of each alias."""
+    """Return whether this connection's server is a node of a Galera cluster; asks each server of each alias once."""
     if connection.vendor != "mysql":
         return False
     settings = connection.settings_dict
@@ -44,9 +44,9 @@ def _ask(connection: BaseDatabaseWrapper) -> bool:
 
 @contextmanager
 def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
-    """The first statement inside waits until this node shows what the cluster has committed; elsewhere nothing waits.
+    """Make the first statement in the block wait until this node shows what the cluster has committed.
 
-    It must be the first of its transaction: within one the server does not wait any more.
+    Only a MariaDB Galera node waits. The statement must be the first of its transaction: later ones do not wait.
     """
     if connection.in_atomic_block or not (is_galera(connection) and connection.mysql_is_mariadb):  # type: ignore[attr-defined]
         yield
@@ -64,7 +64,7 @@ def caught_up(connection: BaseDatabaseWrapper) -> Iterator[None]:
 
 
 def catch_up(alias: str) -> None:
-    """Wait until this node shows what the cluster has committed; for work whose first statement is somebody else's."""
+    """Wait until this node shows what the cluster has committed; to be called before a handler's transaction begins."""
     connection = connections[alias]
     if is_galera(connection) and connection.mysql_is_mariadb:  # type: ignore[attr-defined]
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""Connections that threads of this package keep for long: outside of Django's pools, and not for forked children."""
+"""Connections that this package's threads keep open: they are outside Django's pools, and forked children drop them."""
 
 import os
 from collections.abc import Iterator
@@ -12,13 +12,14 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_delayed_tasks.support import forks
 
 _kept: dict[int, list[BaseDatabaseWrapper]] = {}
-"""By thread."""
+"""By thread id: the connections that the thread keeps."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
 
 
 def keep() -> list[BaseDatabaseWrapper]:
-    """The connections of this thread, open or not, which are its own until :func:`close`: for a thread that this
-    package starts, between transactions. To be called again when databases were added.
+    """Keep and return this thread's connections, open or not, until :func:`close`; they leave Django's pools.
+
+    To be called by a thread that this package has started, between transactions, and again after databases were added.
     """
     found = _kept[get_ident()] = [connections[alias] for alias in connections]
     for connection in found:
@@ -29,14 +30,14 @@ def keep() -> list[BaseDatabaseWrapper]:
 
 
 def close() -> None:
-    """This thread ends."""
+    """Close this thread's connections, as the thread ends."""
     connections.close_all()
     _kept.pop(get_ident(), None)
 
 
 @contextmanager
 def outside_of_pools() -> Iterator[None]:
-    """Inside, this thread opens its connections outside of pools. Those that are open already stay what they are."""
+    """Let this thread open connections outside Django's pools in the block; those already open are not changed."""
     closed = [connections[alias] for alias in connections if connections[alias].connection is None]
     left = [(connection, connection.settings_dict) for connection in closed if _is_pooled(connection)]
     for connection, _ in left:
@@ -54,23 +55,23 @@ def _is_pooled(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _leave_pool(connection: BaseDatabaseWrapper) -> None:
-    # A dict of its own: that of the settings is shared with the connections of all other threads.
+    # A copy: the dict from the settings is shared with the connections of all other threads.
     options = {name: value for name, value in connection.settings_dict["OPTIONS"].items() if name != "pool"}
     connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
 
 
 def _forget() -> None:
-    """In a forked child: the connections of its parent's threads are the parent's."""
+    """Drop the kept connections in a forked child: they belong to the threads of its parent."""
     for thread, found in _kept.items():
-        if thread != get_ident():  # a thread that forks is responsible for its own
+        if thread != get_ident():  # a thread that forks is responsible for its own connections
             for connection in found:
                 _part_from(connection.connection)
-            _of_parent.append(found)  # kept, or some drivers would close them
+            _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
 
 
 def _part_from(connection: Any) -> None:
-    # Not closed: that would end the session which the parent uses. Whatever is said through it later goes nowhere.
+    # Not closed: that would end the session that the parent uses. What is sent through it later is discarded.
     with suppress(Exception):
         descriptor = connection.fileno()
         nowhere = os.open(os.devnull, os.O_RDWR)

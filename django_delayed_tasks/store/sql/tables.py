@@ -1,4 +1,4 @@
-"""The names that raw SQL needs."""
+"""Tables, statuses and lists of columns that raw SQL statements use."""
 
 from typing import Final
 
@@ -22,10 +22,12 @@ PAUSED: Final = int(TaskStatus.PAUSED)
 STOPPING: Final = (
     f"({TASK}.status = {RUNNING} AND {TASK}.cancel_requested_at IS NOT NULL AND {TASK}.deferred_when IS NULL)"
 )
-"""Whether a row is there for its present run only: it was cancelled meanwhile, and nothing is to come after."""
+"""The condition that a row exists only for its current run: the task was cancelled, and no schedule is deferred."""
 
 CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", "once")
-"""What a schedule brings beside its time. While the task runs it waits in the column of the same name, deferred."""
+"""What a schedule brings in addition to its time. While the task runs, a new schedule's values wait in the columns
+``deferred_*``.
+"""
 
 FORGET_DEFERRED: Final = (
     "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL,"
@@ -34,7 +36,7 @@ FORGET_DEFERRED: Final = (
 )
 
 RESET: Final = {"attempts": "0", "rescues": "0", "last_error": "''"}
-"""What belongs to the time that a task had: each column with its value when the task gets another time."""
+"""Columns that are reset when a task gets a new time, each with its initial value."""
 
 RESET_COUNTS: Final = ", ".join(f"{column} = {value}" for column, value in RESET.items())
 

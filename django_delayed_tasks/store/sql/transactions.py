@@ -1,4 +1,4 @@
-"""Whole transactions, tried again when the database says that trying again will do."""
+"""Transactions that are tried again as a whole after errors that may pass, such as deadlocks."""
 
 import random
 import time
@@ -15,20 +15,21 @@ from django_delayed_tasks.store.sql.tables import TASK
 
 T = TypeVar("T")
 MayTryAgain = Callable[[BaseException], bool] | None
-"""Tells of an error whether trying again may help; None: :func:`is_transient`."""
+"""A function that returns whether trying again may help after an error; None stands for :func:`is_transient`."""
 
 TRIES = 12
 _REFUSALS = {1048, 1153, 1264, 1265, 1267, 1292, 1300, 1364, 1366, 1406, 3819, 3854, 4025, *range(3140, 3160)}
-"""What MySQL and MariaDB say of data; the driver reports most of these as OperationalError, like an outage."""
+"""MySQL's and MariaDB's errors about data; the driver reports most of them as OperationalError, like an outage."""
 _LOCK_TIMEOUTS = {1205, "55P03"}
 AUTO_INCREMENT = 1467
-"""What MariaDB calls a deadlock if the victim was waiting for the next value of AUTO_INCREMENT."""
+"""MariaDB's error for a deadlock whose victim was waiting for the next value of AUTO_INCREMENT."""
 _CODES = {1213, AUTO_INCREMENT, 1020, 3572, 3101, galera.NOT_READY, "40001", "40P01", *_LOCK_TIMEOUTS}
 
 
 def in_transaction(connection: BaseDatabaseWrapper) -> bool:
-    """Whether what is written now is part of a transaction that the caller ends: inside of ``atomic()``, or with
-    autocommit off.
+    """Return whether a write would be part of a transaction that the caller ends.
+
+    That is so inside ``atomic()`` and with autocommit off.
     """
     if connection.connection is None:
         return connection.in_atomic_block or not connection.settings_dict["AUTOCOMMIT"]
@@ -36,21 +37,21 @@ def in_transaction(connection: BaseDatabaseWrapper) -> bool:
 
 
 def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
-    """``work(cursor)`` in one transaction; in the caller's if there is one, where nothing can be tried again.
+    """Call ``work(cursor)`` in one transaction: the caller's if there is one, where nothing can be tried again.
 
-    Outside, deadlocks, lock waits, serialisation failures, a busy SQLite and what a Galera cluster refused are tried
-    again, with growing pauses; or what ``may_try_again(error)`` allows. On a cluster it sees all that was
-    committed before, on whichever node.
+    Otherwise the work is tried again, with growing pauses, after deadlocks, lock timeouts, serialization failures, a
+    busy SQLite, or a refusal by a Galera cluster; or after the errors that ``may_try_again`` allows. On a cluster it
+    sees everything that was committed before, on any node.
 
     Raises:
-        DatabaseError: what the database said, when it is of another kind or tries are used up.
+        DatabaseError: the error was of another kind, or the tries are used up.
     """
     connection = connections[alias]
     if in_transaction(connection):
         with connection.cursor() as cursor:
             if not connection.in_atomic_block:
-                # With autocommit off, Python's sqlite3 begins a transaction neither before a SELECT nor before a
-                # SAVEPOINT; and releasing a savepoint that is the outermost one commits.
+                # With autocommit off, Python's sqlite3 begins no transaction before a SELECT or a SAVEPOINT, and
+                # releasing the outermost savepoint commits.
                 dialect_of(connection).begin_writing(cursor, TASK)
             return work(cursor)
     for attempt in range(TRIES):
@@ -65,9 +66,9 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
 
 
 def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
-    """As :func:`atomically`, for work of a single statement, which is a transaction by itself.
+    """Call ``work(cursor)`` as :func:`atomically` does, for a single statement, which is a transaction by itself.
 
-    A node of a Galera cluster may be a moment behind here: for what finds out later that it was wrong.
+    A node of a Galera cluster may be a moment behind: for work whose mistakes are found out later.
     """
     connection = connections[alias]
     is_part = in_transaction(connection)
@@ -83,9 +84,12 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
 
 
 def briefly(alias: str, work: Callable[[CursorWrapper], T]) -> T:
-    """As :func:`atomically`, where no statement waits for a lock for more than a second; then :func:`is_lock_timeout`.
+    """Call ``work(cursor)`` as :func:`atomically` does, with no statement waiting more than a second for a lock.
 
-    For connections of this package's own threads: on MariaDB and MySQL the limit stays.
+    For connections of this package's own threads: on MariaDB and MySQL the limit stays set for the connection.
+
+    Raises:
+        DatabaseError: among others, an error for which :func:`is_lock_timeout` is true.
     """
 
     def wait_briefly(cursor: CursorWrapper) -> T:
@@ -96,7 +100,10 @@ def briefly(alias: str, work: Callable[[CursorWrapper], T]) -> T:
 
 
 def decisively(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
-    """As :func:`in_one_statement`, for what decides whether a claim or a lease is held: never behind."""
+    """Call ``work(cursor)`` as :func:`in_one_statement` does, on a node that has caught up with its cluster.
+
+    For statements that decide whether a claim or a lease is held.
+    """
 
     def decide(cursor: CursorWrapper) -> T:
         with galera.caught_up(connections[alias]):
@@ -113,13 +120,13 @@ def _before_next_try(connection: BaseDatabaseWrapper, error: DatabaseError, atte
 
 
 def pause(attempt: int) -> float:
-    """Seconds before the next try: doubling from 2 ms to 250 ms, half of it by chance."""
+    """Return the seconds before the next try: doubling from 2 ms to 250 ms, of which up to half is cut at random."""
     span: float = min(0.25, 0.002 * 2**attempt)
     return span * random.uniform(0.5, 1.0)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same transaction may succeed if tried again at once."""
+    """Return whether the same transaction may succeed if it is tried again at once."""
     if not isinstance(error, DatabaseError):
         return False
     is_busy = "database is locked" in str(error) or "database table is locked" in str(error)
@@ -127,12 +134,12 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_transient_at_once(error: BaseException) -> bool:
-    """As :func:`is_transient`, but for a row that stays locked."""
+    """Return whether the error is transient (see :func:`is_transient`) and not a lock timeout."""
     return is_transient(error) and not is_lock_timeout(error)
 
 
 def is_lock_timeout(error: BaseException) -> bool:
-    """Whether a row stayed locked for longer than this connection waits."""
+    """Return whether a row stayed locked for longer than this connection waits."""
     return isinstance(error, DatabaseError) and _code(error) in _LOCK_TIMEOUTS
 
 
@@ -142,11 +149,10 @@ def _code(error: BaseException) -> Any:
 
 
 def is_unwritable(error: BaseException) -> bool:
-    """Whether the database refuses what was to be written, and would refuse it again.
+    """Return whether the database refuses the data that was to be written, and would refuse it again.
 
-    So does the driver, of characters that the connection's character set lacks.
-
-    Everything else that a database says (gone away, read-only, disk full, table being migrated) may pass.
+    So does the driver if the connection's character set lacks some of the characters. All other errors of a database
+    (server gone away, read-only, disk full, table being migrated) may pass.
     """
     code = error.args[0] if error.args else None
     return isinstance(error, DataError | IntegrityError | UnicodeError) or code in _REFUSALS

@@ -1,4 +1,4 @@
-"""What differs between databases, as fragments of SQL. The verbs are written once, with these."""
+"""Dialects: what differs between databases, as fragments of SQL. Each verb is written once, with these fragments."""
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -13,10 +13,10 @@ _DIALECTS: dict[str, type[Dialect]] = {"mysql": MySQL, "postgresql": PostgreSQL,
 
 
 def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
-    """The dialect that this connection's server speaks.
+    """Return the dialect of this connection's server.
 
     Raises:
-        NotImplementedError: for a vendor that is not supported.
+        NotImplementedError: the database vendor is not supported.
     """
     try:
         return _DIALECTS[connection.vendor](connection)

@@ -1,4 +1,4 @@
-"""What every database can do, and how most of them say it."""
+"""The base dialect: the SQL fragments that every database has, in the form that most of them share."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,18 +14,18 @@ from django_delayed_tasks.states import IfExists
 
 ColumnType = Literal["int", "text", "json", "moment", "bool"]
 SQL = tuple[str, list[Any]]
-"""A fragment and its parameters."""
+"""An SQL fragment and its parameters."""
 
 
 class Column(NamedTuple):
-    """A column of rows that the client sends along with a statement."""
+    """A column of the rows that the client sends along with a statement."""
 
     name: str
     type: ColumnType
 
 
 class Sent(NamedTuple):
-    """Rows that the client sends along: a FROM item named ``v``, its parameters, an expression for each column."""
+    """Rows that the client sends along: a FROM item named ``v``, its parameters, and an expression for each column."""
 
     source: str
     parameters: list[Any]
@@ -36,53 +36,54 @@ _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 
 
 class Dialect:
-    """Fragments of SQL for one connection."""
+    """SQL fragments for one connection."""
 
     for_update = " FOR UPDATE"
     keeps_escaped_json = True
-    """Whether JSON text in ASCII is the same value to a database that cannot hold all characters."""
+    """Whether a database that cannot store all characters accepts them as escapes in JSON, as the same value."""
     driving_join = "JOIN"
-    """A join that reads its left side first."""
+    """The join that reads its left side first."""
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
 
     @property
     def now(self) -> str:
-        """The present moment by the database's clock."""
+        """The expression for the current time by the database's clock."""
         return clock.sql_now(self.connection)
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
-        """Become the writer before the first read of a transaction, where that matters."""
+        """Become the writer before the first read of a transaction, on databases where that matters."""
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
-        """Let the statements of this transaction (MariaDB, MySQL: connection) wait so long for a lock, where rows have
-        locks.
+        """Limit how long the statements of this transaction wait for a lock.
+
+        On MariaDB and MySQL the limit is the connection's. SQLite has no row locks, so it does nothing there.
         """
 
     def same(self, one: str, other: str) -> str:
-        """Whether two expressions have one value, or are both NULL."""
+        """Return the condition that two expressions have the same value or are both NULL."""
         return f"{one} IS {other}"
 
     def waits_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
-        """As :meth:`wait_at_most`, where that holds for the whole connection; elsewhere nothing."""
+        """Do as :meth:`wait_at_most` where the limit is the connection's; do nothing on other databases."""
 
     @property
     def skip_locked(self) -> str:
-        """What a locking read ends with that leaves out rows which others have locked."""
+        """The end of a locking read that leaves out rows which other transactions have locked."""
         skips = self.connection.features.has_select_for_update_skip_locked
         return f"{self.for_update} SKIP LOCKED" if skips else self.for_update
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
-        """Whether the server, beside reporting this error, has rolled the whole transaction back and ended it."""
+        """Return whether the server, in addition to reporting this error, has rolled back the whole transaction."""
         return False
 
     def later(self, by: timedelta) -> str:
-        """The moment ``by`` after now, as a literal expression."""
+        """Return an expression without parameters for the moment ``by`` after now."""
         raise NotImplementedError
 
     def moment(self, when: datetime | timedelta | None) -> SQL:
-        """A parameterised expression for a moment given as such, as an offset from now, or None for now."""
+        """Return an expression, and its parameters, for a moment, an offset from now, or None for now."""
         if when is None:
             return self.now, []
         if isinstance(when, timedelta):
@@ -90,45 +91,46 @@ class Dialect:
         return "%s", [self.stored(when)]
 
     def stored(self, moment: datetime) -> Any:
-        """The moment as a parameter, in the form in which Django stores it."""
+        """Return the moment as a parameter, in the form in which Django stores it."""
         return self.connection.ops.adapt_datetimefield_value(moment)
 
     def greatest(self, one: str, other: str) -> str:
-        """The later of two moments, neither of them NULL."""
+        """Return the expression for the later of two moments, neither of them NULL."""
         return f"GREATEST({one}, {other})"
 
     def by_key(self, table: str) -> str:
-        """A table of which rows are found by primary key."""
+        """Return the table, with a hint to find its rows by primary key where the database needs one."""
         return table
 
     def update(self, table: str) -> str:
-        """The beginning of an UPDATE that finds its rows by primary key."""
+        """Return the beginning of an UPDATE that finds its rows by primary key."""
         return f"UPDATE {self.by_key(table)}"
 
     def delete(self, table: str) -> str:
-        """The beginning of a DELETE that finds its rows by primary key."""
+        """Return the beginning of a DELETE that finds its rows by primary key."""
         return f"DELETE FROM {table}"
 
     def to_lock(self, table: str, condition: str) -> str:
-        """A FROM item: the table as ``t``, its rows under ``condition`` (on primary keys) in the order to lock them."""
+        """Return a FROM item: the table as ``t``, its rows under ``condition`` (on primary keys) in locking order."""
         return f"{table} t"
 
     def look_up(self, table: str, condition: str) -> str:
-        """Joins ``table`` as ``t`` to a FROM item that is read first: for each of its rows one look by primary key."""
+        """Return a join of ``table`` as ``t`` to a FROM item that is read first; each row is found by primary key."""
         return f"{self.driving_join} {table} t ON {condition}"
 
     def position(self, column: str) -> str:
-        """Where the parameter's text begins in the column, exactly compared; 0 if it is not in it."""
+        """Return the expression for where the parameter's text begins in the column, compared exactly; 0 if nowhere."""
         return f"INSTR({column}, %s)"
 
     def json(self, expression: str) -> str:
-        """``expression`` (JSON text) as a value of a JSON column."""
+        """Return ``expression`` (JSON text) as a value for a JSON column."""
         return expression
 
     def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Sent:
-        """The given rows (one at least), to be used as a table: sent in one or few parameters. Moments are datetimes.
+        """Return the given rows (at least one) as a table that is sent in one or a few parameters.
 
-        What is the same in all of them, and simple, is written into the statement: most columns of most batches.
+        Moments are given as datetimes. A simple value that is the same in all rows is written into the statement, as
+        for most columns of most batches.
         """
         values = dict(zip(columns, zip(*rows, strict=True), strict=True))
         literals = {column: self._literal(of_column) for column, of_column in values.items()}
@@ -140,7 +142,7 @@ class Dialect:
         return Sent(source, parameters, expressions)
 
     def _literal(self, values: Sequence[Any]) -> str:
-        """What stands for a column in which all is the same; nothing if it is not, or is better sent."""
+        """Return the literal for a column whose values are all the same; "" if they differ or are better sent."""
         first = values[0]
         if values.count(first) < len(values):
             return ""
@@ -156,39 +158,40 @@ class Dialect:
         return [None if moment is None else self.sent_moment(moment) for moment in values]
 
     def sent_moment(self, moment: datetime) -> Any:
-        """A moment of a column of type "moment", as it is sent: as a number, since writing a date out costs more than
-        all else of its row.
+        """Return a moment in the form in which it is sent.
+
+        This is a number, since formatting a date costs more than the rest of its row.
         """
         return clock.as_micros(moment)
 
     def received(self, column: Column) -> str:
-        """The expression for a column that was sent."""
+        """Return the expression for a column that was sent."""
         return f"v.{column.name}"
 
     def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
-        """A FROM item named ``v`` with these columns; ``values`` has those of each column."""
+        """Return a FROM item named ``v`` with these columns; ``values`` has a sequence of values for each column."""
         raise NotImplementedError
 
     @staticmethod
     def new(column: str) -> str:
-        """In an upsert: the value that the INSERT would have written."""
+        """Return the expression, in an upsert, for the value that the INSERT would have written."""
         return f"excluded.{column}"
 
     def moment_literal(self, moment: datetime) -> str:
-        """The moment, written into the statement."""
+        """Return the moment as a literal for the statement."""
         return clock.literal(self.connection, moment)
 
     def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
-        """What an INSERT of many rows begins and ends with, so that it replaces, keeps, or refuses what exists."""
+        """Return the beginning and end of an INSERT of many rows that replaces, keeps or refuses existing rows."""
         if if_exists is IfExists.REPLACE:
             return "INSERT", self.on_conflict(assignments)
         return "INSERT", "" if if_exists is IfExists.RAISE else " ON CONFLICT (biz_code, biz_num) DO NOTHING"
 
     def on_conflict(self, assignments: str) -> str:
-        """The tail of an INSERT that updates the row of the same identity instead."""
+        """Return the end of an INSERT that updates an existing row of the same identity instead."""
         return f" ON CONFLICT (biz_code, biz_num) DO UPDATE SET {assignments}"
 
     def to_datetime(self, value: Any) -> datetime:
-        """A moment as a driver returned it, aware and in UTC."""
+        """Return a moment that a driver returned as an aware datetime in UTC."""
         moment: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

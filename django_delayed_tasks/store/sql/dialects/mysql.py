@@ -1,4 +1,4 @@
-"""MariaDB and MySQL."""
+"""The dialect of MariaDB and MySQL."""
 
 import json
 from collections.abc import Sequence
@@ -11,23 +11,23 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
-# MariaDB gives a text of JSON_TABLE the database's default character set, and puts ? for what that one lacks.
+# Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
 _TEXT = "LONGTEXT CHARACTER SET utf8mb4"
 _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bool": "TINYINT"}
 
 
 _LOCK_WAIT_TIMEOUT = 1205
 _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
-"""A deadlock and its kin: InnoDB and Galera roll back the transaction, not the statement alone."""
+"""Deadlocks and similar errors: InnoDB and Galera roll back the whole transaction, not only the statement."""
 
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
-        session = self.connection.connection  # the driver's: a new one begins with the server's default
+        session = self.connection.connection  # the driver's connection; a new one has the server's default limit
         if getattr(session, "waits_at_most", None) != seconds:
-            # The second one is for whole tables, while somebody alters them.
+            # The second variable is for locks on whole tables, as while a table is altered.
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}, lock_wait_timeout = {seconds:d}")
             session.waits_at_most = seconds
 
@@ -51,7 +51,7 @@ class MySQL(Dialect):
     def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
         paths = ", ".join(f"{c.name} {_TYPES[c.type]} PATH '$[{i}]'" for i, c in enumerate(columns))
         text = json.dumps(list(zip(*values, strict=True)), default=str)
-        # The text itself is ASCII. MariaDB loses what it says with escapes if the connection's character set lacks it.
+        # The text itself is ASCII. Without CONVERT, MariaDB loses escaped characters that the connection's set lacks.
         return f"JSON_TABLE(CONVERT(%s USING utf8mb4), '$[*]' COLUMNS({paths})) v", [text]
 
     def received(self, column: Column) -> str:
@@ -60,20 +60,20 @@ class MySQL(Dialect):
         return super().received(column)
 
     def stored(self, moment: datetime) -> str:
-        # As adapt_datetimefield_value does, at a tenth of its cost.
+        # The same as adapt_datetimefield_value, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
 
-    # Told nothing, the optimiser reads a small table through the claim index, whose entries every add moves: thousands
-    # of deadlocks where there are hardly any by primary key (docs/decisions/0002).
+    # Without a hint the optimizer reads a small table through the claim index, whose entries every add moves. This
+    # causes thousands of deadlocks; by primary key there are hardly any (docs/decisions/0002).
     def by_key(self, table: str) -> str:
         return f"{table} FORCE INDEX (PRIMARY)"
 
     def delete(self, table: str) -> str:
         return f"DELETE {table} FROM {self.by_key(table)}"
 
-    # InnoDB locks the entry of the index through which it finds a row, then the row; a DELETE locks the row, then its
-    # other entries. A caller finds a task by its identity: whoever locks it in another order would be a deadlock, and
-    # the caller the victim. The LIMIT keeps the inner SELECT, which locks nothing, out of the outer one.
+    # InnoDB locks the index entry through which it finds a row, then the row; a DELETE locks the row, then its other
+    # entries. A caller finds a task by its identity, so locking it in another order would cause a deadlock whose victim
+    # is the caller. The LIMIT keeps the inner SELECT, which locks nothing, from being merged into the outer one.
     def to_lock(self, table: str, condition: str) -> str:
         identities = f"SELECT biz_code, biz_num FROM {table} FORCE INDEX (PRIMARY) WHERE {condition} LIMIT {2**62}"
         return (
@@ -91,5 +91,5 @@ class MySQL(Dialect):
     def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
         if if_exists is IfExists.REPLACE:
             return "INSERT", self.on_conflict(assignments)
-        # With IGNORE the affected rows are the new ones; everything else that it would overlook was validated.
+        # With IGNORE, the affected rows are the new ones; validation rules out all other errors that it would hide.
         return ("INSERT", "") if if_exists is IfExists.RAISE else ("INSERT IGNORE", "")

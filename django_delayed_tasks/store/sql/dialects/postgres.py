@@ -1,4 +1,4 @@
-"""PostgreSQL."""
+"""The dialect of PostgreSQL."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,7 +15,7 @@ class PostgreSQL(Dialect):
     keeps_escaped_json = False
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
-        # Not for the session: behind a pooler in transaction mode the next transaction may have another one.
+        # LOCAL: behind a pooler in transaction mode, the next transaction may run in another session.
         cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
     def same(self, one: str, other: str) -> str:
@@ -27,14 +27,14 @@ class PostgreSQL(Dialect):
     def received(self, column: Column) -> str:
         if (
             column.type == "moment"
-        ):  # in two parts: an interval is multiplied as a float, which is not exact beyond 2255
+        ):  # in two parts: intervals are multiplied as floats, which are not exact after the year 2255
             seconds, micros = f"v.{column.name} / 1000000", f"mod(v.{column.name}, 1000000)"
             return f"(TIMESTAMPTZ 'epoch' + {seconds} * INTERVAL '1 second' + {micros} * INTERVAL '1 microsecond')"
         return super().received(column)
 
     def look_up(self, table: str, condition: str) -> str:
-        # Joined plainly, it may read the other side anew for each row: it takes a fence for a condition that one row
-        # in thousands meets. OFFSET keeps the subquery as it is written.
+        # With a plain join, PostgreSQL may read the whole other side for each row, because it underestimates how many
+        # rows a fence matches. OFFSET keeps the subquery from being merged into the query.
         return f"CROSS JOIN LATERAL (SELECT * FROM {table} t WHERE {condition} OFFSET 0) t"
 
     def position(self, column: str) -> str:
@@ -51,7 +51,7 @@ class PostgreSQL(Dialect):
 
 
 def _array(kind: ColumnType, values: Sequence[Any]) -> str:
-    """The text form of an array: the driver's own dumping of lists costs more than all the rest of a settlement."""
+    """Return the text form of an array: the driver's own dumping of lists costs more than the rest of a settlement."""
     element = _quoted if kind in ("text", "json") else str
     return "{" + ",".join(["NULL" if value is None else element(value) for value in values]) + "}"
 

@@ -1,4 +1,4 @@
-"""SQLite."""
+"""The dialect of SQLite."""
 
 import json
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ class SQLite(Dialect):
     driving_join = "CROSS JOIN"
 
     def stored(self, moment: datetime) -> str:
-        # As adapt_datetimefield_value does, at a tenth of its cost.
+        # The same as adapt_datetimefield_value, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
 
     def moment(self, when: datetime | timedelta | None) -> SQL:
-        # Never a literal: what was prepared is found again by the statement's text.
+        # Never a literal: sqlite3 finds prepared statements by their text.
         if not isinstance(when, datetime):
             when = clock.host_now() + (when or timedelta())
         return "%s", [self.stored(when)]
@@ -30,12 +30,12 @@ class SQLite(Dialect):
         return self.stored(moment)
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
-        # A deferred transaction that reads and then writes fails at once if another wrote in between, whatever the
-        # timeout; one whose first statement is a write waits its turn. This one changes nothing.
+        # A deferred transaction that reads and then writes fails at once if another connection wrote in between,
+        # whatever the timeout; one whose first statement is a write waits. This DELETE matches no row.
         cursor.execute(f"DELETE FROM {table} WHERE id < 0")
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
-        # At SQLITE_FULL and SQLITE_IOERR, among others; sqlite.org/lang_transaction.html.
+        # As after SQLITE_FULL and SQLITE_IOERR, among others: sqlite.org/lang_transaction.html.
         return not self.connection.connection.in_transaction
 
     def later(self, by: timedelta) -> str:
