@@ -122,14 +122,7 @@ class Executor:
         wakeup.enlist(self.sleeper)
         self.settler.start()
         self.pool.start()
-        for loop in (
-            self._beating,
-            self._polling,
-            self._guarding,
-            self._housekeeping,
-            self._watching,
-            self._reporting,
-        ):
+        for loop in (self._beating, self._polling, self._guarding, self._housekeeping, self._watching, self._reporting):
             loop.start()
         if self._listening:
             self._listening.start()
