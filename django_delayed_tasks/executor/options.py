@@ -83,7 +83,7 @@ def _check(options: ExecutorOptions) -> None:
     for name in _LIKE_SETTINGS:
         _check_as(name.upper(), name, getattr(options, name))
     if options.max_tasks is not None and (not isinstance(options.max_tasks, int) or options.max_tasks < 1):
-        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: expected an int from 1 on")
+        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: must be a positive integer")
     if options.poll_interval > LONGEST_POLL:
         raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:
@@ -109,4 +109,4 @@ def _check_queues(name: str, queues: Any) -> None:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_LENGTH or name.strip() != name:
-        raise InvalidSetting(f"name={name!r}: must be a text of 1 to {NAME_LENGTH} characters")
+        raise InvalidSetting(f"name={name!r}: must be a string of 1 to {NAME_LENGTH} characters")

@@ -32,8 +32,8 @@ DEAF: Final = 3600.0
 """Seconds before another session where a pooler passes no notices on: its configuration may have changed by then."""
 
 DEAF_NOTE: Final = (
-    "the pooler before the database %r passes no notices on (transaction mode?): this executor finds tasks of other "
-    "processes when it polls. Let it connect to the server itself, or set DELAYED_TASKS['NOTIFY'] to False."
+    "the pooler in front of the database %r passes no notices on (transaction mode?): this executor finds tasks of "
+    "other processes only when it polls. Let it connect to the server itself, or set DELAYED_TASKS['NOTIFY'] to False."
 )
 
 

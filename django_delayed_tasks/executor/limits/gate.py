@@ -159,7 +159,7 @@ class Gate:
         while first := self._arrived[:1]:
             task = first[0]
             handler = find(task.biz_code)
-            if handler is None or not handler.is_limited:  # the handler was replaced since the task came
+            if handler is None or not handler.is_limited:  # the handler has changed since the task came
                 if self._has_left(task):
                     self._start([task])
                 continue

@@ -69,7 +69,7 @@ class Permits:
         """
         key = in_clean_context(self._handler.concurrency_key, task)
         if key is not None and not isinstance(key, str):
-            raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a text or None")
+            raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a string or None")
         return key or ""
 
     def take(self, tasks: dict[ClaimedTask, str], most: int) -> Granted:
@@ -148,4 +148,4 @@ def give_back_resource(task: ClaimedTask) -> None:
     try:
         resource.release()
     except DatabaseError as error:
-        logger.warning("the resource of %s could not be given back, it is free when its lease is over: %s", task, error)
+        logger.warning("the resource of %s could not be given back; it is free when its lease is over: %s", task, error)

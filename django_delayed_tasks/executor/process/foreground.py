@@ -86,7 +86,7 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
                 progress.show(executor.inflight.settled)
         if executor.inflight.unfinished:
             stream.write(
-                f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it now.\n"
+                f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it at once.\n"
             )
             stream.flush()
     finally:

@@ -45,7 +45,7 @@ class Worker(Thread):
                 try:
                     self._perform(running)
                 except BaseException:
-                    logger.exception("running %s", tasks[0])
+                    logger.exception("running %s failed", tasks[0])
                 self.running = None
                 if running.is_abandoned:
                     return

@@ -160,7 +160,7 @@ class Settler:
 
     def _put_aside(self, locked: list[Settlement]) -> None:
         if locked:
-            logger.warning("%d tasks have to wait to be settled, such as %s", len(locked), locked[0].claim)
+            logger.warning("%d tasks wait to be settled, such as %s", len(locked), locked[0].claim)
             self._locked += locked
             self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
