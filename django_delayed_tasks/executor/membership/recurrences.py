@@ -30,7 +30,9 @@ class Recurrences:
 
     def confirm(self) -> bool:
         """Confirm the recurring tasks, recreate missing ones, and retire those that are unconfirmed for too long."""
-        recurring = [_declared(code, handler) for code, handler in get_task_handlers().items() if _goes_on(handler)]
+        recurring = [
+            _declared(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
+        ]
         missing = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
         declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in missing])
         now, before = clock.monotonic(), self._confirmed_at
@@ -42,7 +44,7 @@ class Recurrences:
         return False
 
 
-def _goes_on(handler: TaskHandler) -> bool:
+def _has_next_run(handler: TaskHandler) -> bool:
     return handler.trigger is not None and handler.trigger.next_after(clock.host_now()) is not None
 
 
