@@ -37,6 +37,7 @@ from django_delayed_tasks.store.sql.fences import Claim
 logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.2
+"""Seconds between two iterations of the watchdog."""
 LONGEST_CALL = 60.0
 """Seconds after which a statement of the heartbeat, the poller or the settler counts as hung."""
 STALLED = 1.0

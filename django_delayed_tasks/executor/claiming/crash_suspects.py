@@ -17,6 +17,7 @@ SUSPECT = 2
 most cases the machine was the cause.
 """
 PAUSE = timedelta(seconds=0.5)
+"""How long after one released suspect the next becomes claimable again."""
 PATIENCE = 10.0
 """Seconds after which a suspect that still runs is cleared: a crash comes early, and a hanging run must not block."""
 

@@ -15,6 +15,7 @@ from django_delayed_tasks.store.sql.fences import Claim
 MANY: Final = 100
 """Fewer waiting tasks than this at the head of a level slow a claim down only negligibly."""
 LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at the head of a level where few tasks were in the way."""
 ROUNDS: Final = 4
 """Rounds of clearing before one claim; the next claim continues."""
 SOONEST: Final = 1.0

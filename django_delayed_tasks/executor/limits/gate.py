@@ -28,7 +28,9 @@ LOOK_EVERY: Final = (0.1, 0.4)
 """Seconds between two attempts to get permits, at least and at most: they grow while none is granted. A permit that
 this process gives back is noticed at once."""
 IDLE: Final = 60.0
+"""Seconds between two ticks while no task waits here; a task that arrives wakes the loop at once."""
 SOON: Final = 0.25
+"""Seconds before a released task becomes claimable again, unless its rate says when."""
 
 
 class Gate:

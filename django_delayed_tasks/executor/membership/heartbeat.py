@@ -37,7 +37,7 @@ class Heartbeat:
             self._lease.acquire()
             return True
         except NameInUse as error:
-            logger.error("another executor registered under this name while this one was declared dead: %s", error)
+            logger.error("another executor registered under this name after this one was declared dead: %s", error)
             self._was_replaced()
             return False
         except DatabaseError as error:
