@@ -1,4 +1,4 @@
-"""One executor: its parts, how they are wired, how they start and end."""
+"""One executor: its parts, how they are joined, and how they start and stop."""
 
 import logging
 from threading import Event
@@ -37,14 +37,15 @@ from django_delayed_tasks.store.sql.fences import Claim
 logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.2
+"""Seconds between two iterations of the watchdog."""
 LONGEST_CALL = 60.0
-"""Seconds after which a statement of the heartbeat, the poller or the settler counts as never to be answered."""
+"""Seconds after which a statement of the heartbeat, the poller or the settler counts as hung."""
 STALLED = 1.0
-"""Seconds without a start after which what was prefetched is given back."""
+"""Seconds without a start after which prefetched tasks are given back."""
 
 
 class Executor:
-    """Claims and runs tasks in threads of this process, until :meth:`stop`."""
+    """An executor that claims and runs tasks in threads of this process until :meth:`stop`."""
 
     def __init__(self, options: ExecutorOptions) -> None:
         self.options = options
@@ -103,7 +104,7 @@ class Executor:
         )
 
     def start(self) -> None:
-        """Register and begin; returns at once.
+        """Register this executor, start its threads, and return at once.
 
         Raises:
             NameInUse: a live executor has this name.
@@ -122,26 +123,19 @@ class Executor:
         wakeup.enlist(self.sleeper)
         self.settler.start()
         self.pool.start()
-        for loop in (
-            self._beating,
-            self._polling,
-            self._guarding,
-            self._housekeeping,
-            self._watching,
-            self._reporting,
-        ):
+        for loop in (self._beating, self._polling, self._guarding, self._housekeeping, self._watching, self._reporting):
             loop.start()
         if self._listening:
             self._listening.start()
 
     def _pull_forward(self) -> None:
-        """A drain is for all whose time has come, also for those that were put off."""
+        """Make postponed tasks claimable again: a drain runs everything that is due, including those."""
         if self.options.drain:
             limited = [code for code, handler in get_task_handlers().items() if handler.is_limited]
             pull_forward(self.options.database, limited)
 
     def _poll(self) -> float:
-        # Looked at before the poll: a run that is settled meanwhile may have added a task.
+        # Checked before the poll: a run that is settled during the poll may have added a task.
         had_nothing = not len(self.inflight)
         seconds = self.poller.poll()
         is_done = self.poller.has_enough or (self.options.drain and self.poller.found_nothing)
@@ -150,7 +144,7 @@ class Executor:
         return min(seconds, 0.02) if self.options.drain and not self.drained.is_set() else seconds
 
     def _perform(self, running: Running) -> None:
-        """In a worker: run a task, or a batch of them, and hand over what it came to."""
+        """Run a task or a batch in a worker thread and pass on how it ended."""
         tasks = running.tasks
         if not all(map(self.lookahead.hold, tasks)):
             self._give_back([released(task) for task in tasks])
@@ -168,7 +162,7 @@ class Executor:
         self._refill()
 
     def _note_removed(self) -> None:
-        """In the settler: claims have ended."""
+        """React in the settler's thread to claims that have ended."""
         self.gate.wake()
         if self.poller.demand.waits_for_settler:
             self._refill()
@@ -181,7 +175,7 @@ class Executor:
         return self.inflight.unfinished < self.poller.demand.refill_below
 
     def _is_held(self, task: ClaimedTask) -> bool:
-        """Claimed under a lease that ran out meanwhile, it may be running elsewhere, or its resource be held there."""
+        """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
         return task.executor == self.lease.executor and (task.resource is None or task.resource.is_held)
 
     def _run(self, tasks: Batch) -> BatchEnd:
@@ -237,7 +231,7 @@ class Executor:
         return WATCH_EVERY
 
     def _trouble(self) -> str:
-        """What this process cannot recover from by itself."""
+        """Return what this process cannot recover from by itself, or an empty string."""
         if self._stopping:
             return ""
         if self.pool.count_lost() > self.options.max_lost_threads:
@@ -245,14 +239,14 @@ class Executor:
         parts = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
         if dead := [part.name for part in parts if not part.is_alive]:
             return f"the thread {dead[0]} has ended"
-        # Housekeeping has long work to do, on rows that may be many.
+        # Housekeeping may work on many rows for a long time.
         patience = {self._housekeeping.name: 10 * self._patience}
         if stuck := [part.name for part in parts if part.busy_for() > patience.get(part.name, self._patience)]:
             return f"the thread {stuck[0]} gets no answer from the database"
         return ""
 
     def _give_back(self, settlements: list[Settlement]) -> None:
-        """Release what was claimed and will not be started here."""
+        """Release claims that will not be started in this process."""
         for settlement in settlements:
             if task := self.inflight.get(settlement.claim):
                 give_back_resource(task)
@@ -260,14 +254,14 @@ class Executor:
             self.settler.put(settlement)
 
     def _give_back_now(self, settlements: list[Settlement]) -> None:
-        """As :meth:`_give_back`, done when this returns; DatabaseError when it could not be."""
+        """Release claims like :meth:`_give_back`, but before returning; raise DatabaseError if that fails."""
         release(self.options.database, settlements)
         for settlement in settlements:
             self.inflight.give_back(settlement.claim)
         self.inflight.remove(settlement.claim for settlement in settlements)
 
     def _forget_claims(self) -> None:
-        """Declared dead: what has not started belongs to others now."""
+        """Forget claims that have not started: this executor was declared dead, and other executors own them now."""
         tasks = self.pool.take_back() + self.gate.take_back()
         for task in tasks:
             give_back_resource(task)
@@ -275,10 +269,10 @@ class Executor:
         self.inflight.remove(task.claim for task in tasks)
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Claim no more, release what has not started, let runs end while the lease is renewed, settle, end.
+        """Stop claiming, release what has not started, wait for the runs, settle them, and end the lease.
 
-        ``timeout`` in seconds (default: the option ``shutdown_timeout``); False if some runs were left behind: their
-        tasks are taken by others at once.
+        The lease is renewed meanwhile. ``timeout`` is in seconds (default: the option ``shutdown_timeout``). Return
+        False if runs were left behind: other executors take their tasks at once.
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self._stopping = True
@@ -298,6 +292,6 @@ class Executor:
         return is_clean and is_settled
 
     def _farewell(self) -> None:
-        """The last act, in the heartbeat's thread: give the lease back, and what is still claimed under it."""
+        """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""
         self.lease.end()
         self.housekeeping.reap()

@@ -1,4 +1,4 @@
-"""The claims of this process, from the moment they are won until they are settled."""
+"""The claims that this process holds, from the moment they are won until they are settled."""
 
 from collections.abc import Callable, Iterable
 from enum import IntEnum, auto
@@ -9,10 +9,10 @@ from django_delayed_tasks.store.sql.fences import Claim
 
 
 class Stage(IntEnum):
-    """How far a claim is along.
+    """The stage that a claim has reached.
 
-    PARKED waits for something else than a thread; RIDING is run in one call with another, and takes no thread of its
-    own; ENDED has still to be settled, or released.
+    UNFINISHED: the task waits for a thread or runs. PARKED: it waits for something other than a thread. RIDING: it is
+    run in the same call as another task and takes no thread of its own. ENDED: it has yet to be settled or released.
     """
 
     UNFINISHED = auto()
@@ -22,10 +22,10 @@ class Stage(IntEnum):
 
 
 class InFlight:
-    """Which claims this process holds, and how far along they are; safe for threads.
+    """The claims of this process and their stages; thread-safe.
 
-    ``unfinished`` counts those that wait in the local queue or run, a batch as one; ``work_done`` is (runs that ended,
-    seconds they took). ``when_removed()`` is called when claims have ended.
+    ``unfinished`` counts the claims that wait in the local queue or run, a batch as one; ``work_done`` is (the number
+    of runs that ended, the seconds they took). ``when_removed()`` is called when claims have ended.
     """
 
     def __init__(self) -> None:
@@ -39,33 +39,33 @@ class InFlight:
         self.when_removed: Callable[[], None] = lambda: None
 
     def add(self, tasks: Iterable[ClaimedTask]) -> None:
-        """These were claimed."""
+        """Add tasks that were just claimed."""
         new = {task.claim: task for task in tasks}
         with self._lock:
-            self._forget(new)  # a server that lost its last commits gives a version twice
+            self._forget(new)  # a server that lost its last commits gives the same version to two claims
             self._tasks |= new
             self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
             self._counts[Stage.UNFINISHED] += len(new)
             self.claimed += len(new)
 
     def park(self, claims: Iterable[Claim]) -> None:
-        """These are held, but wait for something else than a thread."""
+        """Note that these tasks wait for something other than a thread."""
         self._move(claims, tuple(Stage), Stage.PARKED)
 
     def unpark(self, claims: Iterable[Claim]) -> None:
-        """These wait for a thread again, if they are still held."""
+        """Note that these tasks wait for a thread again, if their claims are still held."""
         self._move(claims, (Stage.PARKED,), Stage.UNFINISHED)
 
     def join_batch(self, claims: Iterable[Claim]) -> None:
-        """These are run in one call with another: they take no thread of their own."""
+        """Note that these tasks are run in the same call as another one and take no thread of their own."""
         self._move(claims, (Stage.UNFINISHED,), Stage.RIDING)
 
     def leave_batch(self, claims: Iterable[Claim]) -> None:
-        """These are run by themselves after all."""
+        """Note that these tasks are run one by one after all."""
         self._move(claims, (Stage.RIDING,), Stage.UNFINISHED)
 
     def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
-        """The run of these ended after so long; they may still have to be settled."""
+        """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
         with self._lock:
             before = self._counts[Stage.UNFINISHED]
             self._move_held(claims, (Stage.UNFINISHED, Stage.RIDING), Stage.ENDED)
@@ -74,14 +74,14 @@ class InFlight:
             self.work_done = runs + ended, spent + ended * seconds
 
     def give_back(self, claim: Claim) -> None:
-        """It will be released: it was not claimed for a run."""
+        """Mark the claim as one to be released; it no longer counts as claimed."""
         with self._lock:
             if claim in self._tasks:
                 self._move_held((claim,), tuple(Stage), Stage.ENDED)
                 self.claimed -= 1
 
     def remove(self, claims: Iterable[Claim]) -> None:
-        """These are settled, released or lost."""
+        """Remove claims that are settled, released or lost."""
         with self._lock:
             self.settled += self._forget(claims)
         self.when_removed()
@@ -109,11 +109,11 @@ class InFlight:
         return forgotten
 
     def get(self, claim: Claim) -> ClaimedTask | None:
-        """The task of a claim that is held."""
+        """Return the task of a claim, or None if the claim is not held."""
         return self._tasks.get(claim)
 
     def tasks(self) -> list[ClaimedTask]:
-        """The tasks of all claims held."""
+        """Return the tasks of all claims that are held."""
         with self._lock:
             return list(self._tasks.values())
 
@@ -121,7 +121,7 @@ class InFlight:
         return claim in self._tasks
 
     def claims(self) -> set[Claim]:
-        """All claims held."""
+        """Return all claims that are held."""
         with self._lock:
             return set(self._tasks)
 
@@ -131,7 +131,7 @@ class InFlight:
 
     @property
     def unsettled(self) -> int:
-        """Those that wait for a thread, run, or have still to be settled."""
+        """The number of claims that wait for a thread, run, or have yet to be settled."""
         return len(self._tasks) - self._counts[Stage.PARKED]
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""What an executor is told when it starts."""
+"""The options of an executor, with their checks."""
 
 import os
 import secrets
@@ -13,7 +13,7 @@ from django_delayed_tasks.exceptions import InvalidSetting
 
 LONGEST_POLL = 86_400.0
 _SUFFIX = 6
-"""Room for the number that a supervisor puts behind a name."""
+"""Characters reserved for the number that a supervisor appends to a name."""
 NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
 
 _LIKE_SETTINGS = (
@@ -24,9 +24,10 @@ _LIKE_SETTINGS = (
 
 @dataclass(frozen=True, slots=True)
 class ExecutorOptions:
-    """Seconds where a duration is meant. ``queues`` None: all but ``exclude_queues``.
+    """The options of one executor; durations given as numbers are in seconds.
 
-    ``drain``: end when nothing is due any more; ``max_tasks``: end after that many runs.
+    ``queues``: None means all except ``exclude_queues``. ``drain``: end when no task is due any more. ``max_tasks``:
+    end after that many runs.
     """
 
     database: str = "default"
@@ -49,15 +50,15 @@ class ExecutorOptions:
     max_tasks: int | None = None
 
     def serves(self, queue: str) -> bool:
-        """Whether tasks of this queue are for this executor."""
+        """Return whether this executor claims tasks of the queue."""
         return queue not in self.exclude_queues and (self.queues is None or queue in self.queues)
 
 
 def from_settings(**given: Any) -> ExecutorOptions:
-    """The options of ``DELAYED_TASKS``, with those ``given`` (None: not given) instead.
+    """Return the options of the setting ``DELAYED_TASKS``, overridden by those ``given`` that are not None.
 
     Raises:
-        InvalidSetting: an option that does not exist, or a number that makes no sense.
+        InvalidSetting: an option does not exist or has an invalid value.
     """
     options = ExecutorOptions(
         database=settings.DATABASE, threads=settings.THREADS, poll_interval=settings.POLL_INTERVAL,
@@ -82,7 +83,7 @@ def _check(options: ExecutorOptions) -> None:
     for name in _LIKE_SETTINGS:
         _check_as(name.upper(), name, getattr(options, name))
     if options.max_tasks is not None and (not isinstance(options.max_tasks, int) or options.max_tasks < 1):
-        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: expected an int from 1 on")
+        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: must be a positive integer")
     if options.poll_interval > LONGEST_POLL:
         raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:
@@ -108,4 +109,4 @@ def _check_queues(name: str, queues: Any) -> None:
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_LENGTH or name.strip() != name:
-        raise InvalidSetting(f"name={name!r}: must be a text of 1 to {NAME_LENGTH} characters")
+        raise InvalidSetting(f"name={name!r}: must be a string of 1 to {NAME_LENGTH} characters")

@@ -71,7 +71,7 @@ def test_what_is_left_untold_is_logged(caplog: pytest.LogCaptureFixture) -> None
     failures.finish(timeout=30)
     [said] = [record.getMessage() for record in caplog.records]
     assert " a" in said
-    assert said.endswith("its failure is still being told; 2 more are not")
+    assert said.endswith("its failure is still being reported; 2 more are not")
 
 
 def test_a_start_that_fails_leaves_no_thread() -> None:

@@ -177,7 +177,7 @@ def test_an_outage_is_no_batch_that_breaks_connections(
     Settler("default", inflight, ignore).settle([done(task.claim)])
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
     said = [record.getMessage() for record in caplog.records]
-    assert said == [f"settling waits for the database: {GONE_AWAY}", "settling goes on"]
+    assert said == [f"settling waits for the database: {GONE_AWAY}", "settling continues"]
 
 
 class TestOutageThatOutlastsTheStop:

@@ -1,7 +1,8 @@
-"""What this executor knows of the agenda, so that it need not walk it again at every poll, and when it is read whole.
+"""What this executor remembers of the agenda, and when it reads the agenda with a full scan.
 
-A sweep is a reading of the whole agenda. It steps over finished tasks that an old snapshot keeps the database from
-clearing away: where there are many it is slow, and rare.
+A full scan reads the agenda without watermarks, so it also steps over the dead index entries of finished tasks that the
+database cannot purge while an old snapshot is open. Where there are many of those a full scan is slow, and the executor
+makes one rarely: see "The watermark" in docs/explanation/claiming.md.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,41 +13,41 @@ from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.levels import KnownLevels, LevelKey
 
 MARGIN = timedelta(seconds=5)
-"""How far a floor stays behind the earliest pending task of its level. A row whose transaction was committed later
-than that is found by a sweep."""
+"""How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
+that was committed late, is found by the next full scan."""
 _FIRST = datetime.min.replace(tzinfo=UTC)
 REMEMBERED = 3600.0
-"""Seconds for which a level is known after it was in use; one that a handler names is known always."""
+"""Seconds for which an unused level is remembered; a level that a handler names is always known."""
 
 
 def floor_of(level: Level) -> datetime:
-    """A moment before which nothing claimable is expected at this level."""
+    """Return the watermark of the level: no claimable task is expected before it."""
     return _before(level.earliest)
 
 
 def _before(moment: datetime) -> datetime:
-    # Near the beginning of the calendar there is nothing before.
+    # Near datetime.min the subtraction would overflow.
     return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
 
 class AgendaMemory:
-    """Of the agendas that were read, the last."""
+    """The agenda that was read last, from which the next reading can start."""
 
     def __init__(self) -> None:
         self._last: Agenda | None = None
         self._seen: dict[LevelKey, float] = {}
 
     def learn(self, agenda: Agenda) -> None:
-        """This is how it stands."""
+        """Remember an agenda that was just read."""
         self._last = agenda
         self._seen.update(dict.fromkeys(((level.queue, level.priority) for level in agenda.levels), clock.monotonic()))
 
     def forget(self) -> None:
-        """Floors may be wrong: a sweep must tell."""
+        """Forget the watermarks: they may be wrong until the next full scan."""
         self._last = None
 
     def recall(self) -> KnownLevels | None:
-        """What the next reading can start from."""
+        """Return what the next reading can start from; None if it must be a full scan."""
         last = self._last
         if last is None:
             return None
@@ -58,35 +59,35 @@ class AgendaMemory:
 
 
 QUICK = 0.003
-"""Seconds. As long as sweeps take hardly longer than the quickest did, every reading is one."""
+"""Seconds by which full scans may exceed the quickest one while every reading is still a full scan."""
 
 
 SHARE = 0.01
-"""The part of the time that slow sweeps may take."""
+"""The fraction of the time that slow full scans may take."""
 
 
 RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
-"""Seconds between two sweeps, however slow they are: when nothing was due, and while others wait to be claimed."""
+"""Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
 
 
 class Sweeps:
-    """How long the last ones took, and when the next is due."""
+    """The full scans: how long the last two took, and when the next one is due."""
 
     def __init__(self) -> None:
         self.is_idle = False
-        """Whether nothing was due, the last time somebody looked."""
+        """Whether no task was due at the last poll."""
         self._last = float("-inf")
         self._took = (0.0, 0.0)
         self._quickest = float("inf")
 
     def note(self, began: float, took: float) -> None:
-        """One was made: the monotonic second of its begin, and its length."""
+        """Note a full scan: the monotonic second at which it ``began``, and the seconds it ``took``."""
         self._last, self._took = began, (self._took[1], took)
         self._quickest = min(self._quickest, took)
 
     def seconds_until_next(self) -> float:
-        """How long no sweep is worth its time; 0 when the next reading should be one."""
-        # The quicker of two: one that had to wait for something else says nothing.
+        """Return the seconds until the next full scan pays off; 0 when the next reading should be one."""
+        # The quicker of the last two counts: one of them may have waited for something else.
         excess = min(self._took) - self._quickest
         if excess < QUICK:
             return 0.0

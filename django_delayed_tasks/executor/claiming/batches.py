@@ -1,4 +1,4 @@
-"""How claimed tasks are put together: those of a handler with ``handle_batch`` in one call."""
+"""Groups claimed tasks into batches: tasks of a handler with ``handle_batch`` are run in one call."""
 
 from collections.abc import Container, Iterable, Sequence
 
@@ -8,19 +8,17 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 REMEMBERED = 3600.0
-"""Seconds."""
+"""Seconds for which a task of a broken batch is remembered."""
 
 
 class BrokenBatches:
-    """Tasks whose batch has raised: until they have run they are not put together with others again, also when they
-    were given back meanwhile.
-    """
+    """Tasks whose batch raised: for :data:`REMEMBERED` they are run one by one, even after they were given back."""
 
     def __init__(self) -> None:
         self._until: dict[int, float] = {}
 
     def note(self, tasks: Iterable[ClaimedTask]) -> None:
-        """Their batch has just raised."""
+        """Note tasks whose batch has just raised."""
         now = monotonic()
         self._until = {task_id: until for task_id, until in self._until.items() if until > now}
         self._until |= {task.id: now + REMEMBERED for task in tasks}
@@ -30,10 +28,10 @@ class BrokenBatches:
 
 
 def batches_of(tasks: Iterable[ClaimedTask], broken: Container[ClaimedTask] = ()) -> list[Batch]:
-    """The tasks as they are run: those of a handler with ``handle_batch`` together, each other one by itself.
+    """Return the tasks grouped for running: those of a handler with ``handle_batch`` together, the others one by one.
 
-    So is one that was there when an executor died, or whose last attempt failed or hung: it may be the cause, and must
-    not take others with it again.
+    A task that was rescued from a dead executor, or whose last attempt failed or hung, is run by itself too: it may be
+    the cause, and must not take other tasks down with it again.
     """
     batches: list[Batch] = []
     open_ones: dict[str, Batch] = {}
@@ -51,8 +49,9 @@ def batches_of(tasks: Iterable[ClaimedTask], broken: Container[ClaimedTask] = ()
 
 
 def missing_in_batch(tasks: Sequence[ClaimedTask]) -> int:
-    """How many more tasks would fill the last of the batches that these make; 0 if they are not all of one code, or
-    run one by one.
+    """Return how many more tasks would fill the last batch of ``tasks``.
+
+    Return 0 if the tasks are not all of one code, or their handler runs them one by one.
     """
     code = tasks[0].biz_code
     handler = find(code)

@@ -1,7 +1,7 @@
-"""Tasks that were there when executors died, more than once: one of them may be what kills its process.
+"""Crash suspects: tasks that were rescued from dead executors more than once, one of which may crash its process.
 
-Two of them never run in one process at a time, so that the one which kills does not take the same bystanders down with
-it until their rescues are used up. While one runs no other is even claimed: it would be there for a moment.
+Two suspects never run in one process at the same time. Otherwise the one that crashes would take the same innocent
+tasks down with it until their rescues are used up. While a suspect runs, the executor does not even claim another one.
 """
 
 from collections.abc import Container
@@ -13,16 +13,17 @@ from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.fences import Claim
 
 SUSPECT = 2
-"""Rescues that make a task one, or fewer where fewer are allowed. After the first everything goes on at once: mostly it
-was the machine.
+"""Rescues after which a task is a suspect, or ``max_rescues`` if that is fewer. A first rescue has no consequences: in
+most cases the machine was the cause.
 """
 PAUSE = timedelta(seconds=0.5)
+"""How long after one released suspect the next becomes claimable again."""
 PATIENCE = 10.0
-"""Seconds after which a suspect that still runs counts no more: what kills does so soon, what hangs must not block."""
+"""Seconds after which a suspect that still runs is cleared: a crash comes early, and a hanging run must not block."""
 
 
 class CrashSuspects:
-    """Lets them into this process one after the other."""
+    """Lets crash suspects into this process one after the other."""
 
     def __init__(self, max_rescues: int) -> None:
         self._rescues = max(1, min(SUSPECT, max_rescues))
@@ -30,15 +31,15 @@ class CrashSuspects:
         self._since = float("-inf")
 
     def claimable_below(self, held: Container[Claim]) -> int | None:
-        """Tasks with as many rescues must not be claimed beside what this process holds; None: all may be."""
+        """Return the number of rescues from which on a task must not be claimed now; None if all tasks may be."""
         if self._last is None or self._last.claim not in held:
             return None
         return self._rescues if clock.monotonic() - self._since < PATIENCE else None
 
     def set_apart(self, claimed: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
-        """(those to run, how to release the rest), of what was claimed together.
+        """Return (the tasks to run, how to release the others) of tasks that were claimed together.
 
-        Those that are given back come again one after the other.
+        Those that are released become claimable again one after the other.
         """
         suspects = [task for task in claimed if task.rescues >= self._rescues]
         if suspects:

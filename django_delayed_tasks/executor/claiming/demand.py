@@ -1,18 +1,21 @@
-"""How many tasks to claim: enough to keep the threads busy, no more than they start soon."""
+"""Decides how many tasks to claim: enough to keep the threads busy, but no more than they will start soon."""
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.inflight import InFlight
 
 AHEAD = 0.1
-"""Seconds of work to hold in the local queue: what becomes due meanwhile, and is more urgent, waits as long."""
+"""Seconds of work to hold in the local queue: a more urgent task that becomes due meanwhile waits that long."""
 QUIET = 0.5
-"""Seconds without a run that ended after which it is not known any more how long they take."""
+"""Seconds without an ended run after which the mean duration is forgotten."""
 _SHARE = 0.3
-"""How much the latest runs weigh in the mean duration."""
+"""The weight of the latest runs in the mean duration."""
 
 
 class Demand:
-    """Follows how long runs take. Slow handlers are not prefetched for: others could run what would wait here."""
+    """The demand for tasks, from how long runs take.
+
+    Nothing is prefetched for slow handlers: other executors could run the tasks that would wait here.
+    """
 
     def __init__(self, inflight: InFlight, threads: int, batch_size: int) -> None:
         self._inflight = inflight
@@ -24,10 +27,10 @@ class Demand:
         self._mean: float | None = None
         self._target = threads
         self.waits_for_settler = False
-        """Whether nothing is claimed because too much waits to be settled."""
+        """Whether nothing is claimed because too many runs wait to be settled."""
 
     def wanted(self) -> int:
-        """How many to claim now: 0 while more than half of what is wanted is held, or too much waits to be settled."""
+        """Return how many tasks to claim now: 0 while half of the target is held or the settler is far behind."""
         self._follow()
         unfinished = self._inflight.unfinished
         self.waits_for_settler = self._inflight.unsettled >= 2 * self._most
@@ -37,7 +40,7 @@ class Demand:
 
     @property
     def refill_below(self) -> int:
-        """It is time to claim when fewer than this are unfinished."""
+        """The number of unfinished tasks below which it is time to claim."""
         return max(self._threads, self._target // 2)
 
     def _follow(self) -> None:

@@ -1,4 +1,7 @@
-"""Hears from PostgreSQL that another process has added something due, and wakes the poller. Polling alone would do."""
+"""Listens to PostgreSQL's notices that another process has added a due task, and wakes the poller.
+
+Without it the poller finds the same tasks, at its next poll.
+"""
 
 import logging
 import selectors
@@ -16,55 +19,56 @@ from django_delayed_tasks.store.notices.postgres import Deaf, Ears, Notice, can_
 logger = logging.getLogger(__name__)
 
 SHORTEST_PAUSE: Final = 0.005
-"""Seconds for which what comes is left to lie after something was heard: many notices are one."""
+"""Seconds to wait after a notice before hearing the next: notices that arrive meanwhile count as one."""
 RATE: Final = 50.0
-"""How often in a second all executors together are woken, in the long run."""
+"""Wakings per second, in the long run, of all executors together."""
 BURST: Final = 10.0
-"""How often one of them is woken beyond that, after a quiet time."""
+"""Additional wakings of one executor after a quiet time."""
 LASTING: Final = 60.0
-"""Seconds that a session has to last for the next to be opened at once: a pooler may end each."""
+"""Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
 
 DEAF: Final = 3600.0
-"""Seconds before another session where a pooler passes nothing on: it may be configured otherwise by then."""
+"""Seconds before another session where a pooler passes no notices on: its configuration may have changed by then."""
 
 DEAF_NOTE: Final = (
-    "the pooler before the database %r passes no notices on (transaction mode?): this executor finds tasks of other "
-    "processes when it polls. Let it connect to the server itself, or set DELAYED_TASKS['NOTIFY'] to False."
+    "the pooler in front of the database %r passes no notices on (transaction mode?): this executor finds tasks of "
+    "other processes only when it polls. Let it connect to the server itself, or set DELAYED_TASKS['NOTIFY'] to False."
 )
 
 
 class Pace:
-    """When to hear what has come: not each of many notices at once.
+    """A token bucket that limits how often notices wake the poller.
 
-    All executors hear of each task, and one of them claims it. So each has its share of a number of wakings that does
-    not grow with the executors, nor with the tasks.
+    All executors hear of each task, and one of them claims it. So the executors share a number of wakings per second
+    that grows neither with the number of executors nor with the number of tasks.
     """
 
     def __init__(self, executors: Callable[[], int]) -> None:
-        """``executors()``: how many are alive."""
+        """``executors()`` returns the number of live executors."""
         self._executors = executors
         self._left = BURST
         self._counted = clock.monotonic()
         self._heard = float("-inf")
 
     def seconds_left(self) -> float:
-        """Until it is worth listening."""
+        """Return the seconds until it is worth listening again."""
         now, rate = clock.monotonic(), RATE / max(1, self._executors())
         self._left = min(BURST, self._left + rate * (now - self._counted))
         self._counted = now
         return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)
 
     def note_hearing(self, is_waking: bool) -> None:
-        """Something was heard just now, and the poller woken for it, or not."""
+        """Note that notices were heard just now, and whether the poller was woken for them."""
         self._heard = clock.monotonic()
         self._left -= is_waking
 
 
 class Listener:
-    """:meth:`listen` is one iteration of its loop; it waits for notices, for the end of a pause, or to be told to end.
+    """Listens in a loop of its own; :meth:`listen` is one iteration.
 
-    ``is_busy()`` tells whether the poller would claim nothing: it is then woken when runs end.
+    An iteration waits for notices, for the end of a pause, or for :meth:`interrupt`. ``is_busy()`` returns whether the
+    poller would claim nothing now: it is then woken when runs end, and not by notices.
     """
 
     def __init__(
@@ -85,13 +89,17 @@ class Listener:
         self._ended = Event()
 
     def prepare(self) -> None:
-        """The first call, before there is a thread."""
+        """Open what the listener needs; must be called first, before its thread starts."""
         self._selector = selectors.DefaultSelector()
         self._interrupted, self._interrupting = socket.socketpair()
         self._selector.register(self._interrupted, selectors.EVENT_READ)
 
     def listen(self) -> float:
-        """Wait, and wake the poller if there is a reason to. Raises psycopg.Error when the connection is lost."""
+        """Wait for notices and wake the poller if one concerns it; return the seconds until the next iteration.
+
+        Raises:
+            psycopg.Error: the connection is lost.
+        """
         if self._ears is None:
             if not self._ended.wait(self.pause):
                 return self._begin()
@@ -103,7 +111,7 @@ class Listener:
 
     @property
     def pause(self) -> float:
-        """Seconds before another session; longer each time that the last did not last."""
+        """Seconds before another session; they double with each session that was too short."""
         return min(LASTING, 0.1 * 2**self._short_sessions) if self._short_sessions else 0.0
 
     def _begin(self) -> float:
@@ -114,7 +122,7 @@ class Listener:
                 logger.warning(DEAF_NOTE, self._options.database)
             self._is_deaf = True
             return DEAF
-        self._wake()  # what was said before was not heard
+        self._wake()  # notices sent before the session began were not heard
         return 0.0
 
     def _open(self) -> None:
@@ -134,23 +142,23 @@ class Listener:
         return not notice.is_own and (not notice.queue or self._options.serves(notice.queue))
 
     def recover(self) -> None:
-        """After an error: the next iteration opens another connection."""
+        """Close the connection after an error; the next iteration opens another one."""
         ears, self._ears = self._ears, None
         if ears:
             is_short = clock.monotonic() - self._opened < LASTING
             self._short_sessions = min(self._short_sessions + 1, 10) if is_short else 0
-            # Before it is closed: a closed one has no number any more.
+            # Before it is closed: a closed connection has no file descriptor.
             self._selector.unregister(ears)
             ears.close()
 
     def interrupt(self) -> None:
-        """Let the present iteration end; any thread may ask for it."""
+        """End the current iteration; may be called from any thread."""
         self._ended.set()
         with suppress(OSError):
             self._interrupting.send(b".")
 
     def close(self) -> None:
-        """The last call, of the thread that listens."""
+        """Close everything; must be called last, in the listening thread."""
         self.recover()
         self._selector.close()
         self._interrupted.close()
@@ -158,19 +166,19 @@ class Listener:
 
 
 class Listening(Loop):
-    """The thread of a listener."""
+    """The loop and the thread of a listener."""
 
     def __init__(self, listener: Listener, alias: str) -> None:
         super().__init__("listener", alias, listener.listen, recover=listener.recover, farewell=listener.close)
         self._listener = listener
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._listener.prepare()
         super().start()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End now; waits for it."""
+        """Stop at once; wait up to ``timeout`` seconds for the thread to end."""
         self._stopped.set()
         self._listener.interrupt()
         super().stop(timeout)
@@ -179,7 +187,7 @@ class Listening(Loop):
 def listening_for(
     options: ExecutorOptions, executors: Callable[[], int], is_busy: Callable[[], bool], wake: Callable[[], None]
 ) -> Listening | None:
-    """What listens for this executor; None where there is nothing to be heard."""
+    """Return the listener's loop for an executor with these options; None where there are no notices to hear."""
     if not options.notify or options.drain or not can_listen(options.database):
         return None
     return Listening(Listener(options, executors, is_busy, wake), options.database)

@@ -1,6 +1,7 @@
-"""Claims a moment before the time, as long as a claim takes, so that a start is not late by it; nor ever early.
+"""Claims tasks a moment before they are due, by as long as a claim takes, so that their runs start on time.
 
-What is claimed so is held by the thread that will run it until its moment has come by the database's clock.
+No run starts early: the thread that will run such a task holds it until it is due by the database's clock. See
+docs/decisions/0010-start-on-time.md.
 """
 
 import time
@@ -12,17 +13,17 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until, not_before
 
 LONGEST: Final = 0.02
-"""Seconds. A task that is claimed counts as one that runs: whoever cancels it, or gives it another time, comes late."""
+"""Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
 FIRST: Final = 0.002
-"""Seconds that either statement is taken to need before one was measured."""
+"""Seconds that a reading or a claim is assumed to take before one was measured."""
 MARGIN: Final = 0.001
-"""Seconds for a thread to wake up in, twice."""
+"""Seconds allowed for two threads to wake up."""
 REMEMBERED: Final = 100
-"""Statements; the slowest of them counts: one task in a hundred may be late by what it does not know of."""
+"""Statements that are remembered; the slowest of them counts, so about one task in a hundred may still be late."""
 
 
 class Lookahead:
-    """How far to look ahead, from how long the statements of the poller took of late."""
+    """How far to look ahead, from how long the poller's recent statements took."""
 
     def __init__(self, database_clock: clock.DatabaseClock) -> None:
         self._clock = database_clock
@@ -30,25 +31,25 @@ class Lookahead:
         self._claims = deque([FIRST], maxlen=REMEMBERED)
 
     def note_reading(self, seconds: float) -> None:
-        """The agenda was read in so many seconds."""
+        """Note that the agenda was read in ``seconds``."""
         self._readings.append(seconds)
 
     def note_claim(self, seconds: float) -> None:
-        """Tasks were claimed in so many seconds."""
+        """Note that tasks were claimed in ``seconds``."""
         self._claims.append(seconds)
 
     @property
     def length(self) -> timedelta:
-        """How long before its time a task may be claimed: enough to read the agenda once more, and claim."""
+        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim."""
         return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:
-        """These were claimed ahead: none of them starts before its time."""
+        """Mark tasks that were claimed ahead: none of them starts before it is due."""
         for task in tasks:
             hold_until(task, claimable_at(task))
 
     def hold(self, task: ClaimedTask) -> bool:
-        """Wait for the time of a task that was claimed ahead; False if it does not come, the clock having been set."""
+        """Wait until a task that was claimed ahead is due; return False if the database's clock was set back."""
         moment = not_before(task)
         if moment is None:
             return True

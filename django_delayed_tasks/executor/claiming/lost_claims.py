@@ -1,4 +1,4 @@
-"""Claims that the database says are ours and that we know nothing of: an answer was lost on its way."""
+"""Lost claims: the database holds them in this executor's name, but its answer to the claim never arrived."""
 
 import logging
 from collections.abc import Callable
@@ -13,13 +13,16 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 logger = logging.getLogger(__name__)
 
 EVERY, RAREST = 10.0, 60.0
-"""Seconds between two looks for them; these are slow where sweeps are."""
+"""Seconds between two searches, at least and at most: a search is slow where full scans are slow."""
 SHARE = 0.01
-"""The part of the time that they may take."""
+"""The fraction of the time that searches may take."""
 
 
 class LostClaims:
-    """Looked for by the poller, which alone claims; ``release(settlements)`` takes what is found."""
+    """Finds lost claims and releases them with ``release(settlements)``.
+
+    The poller calls it, since only the poller claims.
+    """
 
     def __init__(
         self, alias: str, lease: Lease, inflight: InFlight, release: Callable[[list[Settlement]], None]
@@ -33,20 +36,20 @@ class LostClaims:
         self._has_tried = True
 
     def may_come(self) -> None:
-        """A claim is about to be tried."""
+        """Note that a claim is about to be tried, which may be lost."""
         self._has_tried = True
 
     def look(self, at_once: bool) -> None:
-        """Release what there is, if it is time to look, or ``at_once``."""
+        """Search for lost claims and release them, if it is time to or ``at_once`` is set."""
         began = clock.monotonic()
         period = max(EVERY, min(RAREST, self._took / SHARE))
         if at_once or (self._has_tried and began - self._looked >= period):
             self._release_all()
-            self._has_tried = at_once  # what the server has not noticed to be lost may still be committed
+            self._has_tried = at_once  # the server may still commit a claim whose connection is already lost
             self._looked, self._took = began, clock.monotonic() - began
 
     def _release_all(self) -> None:
-        # What is held is asked after what is known: only the poller claims, so nothing can be missing in between.
+        # Known claims are read before the query: only the poller claims, so none can be added in between.
         known = self._inflight.claims()
         forgotten = held_by(self._alias, self._lease.executor) - known
         if forgotten:

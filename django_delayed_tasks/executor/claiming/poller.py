@@ -1,4 +1,7 @@
-"""Finds due tasks and claims them. :meth:`Poller.poll` is one iteration; the loop and its sleep are apart."""
+"""Finds due tasks and claims them; :meth:`Poller.poll` is one iteration of its loop.
+
+docs/explanation/claiming.md describes how.
+"""
 
 import logging
 from collections.abc import Callable
@@ -33,16 +36,16 @@ from django_delayed_tasks.store.settling.settlement import Settlement, released
 logger = logging.getLogger(__name__)
 
 FRESH = 0.05
-"""Seconds for which an agenda says what is due, as long as there is something: then others may have become due.
+"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
 
-From each one is claimed once, however old it is: with very many levels, reading it takes longer than this.
+Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
 """
 
 
 class Poller:
-    """Claims for one executor, level by level of the agenda.
+    """Claims tasks for one executor, level by level of the agenda.
 
-    ``deliver(tasks)`` takes what was won, ``release(settlements)`` what nobody here can run.
+    ``deliver(tasks)`` takes the tasks that were claimed, ``release(settlements)`` those that cannot be run here now.
     """
 
     def __init__(
@@ -72,13 +75,13 @@ class Poller:
         self._deliver = deliver
         self._release = release
         self.release_now = release
-        """As ``release``, but done when it returns."""
+        """Like ``release``, but the tasks are released when it returns."""
         self.demand = Demand(inflight, options.threads, options.batch_size)
         self._claim = strategy_for(options.database, options.claim)
         self._agenda: Agenda | None = None
         self._agenda_read = float("-inf")
         self._is_unused = False
-        """Whether nothing was claimed from the agenda since it was read."""
+        """Whether the agenda has not been claimed from since it was read."""
         self.sweeps = Sweeps()
         self._suspects = CrashSuspects(options.max_rescues)
         self._forgotten = LostClaims(options.database, lease, inflight, release)
@@ -89,7 +92,7 @@ class Poller:
         self.found_nothing = False
 
     def poll(self) -> float:
-        """Claim what is wanted and due; seconds until it is worth looking again."""
+        """Claim as many due tasks as are wanted; return the seconds until the next poll is worthwhile."""
         interval = self._options.poll_interval
         self.found_nothing = False
         self._rivals.begin()
@@ -107,7 +110,7 @@ class Poller:
 
     @property
     def has_enough(self) -> bool:
-        """Whether ``max_tasks`` are claimed."""
+        """Whether ``max_tasks`` have been claimed."""
         return self._allowance() == 0
 
     def _allowance(self) -> int | None:
@@ -115,7 +118,7 @@ class Poller:
         return None if most is None else max(0, most - self._inflight.claimed)
 
     def _note_nothing(self, claimed: int) -> None:
-        """Nothing may mean: nothing above the floors. Only a sweep tells that nothing is left to drain."""
+        """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""
         self._rivals.note(claimed)
         is_nothing = not claimed and not self._rivals.may_have_left_some
         self.sweeps.is_idle = is_nothing
@@ -142,7 +145,7 @@ class Poller:
         self._is_unused = True
 
     def _claim_from_levels(self, wanted: int) -> int:
-        """Levels in the order of their priority, equals in turns, until enough is claimed."""
+        """Claim up to ``wanted`` tasks, the highest priority first, round robin among equals; return the number."""
         age = clock.monotonic() - self._agenda_read
         if not self._is_unused and age >= min(FRESH, self._options.poll_interval):
             self._turns.clear()
@@ -170,7 +173,7 @@ class Poller:
             self._inflight.add(tasks)
             self._note_claim(tasks, clock.monotonic() - began, request.ahead)
             known, refused = self._screening.screen(tasks)
-            # A drain ends when nothing is due: what is put off for a moment would be left.
+            # A drain ends when nothing is due, so it would leave postponed tasks behind.
             chosen, apart = (known, []) if self._options.drain else self._set_apart(known)
             self._release(refused)
             self._let_go(apart, chosen)
@@ -185,7 +188,7 @@ class Poller:
             return []
 
     def _fill_batch(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
-        """More of a code of which one call runs many, until the call is full: they wait for no other thread."""
+        """Claim more tasks of this code to fill the batch: they take no further thread."""
         missing = missing_in_batch(tasks) if len(tasks) == request.limit else 0
         if (allowance := self._allowance()) is not None:
             missing = min(missing, allowance - len(tasks))
@@ -194,7 +197,7 @@ class Poller:
         try:
             return self._won(replace(request, limit=missing, only=tasks[0].biz_code))
         except Error:
-            # Of those that are claimed already nothing must be lost.
+            # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
             connections.discard_unusable(self._alias)
             return []
@@ -211,7 +214,7 @@ class Poller:
         return self._suspects.set_apart(tasks)
 
     def _let_go(self, apart: list[Settlement], chosen: list[ClaimedTask]) -> None:
-        """Before any of the chosen begins: it may be the one that kills, and take them along."""
+        """Release the other crash suspects before a chosen task starts: it may crash the process."""
         try:
             if apart:
                 self.release_now(apart)
@@ -232,7 +235,10 @@ class Poller:
         return self._ahead if self._agenda and level.earliest > self._agenda.now else timedelta()
 
     def _full(self, level: Level) -> frozenset[str]:
-        """Codes of which enough tasks wait here for what limits them; the rest is kept out of the way of others."""
+        """Return the codes of which enough tasks already wait here for their limits.
+
+        Further tasks of these codes are postponed when they are in the way of others.
+        """
         if self._gate is None or self._gate.has_never_been_used:
             return frozenset()
         if self._clearing and not self._options.drain:
@@ -247,19 +253,19 @@ class Poller:
         if not self._agenda:
             return interval
         if not self._was_sweep:
-            # What woke this executor may be of a kind that only a sweep sees.
+            # Whatever woke this executor may be visible to a full scan only.
             interval = min(interval, self.sweeps.seconds_until_next())
         served = [level.earliest for level in self._agenda.levels if self._options.serves(level.queue)]
         future = [moment for moment in served if moment > self._agenda.now]
         if not future:
             return interval
         soonest = min(future)
-        # What could be claimed ahead, and was not, somebody else has claimed, or nobody here can.
+        # If it could have been claimed ahead and was not, another executor has claimed it, or this one cannot run it.
         ahead = self._ahead if soonest > self._agenda.now + self._ahead else timedelta()
         return max(0.0, min(interval, (soonest - ahead - self._clock.now()).total_seconds()))
 
     def forget(self) -> None:
-        """After an error nothing is known: look at everything again."""
+        """Forget everything that was read: after an error none of it can be relied on."""
         self._turns.clear()
         self._agenda = None
         self._memory.forget()

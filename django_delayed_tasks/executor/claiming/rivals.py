@@ -1,42 +1,42 @@
-"""Other executors that were quicker: what this one read they have claimed."""
+"""Lost races: other executors claimed all rows that this one had just read."""
 
 import random
 from typing import Final
 
 PAUSE: Final = 0.02
-"""Seconds, at most, before another try when others took all that this one read; at random, so that they part."""
+"""Seconds at most before another attempt after a lost race; random, so that the executors do not collide again."""
 MOST: Final = 10
-"""Polls in a row that end so; after that it is not believed any more that there is something for this one."""
+"""Lost races in a row after which this executor no longer expects tasks to remain for it."""
 
 
 class Rivals:
-    """Whether polls that gave nothing did so because others took it all, and when to look again then."""
+    """The lost races of recent polls, and when to poll again after them."""
 
     def __init__(self) -> None:
         self._were_quicker = False
         self._times = 0
 
     def begin(self) -> None:
-        """A poll begins."""
+        """Begin a poll."""
         self._were_quicker = False
 
     def were_quicker(self) -> None:
-        """With all that a claim of this poll had read."""
+        """Note that other executors took all rows that a claim of this poll had read."""
         self._were_quicker = True
 
     def were_slower(self) -> None:
-        """A claim of this poll has won something."""
+        """Note that a claim of this poll won tasks."""
         self._times = 0
 
     def note(self, claimed: int) -> None:
-        """All in all this poll has claimed so many."""
+        """Note how many tasks the whole poll claimed."""
         self._times = self._times + 1 if self._were_quicker and not claimed else 0
 
     @property
     def may_have_left_some(self) -> bool:
-        """Whether there may be more that is due: nothing says that they took that, too."""
+        """Whether due tasks may remain after a lost race."""
         return 0 < self._times <= MOST
 
     def pause(self) -> float:
-        """Seconds until another try; for ever when there need not be one."""
+        """Return the seconds until another attempt; infinity if none is needed."""
         return random.uniform(0, PAUSE) if self.may_have_left_some else float("inf")

@@ -1,4 +1,4 @@
-"""Levels of one priority take turns: a storm in one queue does not hold up the tasks of another."""
+"""Round robin between levels of the same priority, so that a storm in one queue does not hold up another queue."""
 
 from bisect import insort
 from collections.abc import Iterable
@@ -9,12 +9,14 @@ from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.levels import LevelKey
 
 SMALLEST = 32
-"""Tasks that are claimed from a level at once, if it has so many, however many others are due: statements cost."""
+"""The smallest share of a level, however many other levels are due: each claim costs a statement."""
 
 
 class RoundRobin:
-    """Due levels, the next one first: by priority, then the one that was not served for longest. Those of which the
-    first is due in a moment come last.
+    """The due levels in the order in which to claim from them.
+
+    Higher priorities come first, and among equals the level that was served least recently. Levels whose first task is
+    not due yet, but will be in a moment, come last.
     """
 
     def __init__(self) -> None:
@@ -23,29 +25,29 @@ class RoundRobin:
         self._served: dict[LevelKey, float] = {}
 
     def begin(self, due: Iterable[Level], now: datetime) -> None:
-        """These are due ``now`` or in a moment, in the order in which they wait."""
+        """Start with the levels that are ``due`` at ``now`` or in a moment, those that have waited longest first."""
         self._due, self._now = list(due), now
         served = self._served
         self._served = {key: served[key] for key in map(_key, self._due) if key in served}
-        # Stable: of those that were never served the one that waits longest stays first.
+        # The sort is stable: among levels that were never served the longest-waiting one stays first.
         self._due.sort(key=self._place)
 
     def clear(self) -> None:
-        """What is due is not known any more."""
+        """Forget which levels are due."""
         self._due = []
 
     def next(self) -> Level | None:
-        """Whose turn it is; None when nothing is due."""
+        """Return the level to claim from next; None when no level is due."""
         return self._due[0] if self._due else None
 
     def share(self, wanted: int) -> int:
-        """How many tasks to claim from it, of so many that are wanted."""
+        """Return how many of the ``wanted`` tasks to claim from the next level."""
         first = self._due[: wanted // SMALLEST + 1]  # with more than these, it is SMALLEST anyway
         equals = sum(level.priority == first[0].priority for level in first)
         return min(wanted, max(SMALLEST, -(-wanted // equals)))
 
     def took(self, count: int, wanted: int) -> None:
-        """So many were claimed from it; a level that does not give all that is wanted is done with."""
+        """Note that ``count`` tasks were claimed from the next level; if fewer than ``wanted``, it is exhausted."""
         level = self._due.pop(0)
         self._served[_key(level)] = clock.monotonic()
         if count >= wanted:

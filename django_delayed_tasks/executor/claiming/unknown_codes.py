@@ -1,4 +1,4 @@
-"""Tasks whose code this executor has no handler for (a rolling deploy): given back untouched, looked at again later."""
+"""Tasks whose code has no handler in this executor, as during a rolling deploy: they are released, to be run later."""
 
 from datetime import timedelta
 
@@ -9,14 +9,14 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 
 LOOK_AGAIN = 60.0
-"""Seconds after which a code that was unknown is looked at again."""
+"""Seconds for which tasks of an unknown code are not claimed."""
 
 
 class UnknownCodes:
-    """Remembers unknown codes, so that they are not claimed again at once.
+    """Remembers unknown codes, so that their tasks are not claimed again at once.
 
-    A task that another live executor can run is left claimable. One that no executor can run is put off: otherwise
-    every poll would read a heap of them.
+    A task that another live executor can run stays claimable. One that no live executor can run is postponed: otherwise
+    such tasks would pile up where every poll reads them.
     """
 
     def __init__(self, rank: Peers) -> None:
@@ -24,7 +24,7 @@ class UnknownCodes:
         self._unknown: dict[str, float] = {}
 
     def excluded(self) -> frozenset[str]:
-        """Codes not to claim now."""
+        """Return the codes not to claim now."""
         if not self._unknown:
             return frozenset()
         now = clock.monotonic()
@@ -32,7 +32,7 @@ class UnknownCodes:
         return frozenset(self._unknown)
 
     def screen(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
-        """(those to run, how to release the others)."""
+        """Return (the tasks to run, how to release the others)."""
         known = [task for task in tasks if find(task.biz_code) is not None]
         if len(known) == len(tasks):
             return tasks, []

@@ -1,5 +1,5 @@
-"""What runs of some handlers have to wait for: ``max_concurrent``, ``pool`` and ``rate``.
+"""Limits of handlers: ``max_concurrent``, ``pool`` and ``rate``. Start with ``gate.py``.
 
-Claimed tasks of such a handler wait at a :class:`~django_delayed_tasks.executor.limits.gate.Gate`, without a thread,
-until they have their ``permits``. Those that cannot get them soon are released, without an attempt.
+Claimed tasks of a limited handler wait at a :class:`~django_delayed_tasks.executor.limits.gate.Gate`, without a thread,
+until they have their permits. Those that cannot get them soon are released, which costs them no attempt.
 """

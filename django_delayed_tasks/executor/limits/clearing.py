@@ -1,4 +1,4 @@
-"""Tasks that wait for a limit are kept from lying at the head of their level, where every claim would read them."""
+"""Clears the head of a level of tasks that have to wait for a limit: every claim would read them again."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -13,39 +13,40 @@ from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql.fences import Claim
 
 MANY: Final = 100
-"""So many in the way cost a claim nothing to speak of."""
+"""Fewer waiting tasks than this at the head of a level slow a claim down only negligibly."""
 LOOK_EVERY: Final = 0.25
+"""Seconds between two looks at the head of a level where few tasks were in the way."""
 ROUNDS: Final = 4
-"""Of one claim; the next claim goes on."""
+"""Rounds of clearing before one claim; the next claim continues."""
 SOONEST: Final = 1.0
-"""Seconds: what will be let through as soon as that is left where it is."""
+"""Seconds: a task that will be let through sooner than that is not postponed."""
 
 
 EARLIER: Final = 0.8
-"""Tasks come back a little sooner than they will be let through, so that there are always some."""
+"""The fraction of the expected wait for which a task is postponed, so that permits never lack tasks."""
 
 
 class Judge(Protocol):
-    """Who knows of the limits."""
+    """The interface of what knows the limits: the gate."""
 
     def full(self) -> frozenset[str]:
-        """Codes of which nothing more can be run now."""
+        """Return the codes of which no more tasks can be run now."""
 
     def crowded(self) -> frozenset[str]:
-        """Codes of which some keys are full."""
+        """Return the codes some of whose keys are full."""
 
     def has_to_wait(self, task: ClaimedTask) -> bool:
-        """Whether the key of a task of such a code is full."""
+        """Return whether the key of a task of such a code is full."""
 
     def short_for(self, code: str) -> float:
-        """For how many seconds there have been too few permits for tasks of a code."""
+        """Return for how many seconds there have been too few permits for tasks of a code."""
 
     def speed(self, code: str) -> float:
-        """How many tasks of a code are let through in a second."""
+        """Return how many tasks of a code are let through per second."""
 
 
 class Clearing:
-    """Puts off what is in the way: each task for about as long as it will have to wait, by the speed of late."""
+    """Postpones the tasks that are in the way, each for about as long as it will have to wait at the recent speed."""
 
     def __init__(self, alias: str, judge: Judge) -> None:
         self._alias = alias
@@ -54,7 +55,7 @@ class Clearing:
         self._ends: dict[str, float] = {}
 
     def clear(self, head: ClaimRequest) -> None:
-        """Look at the head of a level, if it is time to, for tasks that have to wait."""
+        """Postpone tasks at the head of a level that have to wait, if it is time to look for them."""
         level = head.queue, head.priority
         if clock.monotonic() < self._next.get(level, 0.0):
             return
@@ -70,7 +71,7 @@ class Clearing:
     def _clear_once(
         self, head: ClaimRequest, full: frozenset[str], crowded: frozenset[str], delays: dict[str, Seconds]
     ) -> bool:
-        """Whether there were many in the way."""
+        """Clear once; return whether there were :data:`MANY` tasks in the way."""
         in_the_way = self._in_the_way(head, full & delays.keys(), crowded & delays.keys())
         if sum(map(len, in_the_way.values())) < MANY:
             return False
@@ -94,12 +95,12 @@ class Clearing:
         return {code: claims for code, claims in found_again.items() if claims}
 
     def _reserve(self, code: str) -> int:
-        """So many stay, to be let through until those that are put off come again."""
+        """Return how many tasks to leave, to be let through until the postponed ones return."""
         return int(2 * SOONEST * self._judge.speed(code))
 
     def _delay(self, code: str) -> Seconds | None:
         duration = self._seconds(code, HEAD)
-        # It takes a while to know the speed, and threads may be what is short.
+        # The speed is not known at first, and the shortage may be one of threads.
         if duration < SOONEST or self._judge.short_for(code) < SOONEST:
             return None
         first = max(SOONEST, self._end(code) - clock.monotonic())

@@ -1,4 +1,4 @@
-"""Where claimed tasks pass on their way to the threads; those of limited handlers once they have their permits."""
+"""The gate that claimed tasks pass on their way to the threads: tasks of limited handlers wait for permits here."""
 
 import random
 import traceback
@@ -22,16 +22,22 @@ from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.fences import Claim
 
 PATIENCE: Final = 2.0
-"""Seconds that a claimed task waits for its permits; then it is released, so that it can be claimed elsewhere, and
-be cancelled, or given another time, like any task that waits."""
+"""Seconds that a claimed task waits for its permits. Then it is released, so that another executor can claim it, and so
+that it can be cancelled or rescheduled like any pending task."""
 LOOK_EVERY: Final = (0.1, 0.4)
-"""Seconds, from and to, growing while nothing is granted; what ends in this process is noticed at once."""
+"""Seconds between two attempts to get permits, at least and at most: they grow while none is granted. A permit that
+this process gives back is noticed at once."""
 IDLE: Final = 60.0
+"""Seconds between two ticks while no task waits here; a task that arrives wakes the loop at once."""
 SOON: Final = 0.25
+"""Seconds before a released task becomes claimable again, unless its rate says when."""
 
 
 class Gate:
-    """:meth:`admit` is the poller's, :meth:`tick` one iteration of the gate's own loop; they share the rooms."""
+    """Lets claimed tasks through once they have their permits.
+
+    The poller calls :meth:`admit`; :meth:`tick` is one iteration of the gate's own loop. Both use the waiting rooms.
+    """
 
     def __init__(
         self,
@@ -44,8 +50,8 @@ class Gate:
         release: Callable[[list[Settlement]], None],
         settle: Callable[[Settlement], None],
     ) -> None:
-        """``capacity()`` is for how many more runs there are threads; ``deliver(tasks)`` takes those that may run,
-        ``release(settlements)`` those that have to wait elsewhere, ``settle(settlement)`` a failure.
+        """``capacity()`` returns how many more runs there are threads for. ``deliver(tasks)`` takes the tasks that may
+        run, ``release(settlements)`` those that go back to the database, ``settle(settlement)`` those that ended here.
         """
         self._options = options
         self._ttl = timedelta(seconds=options.lease)
@@ -63,7 +69,7 @@ class Gate:
         self.sleeper = Event()
 
     def admit(self, tasks: list[ClaimedTask]) -> None:
-        """These were claimed: those of handlers without limits are delivered at once, the others wait."""
+        """Take tasks that were claimed: deliver those of unlimited handlers at once, let the others wait."""
         limited = [task for task in tasks if (handler := find(task.biz_code)) and handler.is_limited]
         if not limited:
             self._deliver(tasks)
@@ -76,22 +82,22 @@ class Gate:
         self._deliver([task for task in tasks if task not in waiting])
 
     def wake(self) -> None:
-        """Something ended here: look whether it was a permit."""
+        """Look for permits soon: a claim of this process has ended and may have given one back."""
         if not self.is_empty:
             self.sleeper.set()
 
     @property
     def has_never_been_used(self) -> bool:
-        """Whether no task with limits has come here."""
+        """Whether no task of a limited handler has ever come here."""
         return not self._arrived and not self._rooms
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits here."""
+        """Whether no task waits here."""
         return not self._arrived and not any(list(self._rooms.values()))
 
     def full(self) -> frozenset[str]:
-        """Codes of which no more tasks are to be claimed, since enough of them wait here."""
+        """Return the codes of which no more tasks are to be claimed, since enough of them wait here."""
         with self._lock:
             arrived = Counter(task.biz_code for task in self._arrived)
             rooms = dict(self._rooms)
@@ -100,29 +106,29 @@ class Gate:
         return frozenset(full | {code for code, count in arrived.items() if code not in rooms and count >= threads})
 
     def crowded(self) -> frozenset[str]:
-        """Codes with keys of which no more tasks may wait here."""
+        """Return the codes that have keys of which no more tasks may wait here."""
         return frozenset(code for code, room in list(self._rooms.items()) if room.full_keys())
 
     def has_to_wait(self, task: ClaimedTask) -> bool:
-        """Whether its key is one of these."""
+        """Return whether no more tasks with the key of this task may wait here."""
         room = self._rooms.get(task.biz_code)
         try:
             return room is not None and room.permits.key_of(task) in room.full_keys()
-        except Exception:  # which fails the task's own run, when it is claimed
+        except Exception:  # concurrency_key() failed; it fails the task when that is claimed
             return False
 
     def short_for(self, code: str) -> float:
-        """For how many seconds there have been too few permits for tasks of this code."""
+        """Return for how many seconds there have been too few permits for tasks of this code."""
         room = self._rooms.get(code)
         return SPAN if room and (room.is_closed or room.full_keys()) else room.short_for if room else 0.0
 
     def speed(self, code: str) -> float:
-        """How many tasks of this code get their permits in a second here."""
+        """Return how many tasks of this code get their permits per second in this process."""
         room = self._rooms.get(code)
         return room.speed if room else 0.0
 
     def tick(self) -> float:
-        """Grant what can be granted; seconds until it is worth looking again."""
+        """Let through the tasks that get their permits; return the seconds until the next tick is worthwhile."""
         self._seat()
         granted = 0
         for room in list(self._rooms.values()):
@@ -134,7 +140,7 @@ class Gate:
         return IDLE if self.is_empty else min(self._pause, *opening) if opening else self._pause
 
     def take_back(self) -> list[ClaimedTask]:
-        """Empty the gate of tasks: these will not be started."""
+        """Remove and return all waiting tasks: they will not be started."""
         with self._lock:
             taken, self._arrived = self._arrived, []
             for room in self._rooms.values():
@@ -151,11 +157,11 @@ class Gate:
             return self._rooms[code]
 
     def _seat(self) -> None:
-        """Show those that arrived to their rooms; each stays here until it is in one."""
+        """Move the tasks that arrived to their waiting rooms; each stays among the arrived until it is in one."""
         while first := self._arrived[:1]:
             task = first[0]
             handler = find(task.biz_code)
-            if handler is None or not handler.is_limited:  # it is another one now
+            if handler is None or not handler.is_limited:  # the handler has changed since the task came
                 if self._has_left(task):
                     self._start([task])
                 continue
@@ -200,7 +206,7 @@ class Gate:
         return len(granted.tasks)
 
     def _refuse_late(self, room: WaitingRoom) -> None:
-        """What is too late to be run uses up no permit."""
+        """End tasks that are too late to run before they use up a permit."""
         now = self._clock.now()
         for task in self._emptied(room, [one for one in room if is_over(one.task, room.handler, now)]):
             refused = refuse(task, room.handler, now)
@@ -218,14 +224,14 @@ class Gate:
             raise
         finally:
             for task in tasks:
-                if task not in through:  # take_back() was quicker, or the database is away
+                if task not in through:  # take_back() was quicker, or the database does not answer
                     give_back_resource(task)
         self._start([task for task in through if task.claim not in changed])
-        # Nothing of them has begun: what was asked for in the meantime takes its place.
+        # Their runs have not begun, so a cancellation or a reschedule of the meantime takes effect.
         self._release([released(task) for task in through if task.claim in changed])
 
     def _changed(self, room: WaitingRoom, tasks: list[ClaimedTask]) -> set[Claim]:
-        """Of these, what was to be cancelled or given another time while it waited."""
+        """Return the claims of those tasks that callers cancelled or rescheduled while they waited."""
         recent = clock.monotonic() - LOOK_EVERY[0]
         waited = [one.task.claim for one in room if one.task in tasks and one.since <= recent]
         return changed_meanwhile(self._options.database, waited)
@@ -235,12 +241,12 @@ class Gate:
         self._deliver(tasks)
 
     def _release_impatient(self, room: WaitingRoom) -> None:
-        if self._options.drain:  # which ends when nothing is due: what was put off would be left
+        if self._options.drain:  # a drain ends when nothing is due, so it would leave postponed tasks behind
             return
         deadline = clock.monotonic() - PATIENCE
         if not room.short_for and room.last_granted > deadline:
-            deadline = float("-inf")  # they wait for threads, and get them
-        # One that was rescued before does not wait in a process that may die, too: it would count as its own fault.
+            deadline = float("-inf")  # they wait for threads only, and get them
+        # A rescued task does not wait here: if this process died too, the task would be blamed for it.
         impatient = [waiting for waiting in room if waiting.since < deadline or waiting.task.rescues]
         self._put_back(room, self._emptied(room, impatient))
 
@@ -253,9 +259,9 @@ class Gate:
         return out
 
     def _put_back(self, room: WaitingRoom, tasks: list[ClaimedTask], seconds: float = SOON) -> None:
-        """Release these, to be claimed again one after the other from so many seconds on."""
+        """Release tasks; they become claimable again one after the other, the first after ``seconds``."""
         first, last = room.pause(seconds, len(tasks))
-        # In steps, so that many are settled by one statement.
+        # Rounded, so that one statement settles many of them.
         pauses = [timedelta(seconds=round(random.uniform(first, last), 1)) for _ in tasks]
         self._release([released(task, pause) for task, pause in zip(tasks, pauses, strict=True)])
 

@@ -1,4 +1,7 @@
-"""What a run needs before it may start: a slot, a resource, a start; in this order, since a start never comes back."""
+"""The permits that a run needs before it may start: a slot (``max_concurrent``), a resource (``pool``), a rate token.
+
+They are taken in this order, since a rate token cannot be given back.
+"""
 
 import logging
 from collections import defaultdict
@@ -21,24 +24,24 @@ from django_delayed_tasks.store.sql.fences import Claim
 logger = logging.getLogger(__name__)
 
 MOST_SLOTS: Final = 1000
-"""That are looked at in one statement, more or less."""
+"""Slots that one statement looks at, approximately."""
 COMPLAIN_EVERY: Final = 60.0
 SHAPE_EVERY: Final = 30.0
-"""Seconds between two looks whether a rate has the starts that it should have."""
+"""Seconds between two checks that a rate has as many tokens as the handler says."""
 
 
 class Granted(NamedTuple):
-    """Those that may run now, and in how many seconds the rate allows the next one, if that is why no more may."""
+    """The tasks that may run now; ``next_in`` is the seconds until the rate allows another, if it is exhausted."""
 
     tasks: list[ClaimedTask]
     next_in: float | None = None
 
 
 class Permits:
-    """Of the tasks of one handler."""
+    """Takes permits for the tasks of one handler."""
 
     def __init__(self, alias: str, handler: TaskHandler, ttl: timedelta) -> None:
-        """``ttl`` of a resource: so long after this process has died it comes back."""
+        """``ttl`` is how long after the death of this process a resource is free again."""
         self._alias = alias
         self._handler = handler
         self._code = handler.get_biz_code()
@@ -49,28 +52,28 @@ class Permits:
 
     @property
     def rate_speed(self) -> float:
-        """How many the rate lets start in a second, in the long run; 0 without a rate."""
+        """How many runs per second the rate allows in the long run; 0 without a rate."""
         return self._rate.starts / self._rate.period.total_seconds() if self._rate else 0.0
 
     @property
     def is_keyed(self) -> bool:
-        """Whether some tasks may run while others of the code may not."""
+        """Whether the handler has concurrency keys: some of its tasks may run while others have to wait."""
         return self._handler.is_keyed
 
     def key_of(self, task: ClaimedTask) -> str:
-        """What the concurrency of this task is counted by; "" for the whole code.
+        """Return the key by which concurrent runs of this task are counted; "" if they are counted by the code.
 
         Raises:
-            TypeError: the handler says something that is no text.
-            Exception: the handler's own.
+            TypeError: ``concurrency_key()`` returned neither a string nor None.
+            Exception: whatever ``concurrency_key()`` raises.
         """
         key = in_clean_context(self._handler.concurrency_key, task)
         if key is not None and not isinstance(key, str):
-            raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a text or None")
+            raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a string or None")
         return key or ""
 
     def take(self, tasks: dict[ClaimedTask, str], most: int) -> Granted:
-        """Permits for up to ``most`` of these tasks, given with their keys, as far as there are any."""
+        """Take permits for up to ``most`` of these tasks, given with their keys, as far as permits are free."""
         limit = self._handler.max_concurrent
         if limit is None:
             return self._take_rest(list(tasks)[:most])
@@ -135,8 +138,9 @@ class Permits:
 
 
 def give_back_resource(task: ClaimedTask) -> None:
-    """The resource of a task that has ended, or will not be started here. What cannot be given back comes back by
-    itself.
+    """Release the resource of a task that has ended or will not be started here.
+
+    If the database refuses, the resource is free again when its lease is over.
     """
     resource = lend(task, None)
     if resource is None:
@@ -144,4 +148,4 @@ def give_back_resource(task: ClaimedTask) -> None:
     try:
         resource.release()
     except DatabaseError as error:
-        logger.warning("the resource of %s could not be given back, it is free when its lease is over: %s", task, error)
+        logger.warning("the resource of %s could not be given back; it is free when its lease is over: %s", task, error)

@@ -1,4 +1,4 @@
-"""Where the claimed tasks of one limited handler wait."""
+"""The waiting room of one limited handler: its claimed tasks wait here, and the speed of its permits is measured."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -10,24 +10,25 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 PER_KEY: Final = 10
-"""Tasks of one key that may wait; others can run the rest, or it is released."""
+"""Tasks of one key that may wait; further ones are released, and other executors may run them."""
 PER_ROOM: Final = 100
-"""Tasks of all keys."""
+"""Tasks of all keys that may wait."""
 CROWDED: Final = 2.0
 """Seconds for which a key counts as full after one of its tasks was turned away."""
 SPAN: Final = 2.0
 """Seconds over which the speed is measured."""
 REMEMBERED: Final = 5000
-"""Grants in that time; more are as good as no limit."""
+"""Grants that are remembered for it; a handler that gets more is practically unlimited."""
 OF_LATE: Final = 5.0
+"""Seconds for which a released task counts when the return of further ones is spread."""
 PER_SECOND: Final = 20
-"""What has to wait long comes back about so often, all together: claims that lead to nothing cost little."""
+"""Released tasks that return per second: few enough for futile claims to be cheap."""
 LONGEST: Final = 60.0
-"""Seconds for which a task is put off at most: it may get its permit sooner than was thought."""
+"""Seconds for which a task is postponed at most: it may get its permit sooner than expected."""
 
 
 class Waiting(NamedTuple):
-    """One task, its key, and since when it waits."""
+    """A waiting task, its key, and the monotonic second at which it began to wait."""
 
     task: ClaimedTask
     key: str
@@ -35,7 +36,7 @@ class Waiting(NamedTuple):
 
 
 class WaitingRoom:
-    """First in, first out, as far as its key allows."""
+    """The waiting tasks of one handler: first in, first out, as far as their keys allow."""
 
     def __init__(self, handler: TaskHandler, permits: Permits) -> None:
         self.handler = handler
@@ -55,35 +56,35 @@ class WaitingRoom:
         return iter(list(self._waiting.values()))
 
     def enter(self, task: ClaimedTask, key: str) -> None:
-        """Wait from now on."""
+        """Add a task, which waits from now on."""
         self._waiting[task] = Waiting(task, key, clock.monotonic())
 
     def leave(self, task: ClaimedTask) -> None:
-        """Wait no more."""
+        """Remove a task, if it is here."""
         self._waiting.pop(task, None)
 
     def has_place(self, key: str) -> bool:
-        """Whether one more of this key may wait."""
+        """Return whether one more task of this key may wait."""
         if not self.permits.is_keyed:
             return True
         if sum(one.key == key for one in self) < PER_KEY:
-            return len(self) < 3 * PER_ROOM  # a claim or two may have been under way when it was full
+            return len(self) < 3 * PER_ROOM  # claims that were under way when it was full may exceed PER_ROOM
         self._turned_away[key] = clock.monotonic()
         return False
 
     def full_keys(self) -> frozenset[str]:
-        """Of which some were turned away of late."""
+        """Return the keys of which tasks were turned away recently."""
         oldest = clock.monotonic() - CROWDED
         self._turned_away = {key: moment for key, moment in list(self._turned_away.items()) if moment > oldest}
         return frozenset(self._turned_away)
 
     def is_full(self, coming: int, threads: int) -> bool:
-        """Whether no more tasks of this code are to be claimed, beside those that are coming."""
+        """Return whether no more tasks of this code are to be claimed, in addition to those that are ``coming``."""
         enough = PER_ROOM if self.permits.is_keyed else threads if self._short_since is None else 1
         return self.is_closed or len(self) + coming >= enough
 
     def close(self, seconds: float) -> None:
-        """There are no permits for so long."""
+        """Note that there will be no permits for this many seconds."""
         self._closed_until = clock.monotonic() + seconds
 
     @property
@@ -97,12 +98,12 @@ class WaitingRoom:
         return self.closed_for > 0
 
     def candidates(self) -> dict[ClaimedTask, str]:
-        """Those that wait, with their keys: first those whose keys may have permits."""
+        """Return the waiting tasks with their keys, those whose keys were not refused before coming first."""
         waiting = sorted(self, key=lambda one: one.key in self._refused)
         return {one.task: one.key for one in waiting}
 
     def note_granted(self, tasks: list[ClaimedTask], most: int) -> None:
-        """These of the candidates may run; ``most`` was asked for."""
+        """Note which of the candidates may run, of the ``most`` that were asked for."""
         now = clock.monotonic()
         self._granted.extend([now] * len(tasks))
         is_short = len(tasks) < min(most, len(self))
@@ -112,11 +113,14 @@ class WaitingRoom:
 
     @property
     def short_for(self) -> float:
-        """Seconds since when there have been fewer permits than were asked for."""
+        """Seconds for which there have been fewer permits than were asked for."""
         return 0.0 if self._short_since is None else clock.monotonic() - self._short_since
 
     def pause(self, soonest: float, count: int) -> tuple[float, float]:
-        """From when to when so many that are put back may come again: the more there are, the later."""
+        """Return the interval, in seconds from now, over which to spread the return of ``count`` released tasks.
+
+        It begins at ``soonest``; the more tasks were released recently, the longer it is.
+        """
         now = clock.monotonic()
         self._put_back.extend([now] * count)
         lately = sum(moment > now - OF_LATE for moment in self._put_back)
@@ -125,7 +129,7 @@ class WaitingRoom:
 
     @property
     def speed(self) -> float:
-        """Grants per second, of late, while there were too few."""
+        """Recent grants per second, counted while there were too few."""
         if self.permits.rate_speed:
             return self.permits.rate_speed
         since = max(clock.monotonic() - SPAN, self._short_since or 0.0)
@@ -134,5 +138,5 @@ class WaitingRoom:
 
     @property
     def last_granted(self) -> float:
-        """The monotonic moment at which somebody could go on."""
+        """The monotonic second of the last grant."""
         return self._granted[-1] if self._granted else float("-inf")

@@ -1,1 +1,1 @@
-"""Who is alive: this executor's lease and heartbeat, its peers, and the duties that any executor does for all."""
+"""Which executors are alive: this one's lease and heartbeat, its peers, and the housekeeping that each does for all."""

@@ -1,4 +1,4 @@
-"""Renews the lease, in a thread and on a connection of its own: nothing that a handler does can delay it."""
+"""The heartbeat renews the lease, in a thread and on a connection of its own, so that no handler can delay it."""
 
 import logging
 from collections.abc import Callable
@@ -13,8 +13,10 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat:
-    """``was_declared_dead()`` is called when the lease ran out and others may have taken the claims, ``was_replaced()``
-    when moreover another executor goes by this name now.
+    """Renews one lease; :meth:`beat` is one iteration.
+
+    ``was_declared_dead()`` is called when the lease ran out, so that other executors may have taken the claims;
+    ``was_replaced()`` when, in addition, another executor has registered under this name.
     """
 
     def __init__(
@@ -26,16 +28,16 @@ class Heartbeat:
         self._was_declared_dead = was_declared_dead
 
     def beat(self) -> bool:
-        """Renew once; whether the lease is held now."""
+        """Renew the lease once; return whether it is held now."""
         try:
             if self._lease.renew():
                 return True
-            logger.error("executor %d was declared dead; it goes on under a new id", self._lease.executor)
+            logger.error("executor %d was declared dead; it continues under a new id", self._lease.executor)
             self._was_declared_dead()
             self._lease.acquire()
             return True
         except NameInUse as error:
-            logger.error("another executor took over while this one was thought dead: %s", error)
+            logger.error("another executor registered under this name after this one was declared dead: %s", error)
             self._was_replaced()
             return False
         except DatabaseError as error:

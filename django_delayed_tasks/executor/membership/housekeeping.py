@@ -1,4 +1,7 @@
-"""What any executor does for all: reap, purge, and learn who else is alive. Each duty has its own period."""
+"""Housekeeping, which any executor does for all: reap and purge. It also learns which other executors are alive.
+
+Each duty has its own period.
+"""
 
 import logging
 import random
@@ -25,14 +28,14 @@ logger = logging.getLogger(__name__)
 PURGE_BATCH = 1000
 TICK = 0.2
 KEEP_DEAD = timedelta(days=1)
-"""How long rows of ended executors can be looked at."""
+"""How long rows of ended executors are kept, to be looked at in the admin."""
 
 
 @dataclass(slots=True)
 class Duty:
-    """Something to do about every ``period`` seconds, not at the same moment as other executors.
+    """A duty to perform about every ``period`` seconds, at other moments than other executors do.
 
-    ``perform()`` tells whether there is more of it to do soon.
+    ``perform()`` returns whether there is more to do soon.
     """
 
     period: float
@@ -48,10 +51,10 @@ class Duty:
 
 
 class Housekeeping:
-    """The duties of one executor; :meth:`tick` does those that are due and can be called by hand.
+    """The duties of one executor; :meth:`tick` performs those that are due.
 
-    Reaping needs no polling: it is done when the first lease of another executor runs out, if it was not renewed, and
-    now and then for claims that were made late.
+    Reaping needs no polling: it is done when a lease of another executor runs out without having been renewed, and from
+    time to time for claims that were made late.
     """
 
     def __init__(
@@ -79,18 +82,18 @@ class Housekeeping:
         ]
 
     def add(self, duty: Duty) -> None:
-        """One more."""
+        """Add a duty."""
         self._duties.append(duty)
 
     def tick(self) -> float:
-        """Do what is due; seconds until it is worth asking again."""
+        """Perform the duties that are due; return the seconds until the next tick is worthwhile."""
         if self._first_expiry and self._clock.now() > self._first_expiry:
-            self._first_expiry = None  # until somebody looks around: if to reap fails, it must not come first for ever
+            self._first_expiry = None  # until look_around(): a reap that always fails must not starve the other duties
             self.reap()
-            self._clock.set(read_now(self._alias))  # nobody may have died: it was set back
+            self._clock.set(read_now(self._alias))  # perhaps no executor died, and the database's clock was set back
             self.look_around()
         for duty in [duty for duty in self._duties if duty.is_due()]:
-            # Last in line from here on: if it always fails, the others have their turn all the same.
+            # Moved to the end first: a duty that always fails must not starve the others.
             self._duties.remove(duty)
             self._duties.append(duty)
             duty.done(again_soon=duty.perform())
@@ -103,7 +106,7 @@ class Housekeeping:
         return min(TICK, max(0.001, until_expiry + 0.001))
 
     def look_around(self) -> bool:
-        """Who is alive, and what can they run."""
+        """Learn which executors are alive, what they can run, and when the first of their leases expires."""
         live = executors.live(self._alias)
         others = [peer for peer in live if peer.id != self._lease.executor]
         self._rank.refresh(self._lease.executor, live)
@@ -111,7 +114,7 @@ class Housekeeping:
         return False
 
     def reap(self) -> bool:
-        """Take tasks from dead executors."""
+        """Reap the tasks of dead executors."""
         while taken := reap(self._alias, self._options.max_rescues):
             logger.warning("took %d tasks from dead executors", len(taken))
             wakeup.wake()
@@ -121,17 +124,17 @@ class Housekeeping:
         return False
 
     def purge(self) -> bool:
-        """Delete a batch of history that is too old: reaping must not wait for a backlog of it."""
+        """Delete a batch of expired history: only a batch, since reaping must not wait for a backlog of it."""
         keep = self._options.keep_history
         return keep is not None and purge(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
 
     def purge_successes(self) -> bool:
-        """Forget a batch of what was done once, if it was done long enough ago."""
+        """Forget a batch of successes of ``once`` tasks that are older than ``once_retention``."""
         keep = self._options.once_retention
         return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
 
     def purge_slots(self) -> bool:
-        """Delete slots that nobody has asked for of late."""
+        """Delete a batch of slots that no executor has asked for recently."""
         return delete_unused_slots(self._alias, PURGE_BATCH) == PURGE_BATCH
 
     def purge_dead(self) -> bool:

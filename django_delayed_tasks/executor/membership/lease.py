@@ -1,7 +1,7 @@
-"""This process's lease: its row, how long its claims can be trusted, and what it is called now.
+"""The lease of an executor: its row, its current id, and how long the claims made under it can be trusted.
 
-What can be trusted is told by the monotonic clock, counted from the *start* of the last renewal that succeeded: the
-database counts from later, so this process doubts its claims before anybody may take them.
+Trust is measured by the monotonic clock from the *start* of the last successful renewal. The database counts from a
+later moment, so this process stops trusting its claims before another executor may take them.
 """
 
 import os
@@ -18,11 +18,11 @@ from django_delayed_tasks.store import executors
 TRUSTED_PART = 2 / 3
 REFUSED = "an executor cannot be started"
 _here: dict[str, "Lease"] = {}
-"""Who has which name in this process."""
+"""The leases that this process holds, by the names of their executors."""
 
 
 class Lease:
-    """The registration of one executor, renewed by the heartbeat."""
+    """The registration of one executor, which the heartbeat renews."""
 
     def __init__(self, options: ExecutorOptions) -> None:
         self._options = options
@@ -33,7 +33,7 @@ class Lease:
         self.executor = 0
 
     def acquire(self) -> None:
-        """Register under a fresh id.
+        """Register under a new id.
 
         Raises:
             NameInUse: another live process has the name.
@@ -46,12 +46,12 @@ class Lease:
         self._renewed(begun)
 
     def _is_predecessor_gone(self, host: str, pid: int) -> bool:
-        # A row of our own that we know nothing of is one whose answer was lost.
+        # A row of this process that it knows nothing of is a registration whose answer was lost.
         is_another_here = _here.get(self._options.name, self) is not self
         return is_gone(host, pid) and not (pid == os.getpid() and is_another_here)
 
     def renew(self) -> bool:
-        """Renew; False when this executor was declared dead and must :meth:`acquire` anew."""
+        """Renew; return False if this executor was declared dead and must :meth:`acquire` again."""
         begun = clock.monotonic()
         try:
             is_ours = executors.renew(self._alias, self.executor, self._length)
@@ -65,7 +65,7 @@ class Lease:
         return is_ours
 
     def end(self) -> None:
-        """Give the lease back."""
+        """End the lease in the database."""
         self._trusted_until = float("-inf")
         if _here.get(self._options.name) is self:
             del _here[self._options.name]
@@ -77,12 +77,12 @@ class Lease:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether claims made under this lease can still be ours: only then is anything started."""
+        """Whether claims made under this lease are certainly still held: only then is a run started."""
         return clock.monotonic() < self._trusted_until
 
     @property
     def may_claim(self) -> bool:
-        """Whether new claims may be made: never while a renewal fails."""
+        """Whether new claims may be made: never while renewals fail."""
         return not self._failing and self.is_trusted
 
     def _identity(self) -> executors.Identity:
@@ -98,9 +98,9 @@ class Lease:
 
 
 def machine() -> str:
-    """Where this process's number means something: the host and, on Linux, its boot and PID namespace.
+    """Return the name of the space in which a process id is unique: the host and, on Linux, its boot and PID namespace.
 
-    Two containers may have the same host name, and the same process numbers for other processes.
+    Two containers may have the same host name and use the same process ids for different processes.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()[:8]
@@ -111,7 +111,7 @@ def machine() -> str:
 
 
 def is_gone(host: str, pid: int) -> bool:
-    """Whether that process has certainly ended: it was on this machine, and its number is free or our own."""
+    """Return whether a process has certainly ended: it was on this machine, and its id is free or this process's."""
     if host != machine():
         return False
     if pid == os.getpid():
@@ -126,7 +126,7 @@ def is_gone(host: str, pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    # An ended process whose parent has not asked for its exit code yet; only Linux tells.
+    # A zombie has ended, but its parent has not read its exit code yet; only Linux has /proc.
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except (OSError, IndexError):

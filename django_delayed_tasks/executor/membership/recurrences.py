@@ -1,4 +1,4 @@
-"""What this process declares: the triggers of its handlers."""
+"""Declares the recurring tasks of this process's handlers, and keeps them confirmed."""
 
 from datetime import timedelta
 
@@ -7,42 +7,44 @@ from django_delayed_tasks.handlers import TaskHandler, get_task_handlers
 from django_delayed_tasks.store.schedules import declare
 
 CONFIRM_EVERY = 60.0
-"""Seconds."""
+"""Seconds between two confirmations."""
 GAP = 3 * CONFIRM_EVERY
-"""Seconds without a confirmation after which the time of all others is counted anew."""
+"""Seconds without a confirmation by this process after which it counts :data:`RETIRE_AFTER` from the start again."""
 RETIRE_AFTER = timedelta(minutes=10)
-"""How long no executor must have had a handler before its recurring task is ended: all of them may be restarting."""
+"""How long a recurring task must be unconfirmed before it is retired: all executors may be restarting at once."""
 
 
 class Recurrences:
-    """Declared at the start, confirmed from time to time."""
+    """The recurring tasks of this process's handlers: declared at the start, confirmed from time to time."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._since = self._confirmed_at = clock.monotonic()
 
     def declare(self) -> None:
-        """Make the tasks of all handlers with a trigger exist; end those of handlers that have lost theirs."""
+        """Create or update the tasks of all handlers with a trigger; retire those of handlers without one."""
         handlers = get_task_handlers()
         recurring = [_declared(code, handler) for code, handler in handlers.items() if handler.trigger]
         declare.declare(self._alias, recurring)
         declare.retire(self._alias, [code for code, handler in handlers.items() if not handler.trigger])
 
     def confirm(self) -> bool:
-        """Say that they are still here, and make anew those that are not; end what nobody has said that of for long."""
-        recurring = [_declared(code, handler) for code, handler in get_task_handlers().items() if _goes_on(handler)]
+        """Confirm the recurring tasks, recreate missing ones, and retire those that are unconfirmed for too long."""
+        recurring = [
+            _declared(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
+        ]
         missing = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
         declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in missing])
         now, before = clock.monotonic(), self._confirmed_at
         self._confirmed_at = now
-        if now - before > GAP:  # the database was away: others could not confirm theirs either
+        if now - before > GAP:  # the database was away, so other executors could not confirm theirs either
             self._since = now
         if now - self._since > RETIRE_AFTER.total_seconds():
             declare.retire(self._alias, unconfirmed_for=RETIRE_AFTER)
         return False
 
 
-def _goes_on(handler: TaskHandler) -> bool:
+def _has_next_run(handler: TaskHandler) -> bool:
     return handler.trigger is not None and handler.trigger.next_after(clock.host_now()) is not None
 
 

@@ -1,1 +1,1 @@
-"""Who starts an executor: the command's process, its supervisor, or a thread of the caller's process."""
+"""Starts executors: in the process of the command, as processes under a supervisor, or in the caller's process."""

@@ -1,4 +1,4 @@
-"""An executor in the foreground of its own process: signals, exit codes, progress."""
+"""Runs an executor in the foreground of its own process: signals, exit codes, progress."""
 
 import logging
 import os
@@ -18,18 +18,18 @@ from django_delayed_tasks.store.schedules.find import count_due
 logger = logging.getLogger(__name__)
 
 RESTART = 75
-"""Exit code of a process with too many hanging threads: start it again (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""
 _LOOK_EVERY = 0.1
 
 
 class StopSignals:
-    """SIGTERM and SIGINT end the process in good order, a second one at once.
+    """SIGTERM and SIGINT stop the process gracefully; a second one ends it at once.
 
-    ``number`` is the signal that came. No Event tells of it: one that arrives while the main thread is inside
-    ``Event.wait`` would wait for that wait's lock, for ever.
+    ``number`` is the signal that came, or None. It is not announced by an Event: a signal handler that sets the event
+    while the main thread is inside its ``wait`` would wait for the lock of that call for ever.
 
-    The same signal again within ``doubling`` seconds counts as one: systemd signals every process of a service, and
-    a supervisor passes on what it gets.
+    The same signal again within ``doubling`` seconds is ignored: systemd signals every process of a service, and a
+    supervisor passes on the signal that it gets.
     """
 
     def __init__(self, doubling: float = 0.0) -> None:
@@ -40,7 +40,7 @@ class StopSignals:
 
     @contextmanager
     def installed(self) -> Iterator["StopSignals"]:
-        """In the main thread: from now on, and no more at the end."""
+        """Handle the signals within a ``with`` block of the main thread."""
         before = {number: signal.signal(number, self._received) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield self
@@ -56,12 +56,12 @@ class StopSignals:
             os._exit(128 + number)
 
     def stop(self, number: int) -> None:
-        """As if that signal had come."""
+        """Act as if this signal had come."""
         self.number = number
         self._arrivals.put(number)
 
     def wait(self, seconds: float) -> bool:
-        """Whether to stop; waits so long to learn it."""
+        """Wait up to ``seconds`` for a signal; return whether to stop."""
         if self.number is None:
             with suppress(Empty):
                 self._arrivals.get(timeout=seconds)
@@ -69,7 +69,7 @@ class StopSignals:
 
 
 def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals, ready: Callable[[int], None]) -> int:
-    """Run until a signal comes, or all is drained; the exit code.
+    """Run an executor until a signal comes, it is drained, or it must be restarted; return the exit code.
 
     ``ready(id)`` is called when the executor is registered.
 
@@ -86,7 +86,7 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
                 progress.show(executor.inflight.settled)
         if executor.inflight.unfinished:
             stream.write(
-                f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it now.\n"
+                f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it at once.\n"
             )
             stream.flush()
     finally:

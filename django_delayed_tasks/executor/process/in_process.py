@@ -19,11 +19,12 @@ _of_parent: list[Executor | None] = []
 
 
 def start(**options: Any) -> None:
-    """Start the executor of this process; a parent's is another one.
+    """Start the executor of this process. An executor of the parent process does not count as this process's.
 
     Raises:
-        TaskException: it has one already, a live executor has its name, or the caller is inside a transaction.
-        InvalidSetting: an option that does not exist or makes no sense.
+        TaskException: this process has an executor already, a live executor has its name, or the caller is inside a
+            transaction.
+        InvalidSetting: an option does not exist or has an invalid value.
     """
     global _executor
     forks.look()
@@ -38,8 +39,8 @@ def start(**options: Any) -> None:
 
 
 def _start(executor: Executor) -> None:
-    # In a thread of its own: a connection that the caller's thread opened for it would stay taken out of a pool, and be
-    # shared with the children of a server that loads the application before it forks.
+    # In a thread of its own: a connection opened in the caller's thread would stay checked out of its pool, and would
+    # be shared with the children of a server that loads the application before it forks.
     def begin() -> None:
         with connections.of_thread(executor.options.database):
             executor.start()
@@ -49,7 +50,7 @@ def _start(executor: Executor) -> None:
 
 
 def shutdown(wait: bool = True) -> None:
-    """End it, if there is one; without ``wait``, in the background."""
+    """Stop the executor of this process, if there is one; without ``wait``, in the background."""
     global _executor
     forks.look()
     with _lock:
@@ -64,10 +65,10 @@ def shutdown(wait: bool = True) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: the executor is its parent's, and nothing of it is touched."""
+    """Forget the executor in a forked child: it is the parent's, and the child must not touch it."""
     global _lock, _executor
     _lock = Lock()
-    _of_parent.append(_executor)  # kept, or its sockets would be closed with a warning
+    _of_parent.append(_executor)  # kept alive, or its sockets would be closed with a warning
     _executor = None
 
 

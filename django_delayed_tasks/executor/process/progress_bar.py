@@ -1,4 +1,4 @@
-"""What a person sees while an executor works."""
+"""The progress bar that a person sees while an executor drains."""
 
 import sys
 from typing import TextIO
@@ -9,7 +9,7 @@ WIDTH = 30
 
 
 class ProgressBar:
-    """A bar on a terminal; on anything else nothing until :meth:`close`."""
+    """A progress bar on a terminal; on any other stream nothing is written until :meth:`close`."""
 
     def __init__(self, total: int, stream: TextIO | None = None) -> None:
         self._total = total
@@ -18,7 +18,7 @@ class ProgressBar:
         self._is_terminal = self._stream.isatty()
 
     def show(self, done: int) -> None:
-        """Draw, with ``done`` tasks settled."""
+        """Draw the bar, with ``done`` tasks settled."""
         if self._is_terminal:
             self._total = max(self._total, done)
             part = done / self._total if self._total else 1.0
@@ -27,7 +27,7 @@ class ProgressBar:
             self._stream.flush()
 
     def close(self, done: int) -> None:
-        """The last line."""
+        """Write the last line, with ``done`` tasks settled."""
         if self._is_terminal:
             self.show(done)
             self._stream.write("\n")

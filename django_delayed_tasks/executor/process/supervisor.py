@@ -1,4 +1,4 @@
-"""Starts several executors as processes, and one again that ended by itself."""
+"""The supervisor starts several executors as processes and restarts those that crash."""
 
 import logging
 import os
@@ -16,12 +16,12 @@ logger = logging.getLogger(__name__)
 LOOK_EVERY = 0.1
 LONGEST_PAUSE = 30.0
 HEALTHY_AFTER = 60.0
-"""Seconds that a process must live for its crash not to count as one of a series."""
+"""Seconds that a process must live for its crash to count as the first of a new series."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One executor process and what became of its predecessors."""
+    """One executor process and the crashes of its predecessors."""
 
     number: int
     process: "subprocess.Popen[bytes] | None" = None
@@ -31,12 +31,15 @@ class Child:
     is_done: bool = False
 
     def pause(self) -> float:
-        """Seconds before it is started again: none at first, then growing."""
+        """Return the seconds before it is restarted: none after a first crash, then growing."""
         return 0.0 if self.crashes <= 1 else min(LONGEST_PAUSE, 0.5 * 2.0**self.crashes)
 
 
 class Supervisor:
-    """``command`` starts one executor; child number *n* gets ``--name NAME-n`` after it."""
+    """Keeps several executor processes alive.
+
+    ``command`` starts one executor; ``--name NAME-n`` is appended to it for child number *n*.
+    """
 
     def __init__(self, command: Sequence[str], name: str, processes: int, shutdown_timeout: float) -> None:
         self._command = list(command)
@@ -45,7 +48,7 @@ class Supervisor:
         self._children = [Child(number) for number in range(1, processes + 1)]
 
     def run(self, signals: StopSignals) -> int:
-        """Until a signal comes or every child ended well; the exit code."""
+        """Run until a signal comes or every child has ended well; return the exit code."""
         while not signals.wait(LOOK_EVERY):
             for child in self._children:
                 if signals.wait(0):
@@ -68,9 +71,9 @@ class Supervisor:
         command = [*self._command, "--name", f"{self._name}-{child.number}"]
         child.started = clock.monotonic()
         try:
-            # A group of its own, or Ctrl-C in a terminal would reach the children beside us.
+            # In a group of its own, or Ctrl-C in a terminal would signal the children as well as the supervisor.
             child.process = subprocess.Popen(command, start_new_session=True, env=_environment())
-        except OSError as error:  # no memory, too many processes: it may be better later
+        except OSError as error:  # no memory or too many processes: it may succeed later
             self._crashed(child, f"could not be started: {error}")
 
     def _ended(self, child: Child, code: int) -> None:
@@ -92,7 +95,7 @@ class Supervisor:
             process.send_signal(signal.SIGTERM)
         deadline = clock.monotonic() + self._patience
         codes = [self._wait(process, deadline) for process in running]
-        # One that was not ready yet had nothing to end in good order.
+        # -SIGTERM: a child that was not ready yet had nothing to stop gracefully.
         return 0 if all(code in (0, -signal.SIGTERM) for code in codes) else 1
 
     def _wait(self, process: "subprocess.Popen[bytes]", deadline: float) -> int:
@@ -109,18 +112,18 @@ def _environment() -> dict[str, str]:
 
 
 PARENT = "DJANGO_DELAYED_TASKS_SUPERVISOR"
-"""Tells a child who its supervisor is."""
+"""The environment variable that holds the process id of a child's supervisor."""
 
 
 def is_supervised() -> bool:
-    """Whether this process is the child of a supervisor."""
+    """Return whether this process is the child of a supervisor."""
     return os.environ.get(PARENT) == str(os.getppid())
 
 
 def end_with_parent() -> None:
-    """In a child: get SIGINT when the supervisor dies, where the kernel offers it (Linux).
+    """Arrange for this child to get SIGINT when its supervisor dies, where the kernel offers it (Linux).
 
-    SIGTERM is what the supervisor sends, so this one is never taken for the same signal again.
+    It is SIGINT because the supervisor sends SIGTERM: this signal must not be ignored as a repetition of that one.
     """
     parent = os.environ.pop(PARENT, None)
     if parent is None or not sys.platform.startswith("linux"):

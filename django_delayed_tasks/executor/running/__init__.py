@@ -1,1 +1,4 @@
-"""One run: may it start, what did it return, which settlement follows; and the threads that run it."""
+"""Runs tasks: whether a run may start, what it returned, which settlement follows, and the threads that do it all.
+
+START READING in ``runner.py``.
+"""

@@ -1,7 +1,7 @@
-"""The one transaction of an atomic run: what its handler writes and, as the last statement, the fenced settlement.
+"""Atomic runs: one transaction holds what the handler writes and, as its last statement, the fenced settlement.
 
-What the handler returned is committed with its effects; what it raised undoes them. The claim decides: if it is gone,
-everything is rolled back.
+If the handler returns, its effects are committed together with the settlement; if it raises, they are rolled back. They
+are also rolled back if the claim is gone. See docs/decisions/0006-atomic-runs.md.
 """
 
 import logging
@@ -32,21 +32,21 @@ from django_delayed_tasks.store.sql.transactions import is_lock_timeout, is_tran
 logger = logging.getLogger(__name__)
 
 Settled = tuple[list[Settlement], dict[Claim, Then]]
-"""The settlements, and what became of the tasks."""
+"""The settlements, and the next state of each task by its claim."""
 
 BROKEN = (
-    "the transaction of this run can only be rolled back: a statement failed and the handler went on after it, "
+    "the transaction of this run can only be rolled back: a statement failed and the handler continued after it, "
     "or set_rollback(True) was called"
 )
 
 
 TRIES = 3
-"""How often the transaction of an atomic run is tried in one attempt, when deadlocks and the like end it."""
+"""How often an atomic run's transaction is tried in one attempt, when transient errors such as deadlocks end it."""
 
 
 def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Settlement]]) -> Settled:
-    """As :func:`settle_with`; what was rolled back because others were in its way is tried again at once."""
-    first = copy(tasks[0])  # as it was claimed, whatever the handler makes of it
+    """Do :func:`settle_with`, and try again at once if a transient error such as a deadlock rolled it back."""
+    first = copy(tasks[0])  # as it was claimed: the handler may change the task
     for attempt in range(TRIES - 1):
         try:
             return settle_with(tasks, first, handle)
@@ -61,20 +61,20 @@ def settle_stubbornly(tasks: Sequence[ClaimedTask], handle: Callable[[], list[Se
 
 
 def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callable[[], list[Settlement]]) -> Settled:
-    """Call ``handle()`` and settle as it says, all in one transaction; the settlements, and what became of the tasks.
-    ``first`` is a copy of the first of them.
+    """Call ``handle()`` and settle as it says, all in one transaction; return the settlements and the next states.
 
-    When the answer of the COMMIT is lost this raises, and whether it was committed is unknown. Whoever settles the
-    same claim afterwards finds out: that waits for the row until the server has made up its mind, and the fence of
-    (id, version, RUNNING) refuses it if the COMMIT arrived.
+    ``first`` is a copy of the first of the tasks. If the answer to the COMMIT is lost, this raises, and it is unknown
+    whether the transaction was committed. The next settlement of the same claim resolves that: it waits for the row
+    until the server has finished the transaction, and if that was committed, the fence of (id, version, RUNNING)
+    refuses the settlement.
 
     Raises:
         ClaimLost: a claim is gone; nothing was changed.
-        BaseException: what ``handle`` raised, or the database; nothing was changed (but see above).
+        BaseException: whatever ``handle`` or the database raised; nothing was changed (but see above).
     """
     committed = Event()
     alias = first.alias
-    galera.catch_up(alias)  # within a transaction a node does not wait for what was committed on another
+    galera.catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
     try:
         with transaction.atomic(using=alias, durable=True):
             transaction.on_commit(committed.set, using=alias)
@@ -110,7 +110,7 @@ def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[S
     if len(tasks) == 1 and settle_run(alias, first, settlements[0]):
         return {first.claim: Then.GONE}
     became: dict[Claim, Then] = {}
-    for portion in in_chunks(sorted(settlements, key=attrgetter("claim"))):  # in the order in which others lock
+    for portion in in_chunks(sorted(settlements, key=attrgetter("claim"))):  # in the order in which all lock rows
         became |= settle(alias, portion)
     if gone := [task for task in tasks if task.claim not in became]:
         raise ClaimLost(f"{gone[0]}: the claim is gone")
@@ -119,10 +119,10 @@ def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[S
 
 @contextmanager
 def _one_transaction(alias: str) -> Iterator[None]:
-    """No statement is executed any more once the server has rolled back by itself.
+    """Refuse further statements once the server has rolled the transaction back by itself.
 
-    MariaDB and MySQL do so at a deadlock, SQLite when its disk is full; a handler that swallows the error would go on
-    outside of the transaction, and settle without its first effects. PostgreSQL refuses by itself.
+    MariaDB and MySQL do that at a deadlock, SQLite when its disk is full. A handler that swallows the error would
+    continue outside of the transaction and settle without its first effects. PostgreSQL refuses by itself.
     """
     connection = connections[alias]
     dialect = dialect_of(connection)

@@ -1,4 +1,4 @@
-"""Many tasks of one code in one call: how claimed tasks are put together, and how such a run ends."""
+"""Runs a batch: many tasks of one code in one call of ``handle_batch``, and how such a run ends."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -26,23 +26,23 @@ Batch = list[ClaimedTask]
 
 
 class BatchEnd(NamedTuple):
-    """``left``: what is still to be settled; ``alone``: tasks that are to be run one by one, as if nothing had been."""
+    """``left``: settlements yet to be written; ``alone``: tasks to be run one by one, as if there had been no batch."""
 
     left: list[Settlement]
     alone: Batch
 
 
 def run_batch(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> BatchEnd:
-    """Call ``handle_batch`` once for those that may still start.
+    """Call ``handle_batch`` once for the tasks that may still start.
 
-    When it raises, nothing is settled: of several tasks each is to be run alone, so that one that cannot be done does
-    not hold the rest; a single one has failed its attempt.
+    If it raises for several tasks, none of them is settled: each is then run alone, so that one that cannot be done
+    does not hold up the others. If it raises for a single task, the attempt of that task has failed.
     """
     started = clock.now()
     try:
         return _run(tasks, handler, clock, started)
-    except BaseException as error:  # a receiver's SystemExit, say: the claims must be settled all the same
-        logger.exception("a batch of %d tasks such as %s broke off", len(tasks), tasks[0])
+    except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
+        logger.exception("a batch of %d tasks such as %s was interrupted", len(tasks), tasks[0])
         finished = clock.now()
         return BatchEnd([decide(task, handler, raised(error), started, finished) for task in tasks], [])
 
@@ -67,7 +67,7 @@ def _run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: date
 
 
 def _as_before(task: ClaimedTask) -> ClaimedTask:
-    """Of what the broken call, and the look before it, have changed nothing is left."""
+    """Undo what the failed batch call, and the checks before it, changed on the task object."""
     forget_what_was_read(task)
     forget_extra(task)
     return task
@@ -87,7 +87,7 @@ def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[list[S
 
 Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
 Ends = tuple[list[Settlement], dict[Claim, Then] | None]
-"""How the tasks are settled, and what became of them if they are settled already."""
+"""How the tasks are settled, and their next states if they are settled already."""
 
 
 def _run_plainly(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Ends:
@@ -110,7 +110,7 @@ def _results(handler: TaskHandler, returned: Any, count: int) -> Sequence[Any]:
     if returned is None:
         return [None] * count
     if not isinstance(returned, list | tuple) or len(returned) != count:
-        # Done once, with effects: each task fails its attempt, and is not run again at once.
+        # The call has had its effects, so the attempts fail: the tasks are not run one by one at once.
         name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
         error = InvalidOutcome(
             f"{name} returned {shown(returned)}: expected None or {count} outcomes, one for each task"

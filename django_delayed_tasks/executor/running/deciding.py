@@ -1,4 +1,7 @@
-"""What a run came to, as a value: decided here and nowhere else."""
+"""Decides how a run ends: from what the handler returned or raised to a :class:`Settlement`, a value.
+
+This is decided here and nowhere else.
+"""
 
 import traceback
 from dataclasses import dataclass
@@ -26,21 +29,21 @@ _KEPT: dict[str, frozenset[RunOutcome]] = {
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """``handle`` raised this; ``text`` is the traceback."""
+    """What a handler raised; ``text`` is the traceback."""
 
     error: BaseException
     text: str
 
 
 def raised(error: BaseException) -> Raised:
-    """As its run ended."""
+    """Wrap an error that ended a run."""
     if isinstance(error, InvalidOutcome):  # it was returned, not raised
         return Raised(error, str(error))
     return Raised(error, "".join(traceback.format_exception(error)))
 
 
 def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
-    """The settlement of a run that returned ``result`` (or :class:`Raised`)."""
+    """Return the settlement of a run that returned ``result``, or raised if that is a :class:`Raised`."""
     try:
         return _settlement(task, handler, result, started, finished)
     except InvalidOutcome as error:
@@ -50,11 +53,11 @@ def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: dateti
 def decide_within(
     task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
 ) -> Settlement:
-    """As :func:`decide`, in the transaction of what the run has done: what is to undo that is raised.
+    """Decide like :func:`decide`, but inside the transaction of the run: raise what must roll it back.
 
     Raises:
-        InvalidOutcome: this cannot be returned.
-        BaseException: what ``result`` says that was raised.
+        InvalidOutcome: ``result`` is no valid outcome.
+        BaseException: the error of ``result``, if that is a :class:`Raised`.
     """
     if isinstance(result, Raised):
         raise result.error
@@ -64,7 +67,7 @@ def decide_within(
 def _settlement(
     task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
 ) -> Settlement:
-    finished = max(started, finished)  # between the two the clock was set anew
+    finished = max(started, finished)  # the clock may have been set back between the two
     if result is None and not recurs(task) and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
@@ -122,7 +125,7 @@ def _again(result: Reschedule) -> dict[str, Any]:
 
 
 def _carried(biz_ext: Any) -> Any:
-    """The data that the next run gets, as JSON text."""
+    """Return the data that the next run gets, as JSON text, or UNCHANGED."""
     return biz_ext if biz_ext is UNCHANGED else valid_json(biz_ext, settings.MAX_BIZ_EXT_BYTES)
 
 
@@ -143,7 +146,7 @@ def _attempt_failed(
 
 
 def _lost(task: ClaimedTask, error: str) -> dict[str, Any]:
-    """The run found its claim gone, and the fence will see to it; or it was told so too early, and is not to blame."""
+    """End a run that raised ClaimLost: the fence refuses this if the claim is gone; else the run is not to blame."""
     if task.rescues >= settings.MAX_RESCUES:
         return _failed(error)
     pause = TaskHandler().backoff(task.rescues + 1)
@@ -155,7 +158,7 @@ def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
         delay = in_clean_context(handler.backoff, attempt)
         valid_when(delay, "backoff")
         return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
-    except Exception:  # a back-off that fails must not cost the task its retry
+    except Exception:  # a failing backoff() must not cost the task its retry
         return TaskHandler().backoff(attempt)
 
 
@@ -164,5 +167,5 @@ def _failed(error: str) -> dict[str, Any]:
 
 
 def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
-    """Whether a run that ended so leaves a row in the history."""
+    """Return whether a run with this outcome leaves a row in the history."""
     return outcome in _KEPT[handler.keep_history]

@@ -1,7 +1,7 @@
-"""START READING HERE. One run: the handler is called, what it came to is decided, and the settlement is the result.
+"""START READING HERE. One run of one task: call the handler, decide how the run ends, return the settlement.
 
-A run begins and ends here and nowhere else. Who writes the settlement is told apart: for most handlers the settler,
-for an atomic one the run itself, as the last statement of the handler's own transaction.
+For most handlers the settler writes the settlement. An atomic run writes it itself, as the last statement of the
+handler's own transaction.
 """
 
 import logging
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
-    """Run one claimed task; what is left to be settled, or None if the run has settled itself."""
+    """Run one claimed task; return the settlement yet to be written, or None if the run has written it itself."""
     started = clock.now()
     try:
         if refused := refuse(task, handler, started):
@@ -33,8 +33,8 @@ def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settle
             started = clock.now()
         way = _run_atomically if handler.atomic else _run_plainly
         return way(task, handler, clock, started)
-    except BaseException as error:  # a receiver's SystemExit, say: the claim must be settled all the same
-        logger.exception("%s: the run broke off", task)
+    except BaseException as error:  # even a receiver's SystemExit: the claim must be settled
+        logger.exception("%s: the run was interrupted", task)
         return decide(task, handler, raised(error), started, clock.now())
 
 
@@ -67,7 +67,7 @@ def _run_atomically(
 def _rolled_back(
     task: ClaimedTask, handler: TaskHandler, error: BaseException, started: datetime, clock: DatabaseClock
 ) -> Settlement:
-    """What is to be settled instead; the fence refuses it if the claim is gone, or was committed after all."""
+    """Return what to settle instead; the fence refuses it if the claim is gone or the run was committed after all."""
     if isinstance(error, ClaimLost):
         logger.warning("%s; the run changed nothing", error)
     settlement = decide(task, handler, raised(error), started, clock.now())

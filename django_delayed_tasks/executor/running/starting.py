@@ -1,4 +1,4 @@
-"""What a run stands for, and whether it may still start: looked at just before the handler is called."""
+"""Checks just before the handler is called: whether the run may still start, and which scheduled time it stands for."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,10 +13,11 @@ from django_delayed_tasks.triggers import Trigger, next_run, next_time, run_to_s
 
 
 def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement | None:
-    """None when the run may start, ``task.when`` then being the time that it stands for; else how it is settled unrun.
+    """Return None if the run may start, else the settlement of the task, which is not run.
 
-    A recurring task that nobody could run for a while stands for the latest of its times, or whichever its trigger's
-    ``misfire`` says. Lateness is looked at before the first attempt: a retry belongs to a run that was in time.
+    If the run may start, ``task.when`` is set to the time that the run stands for. For a recurring task that no
+    executor could run for a while, the trigger's ``misfire`` chooses that time, by default the latest. Lateness is
+    checked before the first attempt only: a retry belongs to a run that was on time.
     """
     try:
         trigger = task.trigger
@@ -25,7 +26,7 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
     if trigger and is_early(task):
         run_extra(task, now)
         return None
-    now = max(now, task.when)  # that it has come is known: the database's clock, as told here, may be a little behind
+    now = max(now, task.when)  # it was claimed, so it is due: the estimate of the database's clock may be a bit behind
     why = _too_late(task, handler, trigger, now)
     if trigger:
         task.when = time_of(trigger, task.when, now)
@@ -33,7 +34,7 @@ def refuse(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement
 
 
 def is_over(task: ClaimedTask, handler: TaskHandler, now: datetime) -> bool:
-    """Whether :func:`refuse` would refuse it now; changes nothing."""
+    """Return whether :func:`refuse` would refuse the task now; change nothing."""
     try:
         trigger = task.trigger
     except InvalidTrigger:
@@ -42,7 +43,7 @@ def is_over(task: ClaimedTask, handler: TaskHandler, now: datetime) -> bool:
 
 
 def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, now: datetime) -> str:
-    """Why the run is not to start any more; nothing if it is."""
+    """Return why it is too late to start the run; an empty string if it is not."""
     if task.expires_at is not None and now > task.expires_at:
         return f"it expired at {task.expires_at:%Y-%m-%d %H:%M:%S} UTC"
     if task.attempts > 1:
@@ -63,7 +64,7 @@ def _expired(task: ClaimedTask, trigger: Trigger | None, now: datetime, why: str
 
 
 def following(task: ClaimedTask, started: datetime, finished: datetime) -> dict[str, Any]:
-    """What a settlement says of the time after this run; empty when there is none."""
+    """Return the fields of a settlement that schedule the next run; empty if the task does not recur."""
     trigger = task.trigger
     if trigger is None:
         return {}

@@ -1,4 +1,4 @@
-"""Runs that take longer than their handler allows: the task is taken from the run, and the lost thread replaced."""
+"""The watchdog: when a run takes longer than its handler allows, it ends the claim and replaces the lost thread."""
 
 import logging
 from collections.abc import Callable
@@ -17,13 +17,13 @@ logger = logging.getLogger(__name__)
 
 
 def limit_of(task: ClaimedTask) -> float | None:
-    """How many seconds a run of this task may take; None for no limit."""
+    """Return how many seconds a run of this task may take; None for no limit."""
     handler = find(task.biz_code)
     return handler.timeout_seconds if handler else None
 
 
 class Watchdog:
-    """``give_up(running, settlements)`` ends the claims of a run that took too long."""
+    """Watches the runs of a pool; ``give_up(running, settlements)`` ends the claims of a run that took too long."""
 
     def __init__(
         self, pool: WorkerPool, clock: DatabaseClock, give_up: Callable[[Running, list[Settlement]], None]
@@ -33,14 +33,14 @@ class Watchdog:
         self._give_up = give_up
 
     def tick(self) -> None:
-        """Look once at every run that is going on."""
+        """Check every current run once."""
         for worker, running in self._pool.overdue(limit_of):
             if self._pool.abandon(worker, running):
                 self._take(worker, running)
         self._pool.replace_lost()
 
     def _take(self, worker: Worker, running: Running) -> None:
-        handler = find(running.tasks[0].biz_code) if running.tasks else None  # handed over just before
+        handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
         if handler is None:
             return
         limit = handler.timeout_seconds or 0.0
@@ -55,6 +55,6 @@ class Watchdog:
 def _ended(
     task: ClaimedTask, handler: TaskHandler, raised: Raised, started: datetime, finished: datetime
 ) -> Settlement:
-    # What was too late for its batch has not been run by it.
+    # A task that was too late to start has not been run with its batch.
     refused = refuse(task, handler, started) if is_over(task, handler, started) else None
     return refused or decide(task, handler, raised, started, finished)

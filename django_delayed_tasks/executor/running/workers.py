@@ -1,4 +1,4 @@
-"""The threads that run tasks, and the bounded local queue before them."""
+"""The worker threads that run tasks, and the local queue from which they take them."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -14,12 +14,12 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 logger = logging.getLogger(__name__)
 
 IDLE = 2.0
-"""Seconds after which an idle thread looks whether its connections still work."""
+"""Seconds after which an idle thread checks that its connections still work."""
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """A run that is going on in a worker, of one task or of a batch; ``began`` by the monotonic clock."""
+    """A current run of one task, or of a batch, in a worker; ``began`` is a monotonic second."""
 
     tasks: list[ClaimedTask]
     began: float
@@ -27,7 +27,7 @@ class Running:
 
 
 class Worker(Thread):
-    """Takes one task after the other until it is told to end, or its run is given up as lost."""
+    """A thread that runs one task after the other until it is told to end or its run is abandoned."""
 
     def __init__(self, pool: "WorkerPool", number: int) -> None:
         super().__init__(name=f"worker-{number}", daemon=True)
@@ -45,7 +45,7 @@ class Worker(Thread):
                 try:
                     self._perform(running)
                 except BaseException:
-                    logger.exception("running %s", tasks[0])
+                    logger.exception("running %s failed", tasks[0])
                 self.running = None
                 if running.is_abandoned:
                     return
@@ -61,9 +61,9 @@ class Worker(Thread):
 
 
 class WorkerPool:
-    """A fixed number of working threads; a lost one is replaced.
+    """A fixed number of worker threads; a lost one is replaced.
 
-    ``perform(running)`` runs one task, or a batch; it is called in a worker's thread.
+    ``perform(running)`` runs one task or a batch; it is called in a worker's thread.
     """
 
     def __init__(self, alias: str, size: int, perform: Callable[[Running], None]) -> None:
@@ -91,12 +91,12 @@ class WorkerPool:
         self._workers.append(worker)
 
     def put(self, batches: Iterable[list[ClaimedTask]]) -> None:
-        """Queue claimed tasks, each list to be run at once."""
+        """Queue claimed tasks, each list to be run in one call."""
         for tasks in batches:
             self.queue.put(tasks)
 
     def take_back(self) -> list[ClaimedTask]:
-        """Empty the queue of tasks: these will not be started."""
+        """Remove and return all queued tasks: they will not be started."""
         taken: list[ClaimedTask] = []
         ends = 0
         while True:
@@ -113,26 +113,26 @@ class WorkerPool:
         return taken
 
     def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
-        """What waits behind runs that take long: nothing was started for so many seconds, others could run these."""
+        """Remove and return the queued tasks if no run has started for ``seconds``: other executors could run them."""
         with self._lock:
-            # Once it is finishing, the queue holds what tells the workers to end.
+            # Once the pool is finishing, the queue holds the markers that tell the workers to end.
             if self._finishing or self.queue.empty() or clock.monotonic() - self.last_taken < seconds:
                 return []
             return self.take_back()
 
     def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, Running]]:
-        """Runs that take longer than ``limit_of(task)`` seconds."""
+        """Return the workers and runs that have taken longer than ``limit_of(task)`` seconds."""
         now, found = clock.monotonic(), []
         for worker in list(self._workers):
             running = worker.running
-            tasks = running.tasks if running else []  # which may be handed over meanwhile
+            tasks = running.tasks if running else []  # empty once they are handed over
             limit = limit_of(tasks[0]) if tasks else None
             if running and limit is not None and now - running.began > limit:
                 found.append((worker, running))
         return found
 
     def abandon(self, worker: Worker, running: Running) -> bool:
-        """Give this worker up for lost; False if its run has just ended."""
+        """Give the worker up as lost; return False if its run has just ended."""
         with self._lock:
             if worker.running is not running or worker not in self._workers:
                 return False
@@ -142,7 +142,7 @@ class WorkerPool:
             return True
 
     def hand_over(self, running: Running, tasks: list[ClaimedTask]) -> bool:
-        """These are a run's no more, but for others to run; False if the run was given up with them."""
+        """Take tasks out of a run, to be run by others; return False if the run was abandoned together with them."""
         with self._lock:
             if not running.is_abandoned:
                 handed = set(tasks)
@@ -156,12 +156,12 @@ class WorkerPool:
                 self._add_worker()
 
     def count_lost(self) -> int:
-        """Abandoned threads that still hang."""
+        """Return the number of abandoned threads that still hang."""
         self.lost = [worker for worker in self.lost if worker.is_alive()]
         return len(self.lost)
 
     def finish(self, timeout: float) -> bool:
-        """Let runs that are going on end; False if some have not after ``timeout`` seconds."""
+        """Wait for current runs to end; return False if some have not after ``timeout`` seconds."""
         deadline = clock.monotonic() + timeout
         with self._lock:
             self._finishing = True

@@ -1,1 +1,1 @@
-"""The end of runs is written: settlements, failures that are told, progress."""
+"""Writes how runs end: their settlements, reports of final failures, and progress. Start with ``settler.py``."""

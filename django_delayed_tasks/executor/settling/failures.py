@@ -1,4 +1,4 @@
-"""Tells handlers and receivers of ``task_failed`` about tasks that became FAILED, once that is committed."""
+"""Reports tasks that became FAILED to ``on_failed`` and to receivers of ``task_failed``, once that is committed."""
 
 import logging
 from queue import SimpleQueue
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def tell_failed(task: ClaimedTask, error: str) -> None:
-    """Call ``on_failed`` and send ``task_failed``; what they raise is logged."""
+    """Send ``task_failed`` and call ``on_failed``; log what they raise."""
     in_clean_context(_tell, task, error)
 
 
@@ -24,12 +24,12 @@ def _tell(task: ClaimedTask, error: str) -> None:
         signals.task_failed.send_robust(sender=type(handler), task=task, error=error)
         if handler:
             handler.on_failed(task, error)
-    except BaseException:  # SystemExit included: this thread and what is settled must outlive it
+    except BaseException:  # even SystemExit: it must end neither this thread nor the run's settlement
         logger.exception("%s: on_failed raised", task)
 
 
 class Failures:
-    """A thread that does it: hooks are a user's code, and must not hold up the settler or the reaper."""
+    """A thread that reports failures: hooks are a project's code and must not hold up the settler or the reaper."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
@@ -38,19 +38,21 @@ class Failures:
         self._thread = Thread(target=self._loop, name="failures", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, task: ClaimedTask, error: str) -> None:
-        """Tell of this one soon."""
+        """Report this failure soon."""
         self._queue.put((task, error))
 
     def finish(self, timeout: float) -> None:
-        """Tell of what is left and end, within ``timeout`` seconds; what is not told by then is logged."""
+        """Report what is left and end, within ``timeout`` seconds; log what is not reported by then."""
         self._queue.put(None)
         self._thread.join(timeout)
         if self._thread.is_alive():
-            logger.error("%s: its failure is still being told; %d more are not", self._told, self._queue.qsize() - 1)
+            logger.error(
+                "%s: its failure is still being reported; %d more are not", self._told, self._queue.qsize() - 1
+            )
 
     def _loop(self) -> None:
         with connections.of_thread(self._alias):

@@ -1,4 +1,4 @@
-"""Writes what runs report of their progress, in a thread and on a connection of its own."""
+"""Writes the progress that runs report, in a thread and on a connection of its own."""
 
 from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.store.claiming.claimed_task import lose, put_back, take_report
@@ -9,14 +9,14 @@ REPORT_EVERY = 1.0
 
 
 class ProgressReports:
-    """:meth:`write` is one iteration."""
+    """Writes the progress reports of the tasks in flight; :meth:`write` is one iteration."""
 
     def __init__(self, alias: str, inflight: InFlight) -> None:
         self._alias = alias
         self._inflight = inflight
 
     def write(self) -> float:
-        """Write the latest report of each run that made one; seconds until the next time."""
+        """Write the latest report of each run that made one; return the seconds until the next write."""
         tasks = {task.claim: task for task in self._inflight.tasks()}
         reports = {claim: report for claim, task in tasks.items() if (report := take_report(task))}
         if reports:

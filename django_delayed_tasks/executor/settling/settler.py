@@ -1,4 +1,4 @@
-"""Writes the end of runs in natural batches: whatever has finished while the last settlement was committed."""
+"""The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed."""
 
 import logging
 from collections.abc import Callable
@@ -29,14 +29,14 @@ from django_delayed_tasks.store.validation import storable
 logger = logging.getLogger(__name__)
 
 LOCKED_PAUSE = 0.5
-"""Seconds between two tries to settle what somebody else has locked."""
+"""Seconds between two attempts to settle rows that another transaction has locked."""
 MOST_BREAKS = 5
-"""A batch that breaks its connection so often in turn, while the database takes new ones, is what breaks it: it may be
-longer than the server's ``max_allowed_packet``, which ends the connection without a word."""
+"""Broken connections in a row, while the database accepts new ones, after which the batch itself is taken for the
+cause: it may exceed the server's ``max_allowed_packet``, which ends the connection without an error message."""
 
 
 class Settler:
-    """A thread with a queue of settlements. During an outage they wait here; nothing that ended is run again for it."""
+    """A thread with a queue of settlements. They wait here during an outage: no run that ended is repeated for it."""
 
     def __init__(self, alias: str, inflight: InFlight, tell_failed: Callable[[ClaimedTask, str], None]) -> None:
         self._alias = alias
@@ -52,21 +52,21 @@ class Settler:
         self._thread = Thread(target=self._loop, name="settler", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def name(self) -> str:
-        """The thread's."""
+        """The name of the thread."""
         return self._thread.name
 
     @property
     def is_alive(self) -> bool:
-        """Whether it goes on."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def busy_for(self) -> float:
-        """How many seconds the database has owed it an answer; 0 between two statements."""
+        """Return how many seconds the settler has waited for the database; 0 if it does not wait."""
         return self._busy.seconds()
 
     def put(self, settlement: Settlement) -> None:
@@ -74,7 +74,7 @@ class Settler:
         self._queue.put(settlement)
 
     def finish(self, timeout: float) -> bool:
-        """Settle what is left and end; False if the database did not take it within ``timeout`` seconds."""
+        """Settle what is left and end; return False if that takes longer than ``timeout`` seconds."""
         self._queue.put(None)
         self._thread.join(timeout)
         self._give_up.set()
@@ -89,10 +89,11 @@ class Settler:
                 self._settle_safely(self._next_batch())
 
     def _connect(self) -> None:
-        """Open the connection before handlers open theirs, and keep them: if the server has too few for all threads,
-        what has run is settled all the same.
+        """Open the connection before handlers open and keep theirs.
+
+        Even if the server has too few connections for all threads, runs that ended are settled.
         """
-        with suppress(Exception):  # it is tried again when there is something to settle
+        with suppress(Exception):  # tried again when there is something to settle
             connections.opened(self._alias)
 
     def _settle_safely(self, batch: list[Settlement]) -> None:
@@ -104,14 +105,14 @@ class Settler:
             self._put_aside(batch)
 
     def _take_locked(self) -> list[Settlement]:
-        """Those whose rows were locked by others, when it is time to try again."""
+        """Return the settlements whose rows were locked, if it is time to try them again."""
         if not self._locked or clock.monotonic() < self._locked_until:
             return []
         locked, self._locked = self._locked, []
         return locked
 
     def _next_batch(self) -> list[Settlement]:
-        """What was put, as far as it fits; empty when it is time to look at locked rows, or to end."""
+        """Return the queued settlements that fit into one batch; empty if it is time to try locked rows, or to end."""
         batch = Chunk()
         try:
             settlement = self._queue.get(timeout=LOCKED_PAUSE if self._locked else None)
@@ -132,7 +133,7 @@ class Settler:
             self._queue.put(None)
 
     def settle(self, batch: list[Settlement]) -> None:
-        """Settle the batch, however long the database is away; what others have locked is put aside for a while."""
+        """Settle the batch, however long the database is away; postpone rows that other transactions have locked."""
         breaks = 0
         while not self._give_up.is_set():
             used = None
@@ -159,7 +160,7 @@ class Settler:
 
     def _put_aside(self, locked: list[Settlement]) -> None:
         if locked:
-            logger.warning("%d tasks have to wait to be settled, such as %s", len(locked), locked[0].claim)
+            logger.warning("%d tasks wait to be settled, such as %s", len(locked), locked[0].claim)
             self._locked += locked
             self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
@@ -170,7 +171,7 @@ class Settler:
 
     def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
         if self._backoff.succeeded():
-            logger.warning("settling goes on")
+            logger.warning("settling continues")
         for settlement in batch:
             is_failure = is_final_failure(settlement.outcome, became.get(settlement.claim))
             if is_failure and (task := self._inflight.get(settlement.claim)):
@@ -180,7 +181,7 @@ class Settler:
             logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
 
     def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
-        """One of them cannot be written: find it, and write it in ASCII; or let its task fail visibly instead."""
+        """Find the settlement that cannot be written, and write it in ASCII or let its task fail visibly instead."""
         if len(batch) > 1:
             for settlement in batch:
                 self.settle([settlement])

@@ -1,1 +1,1 @@
-"""How a thread of an executor lives: its loop, its pauses after errors, its database connections."""
+"""What every thread of an executor needs: its loop, its pauses after errors, its database connections."""

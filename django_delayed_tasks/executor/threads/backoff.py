@@ -5,7 +5,7 @@ from threading import Event
 
 
 class Backoff:
-    """Growing pauses, from 50 ms to 5 s, each up to half of it by chance."""
+    """Pauses that double from ``first`` to ``longest`` seconds; each is shortened by a random part, half at most."""
 
     def __init__(self, first: float = 0.05, longest: float = 5.0) -> None:
         self._first = first
@@ -13,16 +13,16 @@ class Backoff:
         self.failures = 0
 
     def succeeded(self) -> bool:
-        """The database answers; whether it had not before."""
+        """Note a success; return whether the attempt before it had failed."""
         failed, self.failures = self.failures, 0
         return failed > 0
 
     def failed(self) -> float:
-        """It did not; seconds to wait."""
+        """Note a failure; return the seconds to wait."""
         self.failures += 1
         span: float = min(self._longest, self._first * 2 ** min(self.failures - 1, 20))
         return span * random.uniform(0.5, 1.0)
 
     def wait(self, stop: Event) -> None:
-        """It did not: wait, or until ``stop``."""
+        """Note a failure and wait, at most until ``stop`` is set."""
         stop.wait(self.failed())

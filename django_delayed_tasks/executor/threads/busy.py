@@ -1,4 +1,4 @@
-"""How long a call has been waiting for the database, as another thread sees it."""
+"""Measures how long a call has taken so far, to be read by another thread."""
 
 from types import TracebackType
 
@@ -6,7 +6,7 @@ from django_delayed_tasks import clock
 
 
 class Busy:
-    """A context manager for one thread at a time; :meth:`seconds` is for the others."""
+    """A stopwatch that one thread enters as a context manager; other threads read :meth:`seconds`."""
 
     def __init__(self) -> None:
         self._began: float | None = None
@@ -20,6 +20,6 @@ class Busy:
         self._began = None
 
     def seconds(self) -> float:
-        """Since it was entered; 0 outside."""
+        """Return the seconds since it was entered; 0 if it is not entered now."""
         began = self._began
         return 0.0 if began is None else clock.monotonic() - began

@@ -1,4 +1,4 @@
-"""Database connections of the executor's threads, kept healthy and open from run to run."""
+"""The database connections of the executor's threads, kept healthy and open from run to run."""
 
 import logging
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from django_delayed_tasks.store.sql import kept_connections
 logger = logging.getLogger(__name__)
 
 losses = 0
-"""How often a connection of this process was found dead: when it grows, others may be dead too."""
+"""How many connections of this process were found dead: when it grows, others may be dead too."""
 
 
 def prepare(alias: str) -> None:
-    """Make this thread's connection fit for the executor.
+    """Prepare this thread's connection for the executor.
 
-    On SQLite every transaction of a worker becomes a writer at its beginning: one that reads first and writes later
-    fails at once if another wrote in between.
+    On SQLite every transaction takes the write lock at its beginning: one that reads first and writes later would fail
+    at once if another connection wrote in between.
     """
     connection = connections[alias]
     if connection.vendor == "sqlite" and getattr(connection, "transaction_mode", "") is None:
@@ -28,9 +28,9 @@ def prepare(alias: str) -> None:
 
 
 class OfThread:
-    """The connections of the thread that made this, open or not.
+    """The connections, open or not, of the thread that creates this object.
 
-    Asking Django for them costs more than a short run does.
+    They are kept here because asking Django for them takes longer than a short run.
     """
 
     def __init__(self) -> None:
@@ -38,12 +38,12 @@ class OfThread:
         self._all: list[BaseDatabaseWrapper] = []
 
     def tidy(self) -> None:
-        """After a run: close what the handler left unusable, and nothing else.
+        """Close the connections that a run left unusable, and no others.
 
-        Django's own ``close_old_connections`` would close them all under the default CONN_MAX_AGE of 0: a new
-        connection for each task.
+        Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
+        each task would open new ones.
         """
-        if len(connections.settings) != self._names:  # a project may add databases while it runs
+        if len(connections.settings) != self._names:  # a project may add databases at runtime
             self._names = len(connections.settings)
             self._all = kept_connections.keep()
         for connection in self._all:
@@ -61,25 +61,28 @@ def _tidy(connection: BaseDatabaseWrapper) -> None:
 
 
 def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
-    """Whether what is written next would be part of a transaction that nobody ends."""
+    """Return whether autocommit was left off: the next write would be part of a transaction that never ends."""
     is_managed: bool = connection.settings_dict["AUTOCOMMIT"]
     return not connection.in_atomic_block and connection.autocommit != is_managed
 
 
 def refresh() -> None:
-    """Before a run, when connections may have died meanwhile: close those, so that the run opens new ones."""
+    """Close this thread's connections that have died since they were used, so that the next run opens new ones."""
     for connection in connections.all(initialized_only=True):
         discard_unusable(connection.alias)
 
 
 def discard_unusable(alias: str) -> bool:
-    """Close this thread's connection if it no longer works, so that the next use opens a new one; whether it did."""
+    """Close this thread's connection if it no longer works; return whether it was closed.
+
+    The next use opens another one. A connection that is not open is left alone.
+    """
     global losses
     connection = connections[alias]
     connection.errors_occurred = False
     if connection.connection is None or (not _is_left_open(connection) and connection.is_usable()):
         return False
-    # Or a dead one that broke at the end of a transaction would be kept: Django closes nothing within one.
+    # Within a transaction Django would keep the connection, even one that died at the end of the transaction.
     connection.in_atomic_block = connection.closed_in_transaction = False
     connection.close()
     losses += 1
@@ -87,7 +90,7 @@ def discard_unusable(alias: str) -> bool:
 
 
 def opened(alias: str) -> Any:
-    """This thread's connection as its driver has it, to be asked about by :func:`has_broken`.
+    """Open this thread's connection and return the driver's object, to be passed to :func:`has_broken`.
 
     Raises:
         Error: the database cannot be reached.
@@ -97,9 +100,9 @@ def opened(alias: str) -> Any:
 
 
 def has_broken(alias: str, used: Any) -> bool:
-    """After an error: whether it was this connection that broke; the next use opens a new one.
+    """Return, after an error, whether the connection ``used`` has broken; the next use opens a new one.
 
-    Where the rollback failed too, Django has closed it, and may have opened a new one.
+    If the rollback failed too, Django has closed the connection and may have opened a new one.
     """
     global losses
     if connections[alias].connection is used:
@@ -109,7 +112,7 @@ def has_broken(alias: str, used: Any) -> bool:
 
 
 def does_answer(alias: str) -> bool:
-    """Whether the database itself answers on a connection of this thread now: a proxy before it may take any."""
+    """Return whether the database answers a query of this thread now; a proxy would accept a mere connection."""
     try:
         with connections[alias].cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -120,7 +123,7 @@ def does_answer(alias: str) -> bool:
 
 @contextmanager
 def of_thread(alias: str) -> Iterator[None]:
-    """This thread's connections: its own, prepared at the start, closed at the end."""
+    """Prepare this thread's connections for a ``with`` block, and close them at its end."""
     kept_connections.keep()
     prepare(alias)
     try:

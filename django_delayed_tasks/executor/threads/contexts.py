@@ -1,8 +1,8 @@
-"""A clean context for each call of a project's code: what one leaves behind, the next does not find.
+"""A clean context for each call of a project's code, so that no call finds what another has left behind.
 
-That is the active translation and time zone, and every other context variable. Django's database connections are the
-thread's whatever its context; its caches are not, and would connect again in each run: they are made once in a thread,
-in the context that is copied for each call.
+That includes the active translation and time zone, and every other context variable. Django's database connections
+belong to the thread, whatever its context. Its caches belong to the context, and would connect again in each run: so
+they are created once per thread, in the context that is copied for each call.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ R = TypeVar("R")
 
 def _make_caches() -> None:
     for alias in caches:
-        with suppress(Exception):  # one that cannot be made fails those who use it
+        with suppress(Exception):  # a cache that cannot be created fails its users
             caches[alias]
 
 
 class _Base(local):
-    """The context of this thread that is copied."""
+    """The context of this thread that is copied for each call."""
 
     def __init__(self) -> None:
         self.context = Context()
@@ -35,5 +35,5 @@ _base = _Base()
 
 
 def in_clean_context(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call it, in this thread, in a context in which nothing is set."""
+    """Call ``call`` in this thread, in a context in which no variable is set; return its result."""
     return _base.context.copy().run(call, *args, **kwargs)

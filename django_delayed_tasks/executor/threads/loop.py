@@ -1,4 +1,4 @@
-"""A thread that repeats one iteration and carries on through outages."""
+"""A thread that repeats one iteration and survives outages of the database."""
 
 import logging
 from collections.abc import Callable
@@ -12,10 +12,10 @@ logger = logging.getLogger(__name__)
 
 
 class Loop:
-    """Calls ``iterate()``, which returns how many seconds to sleep, until :meth:`stop`.
+    """A thread that calls ``iterate()``, which returns how many seconds to sleep, until :meth:`stop`.
 
-    ``sleeper`` wakes it early; ``farewell()`` is called at the end, in the loop's thread. After an error ``recover()``
-    is called and the loop backs off; it never ends by itself.
+    Setting ``sleeper`` wakes it early. ``farewell()`` is called at the end, in the loop's thread. After an error
+    ``recover()`` is called and the loop backs off; it never ends by itself.
     """
 
     def __init__(
@@ -38,25 +38,25 @@ class Loop:
         self._thread = Thread(target=self._repeat, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     @property
     def name(self) -> str:
-        """The thread's."""
+        """The name of the thread."""
         return self._thread.name
 
     @property
     def is_alive(self) -> bool:
-        """Whether it goes on."""
+        """Whether the thread is running."""
         return self._thread.is_alive()
 
     def busy_for(self) -> float:
-        """How many seconds the present iteration has taken; 0 between two."""
+        """Return how many seconds the current iteration has taken; 0 between two iterations."""
         return self._busy.seconds()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """End after the present iteration; waits for it."""
+        """End after the current iteration; wait up to ``timeout`` seconds for it."""
         self._stopped.set()
         self._sleeper.set()
         self._thread.join(timeout)
@@ -71,7 +71,7 @@ class Loop:
         try:
             self._farewell()
         except Exception as error:
-            logger.warning("%s could not end in good order: %s", self._thread.name, error)
+            logger.warning("%s could not end gracefully: %s", self._thread.name, error)
 
     def _attempt(self) -> float:
         try:
@@ -80,7 +80,7 @@ class Loop:
         except BaseException as error:
             return self._failed(error)
         if self._backoff.succeeded():
-            logger.warning("%s goes on", self._thread.name)
+            logger.warning("%s continues", self._thread.name)
         return seconds
 
     def _failed(self, error: BaseException) -> float:
@@ -95,7 +95,7 @@ class Loop:
         return seconds
 
     def _sleep(self, seconds: float) -> None:
-        # Cleared before the next iteration looks, so that what happens meanwhile wakes it again.
+        # Cleared before the next iteration, so that an event during that iteration wakes the loop again.
         if seconds > 0 and not self._stopped.is_set():
             self._sleeper.wait(seconds)
         if not self._stopped.is_set():
