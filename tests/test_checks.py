@@ -103,7 +103,7 @@ class Rival(Promotion):
         (["no_such_package.Handler"], "E006", "cannot be imported: ModuleNotFoundError"),
         ([f"{__name__}.Missing"], "E006", "Missing"),
         ([f"{__name__}.PREFIX"], "E007", "expected a TaskHandler"),
-        ([f"{__name__}.Promotion", f"{__name__}.Rival"], "E007", "two handlers for one code"),
+        ([f"{__name__}.Promotion", f"{__name__}.Rival"], "E007", "two handlers have the same code"),
         ("shop.Handler", "E007", "expected a list of dotted paths"),
     ],
 )
