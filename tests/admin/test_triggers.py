@@ -40,14 +40,14 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("Cron('61 * * * *')", "expression='61 * * * *': is no cron expression"),
-            ("Cron('0 3 * * *', tz='Europe/Nowhere')", "tz='Europe/Nowhere': is no time zone"),
+            ("Cron('61 * * * *')", "expression='61 * * * *': is not a cron expression"),
+            ("Cron('0 3 * * *', tz='Europe/Nowhere')", "tz='Europe/Nowhere': is not a time zone"),
             ("Interval(minutes=0)", "interval='0 seconds'"),
             ("Interval(minutes=-5)", "interval='-300 seconds'"),
             ("Interval(hours=1, misfire='never')", "misfire='never': expected one of"),
             ("Interval(hours=1, start='2031-01-02T00:00Z', end='2031-01-01T00:00Z')", "is before start="),
-            ("every day", "trigger='every day': expected such as Cron("),
-            ("__import__('os')", "expected such as"),
+            ("every day", "trigger='every day': expected for example Cron("),
+            ("__import__('os')", "expected for example"),
             ("Interval(minutes=5" + " " * 600 + ")", "at most 500 characters"),
         ],
     )
@@ -233,7 +233,7 @@ class TestUnreadable:
         assert rows_of(boss.get(list_of("task")))[0]["trigger_"] == SPOILT
         response = boss.get(page_of(row))
         assert "This text is that of no trigger" in outlook_of(response)
-        assert "expression='61 3 * * <b>': is no cron expression" in outlook_of(response)
+        assert "expression='61 3 * * <b>': is not a cron expression" in outlook_of(response)
         assert "<b>" not in response.content.decode()
 
     def test_no_button_breaks(self, boss: Client, row: Task) -> None:
