@@ -94,7 +94,7 @@ class TestOnce:
 
         Success.objects.create(biz_code=CODE, biz_num="1", succeeded_at=NOW)
         response = add(boss, biz_num="1", once_only="on")
-        assert "has been done" in messages_of(response)[0]
+        assert "has succeeded before" in messages_of(response)[0]
         assert not Task.objects.exists()
 
 
@@ -136,7 +136,7 @@ class TestChange:
     def test_of_a_failed_task_which_waits_again(self, boss: Client) -> None:
         row = task(when=NOW - DAY, trigger=NIGHTLY, status=TaskStatus.FAILED, last_error="oh")
         preview = submit(boss, page_of(row), "_preview", trigger_text=EVERY_TEN)
-        assert "it waits for the first of these" in outlook_of(preview)
+        assert "it waits for the first of these times" in outlook_of(preview)
         changed = self.change(boss, row, trigger_text=EVERY_TEN)
         assert (changed.status, changed.when, changed.last_error) == (TaskStatus.PENDING, NOW + 10 * MINUTE, "")
 
@@ -207,8 +207,8 @@ class TestByHandler:
 
     def test_is_said(self, boss: Client) -> None:
         html = boss.get(page_of(self.declared())).content.decode()
-        assert "the task is yours" in html
-        assert "the task is yours" not in boss.get(page_of(task())).content.decode()
+        assert "the declaration no longer changes this task" in html
+        assert "the declaration no longer changes this task" not in boss.get(page_of(task())).content.decode()
         assert "made anew" in boss.get(page_of(self.declared(), "delete")).content.decode()
 
     def test_with_another_trigger_it_is_the_persons(self, boss: Client) -> None:
@@ -232,7 +232,7 @@ class TestUnreadable:
     def test_is_listed_and_shown(self, boss: Client, row: Task) -> None:
         assert rows_of(boss.get(list_of("task")))[0]["trigger_"] == SPOILT
         response = boss.get(page_of(row))
-        assert "This text is that of no trigger" in outlook_of(response)
+        assert "This text is not a valid trigger" in outlook_of(response)
         assert "expression='61 3 * * <b>': is not a cron expression" in outlook_of(response)
         assert "<b>" not in response.content.decode()
 
