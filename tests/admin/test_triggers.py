@@ -209,7 +209,7 @@ class TestByHandler:
         html = boss.get(page_of(self.declared())).content.decode()
         assert "the declaration no longer changes this task" in html
         assert "the declaration no longer changes this task" not in boss.get(page_of(task())).content.decode()
-        assert "made anew" in boss.get(page_of(self.declared(), "delete")).content.decode()
+        assert "creates the task again" in boss.get(page_of(self.declared(), "delete")).content.decode()
 
     def test_with_another_trigger_it_is_the_persons(self, boss: Client) -> None:
         submit(boss, page_of(self.declared()), trigger_text=EVERY_TEN)
