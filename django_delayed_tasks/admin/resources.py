@@ -154,7 +154,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("state"))
     def state_(self, row: Resource) -> SafeString:
         if row.busy_before <= database_now(row):
-            return columns.badge(_("expired"), "lost") if row.holder else columns.badge(_("free"), "done")
+            return columns.badge(_("ran out"), "lost") if row.holder else columns.badge(_("free"), "done")
         return columns.badge(_("held"), "running") if row.holder else columns.badge(_("quarantine"), "retried")
 
     @admin.display(description=gettext_lazy("holder"))
