@@ -81,7 +81,7 @@ class TestOutlook:
     def test_of_a_paused_task(self, boss: Client) -> None:
         fields = {"when": NOW - 15 * MINUTE, "trigger": "Interval(minutes=10)", "status": TaskStatus.PAUSED}
         assert self.first_times(boss, **fields) == ["1 5", "2 15", "3 25"]
-        assert "It is paused" in outlook_of(boss.get(page_of(Task.objects.get())))
+        assert "The task is paused" in outlook_of(boss.get(page_of(Task.objects.get())))
 
     def test_of_a_running_task(self, boss: Client) -> None:
         row = task(when=NOW, trigger=EVERY_TEN, status=TaskStatus.RUNNING)
@@ -91,7 +91,7 @@ class TestOutlook:
 
     def test_of_a_failed_task(self, boss: Client) -> None:
         row = task(when=NOW - DAY, trigger=EVERY_TEN, status=TaskStatus.FAILED)
-        assert "It failed" in outlook_of(boss.get(page_of(row)))
+        assert "The task has failed" in outlook_of(boss.get(page_of(row)))
 
     def test_of_a_trigger_that_is_over(self, boss: Client) -> None:
         row = task(trigger="Once('2031-01-01T00:00+00:00')", status=TaskStatus.FAILED)

@@ -86,7 +86,7 @@ class TestOnce:
     def test_nor_later(self, boss: Client) -> None:
         row = task(once=True)
         response = submit(boss, page_of(row), trigger_text=EVERY_TEN)
-        assert "done once" in errors_of(response)["trigger_text"][0]
+        assert "runs once only" in errors_of(response)["trigger_text"][0]
         assert Task.objects.get().trigger_text is None
 
     def test_done_already(self, boss: Client) -> None:

@@ -56,7 +56,7 @@ def refused(child: Child) -> str:
         (["--processes", "0"], "--processes=0: must be from 1 to 1000"),
         (["--processes", "1001"], "--processes=1001: must be from 1 to 1000"),
         (["--processes", "2", "--reload"], "--reload is for one process"),
-        (["--processes", "2"], "only a command line can do that"),
+        (["--processes", "2"], "works only from a command line"),
         (["--queues", ","], "--queues=',': does not name a queue"),
         (["--name", ""], "name=''"),
         (["--name", "n" * 151], "name='nnn"),
