@@ -11,13 +11,7 @@ from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
-from django_delayed_tasks.handlers import (
-    TaskHandler,
-    find,
-    get_task_handlers,
-    register_task_handler,
-    scheduling,
-)
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler, scheduling
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists
@@ -153,9 +147,8 @@ def _mode(if_exists: IfExists | str) -> IfExists:
 def cancel_task(biz_code: str, biz_num: str, *, using: str | None = None) -> CancelResult:
     """Cancel the task with this identity.
 
-    Returns:
-        CANCELLED: the task was waiting, and is deleted; STOPPING: it is running, and will not be run again;
-        MISSING: no task has this identity.
+    Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING
+    if no task has this identity.
 
     Raises:
         InvalidTask: the values are not a valid identity.
@@ -257,11 +250,7 @@ def delete_tasks(biz_code: str, biz_num: str, *, everything: bool = False, using
 
 
 def get_tasks_by_code(
-    biz_code: str | None = None,
-    biz_num: str | None = None,
-    when: datetime | None = None,
-    *,
-    using: str | None = None,
+    biz_code: str | None = None, biz_num: str | None = None, when: datetime | None = None, *, using: str | None = None
 ) -> "QuerySet[Task]":
     """Return the pending tasks, earliest first, optionally filtered by code, part of the number, and time.
 
