@@ -1,7 +1,7 @@
-"""Make things happen later in a Django project, and keep one's word about it.
+"""Delayed tasks for Django: make things happen later, reliably, on the project's own database.
 
-The public names are loaded when they are first used: this package is imported before the app registry is
-ready, and must not import models by then.
+The public names are loaded when they are first used: Django imports this package before the app registry is
+ready, when models cannot be imported yet.
 """
 
 from importlib import import_module

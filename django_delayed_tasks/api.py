@@ -1,6 +1,6 @@
-"""The facade: what a project calls.
+"""The facade: the functions that a project calls.
 
-It imports the executor only when one is started: a web process that adds tasks loads none of it.
+It imports the executor only when one is started: a web process that only adds tasks loads no module of it.
 """
 
 from collections.abc import Iterable
@@ -11,13 +11,7 @@ from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
-from django_delayed_tasks.handlers import (
-    TaskHandler,
-    find,
-    get_task_handlers,
-    register_task_handler,
-    scheduling,
-)
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler, scheduling
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists
@@ -65,20 +59,20 @@ __all__ = [
 def add_task(
     task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, once: bool = False, using: str | None = None
 ) -> AddResult:
-    """Make ``task``, an unsaved row, happen at its ``when``.
+    """Schedule ``task``, an unsaved row, to run at its ``when``.
 
-    That is an aware datetime, a timedelta from now, or None for at once.
+    ``when`` is an aware datetime, a timedelta from now, or None for at once.
 
-    One statement (two for a task that runs; on MariaDB and MySQL for a new one inside a transaction), part of the
-    caller's transaction if there is one. If a task of the same (``biz_code``, ``biz_num``) exists, "replace" gives it
-    the new schedule (beside its run, if it runs), "keep" leaves it, "raise" refuses, "earliest" and "latest" keep the
-    earlier, or later, of the two schedules. With ``once`` an identity that was added so and has succeeded is FILTERED:
-    nothing is written.
+    This takes one statement (two for a running task, and on MariaDB and MySQL for a new task inside a transaction),
+    and is part of the caller's transaction if there is one. If a task with the same (``biz_code``, ``biz_num``)
+    exists, "replace" gives it the new schedule (if it is running, for after its run), "keep" leaves it unchanged,
+    "raise" refuses, and "earliest" and "latest" keep the earlier or later of the two schedules. With ``once``, an
+    identity that was added with ``once`` before and has succeeded is FILTERED: nothing is written.
 
     Raises:
-        InvalidTask: a field that cannot be accepted, named with its value; nothing was written.
+        InvalidTask: a field has a value that is not accepted; the message names both, and nothing was written.
         UnknownCode: no handler has this ``biz_code``.
-        TaskExists: with "raise", when a task of this identity exists.
+        TaskExists: a task with this identity exists, and ``if_exists`` is "raise".
     """
     alias = database(using)
     [schedule] = recurrence.with_first_times(alias, [accepted(task, once)])
@@ -96,12 +90,13 @@ def add_tasks(
     batch_size: int = 1000,
     using: str | None = None,
 ) -> int:
-    """As :func:`add_task` for many, ``batch_size`` rows in a statement; how many were created, replaced or deferred.
+    """Schedule many tasks, ``batch_size`` rows per statement, and return how many were created, replaced or deferred.
 
-    Every task is looked at before the first is written. Each batch is a transaction, unless the caller has one.
+    The arguments are those of :func:`add_task`. Every task is validated before the first is written. Each batch is a
+    transaction of its own, unless the caller has one open.
 
     Raises:
-        InvalidTask, UnknownCode, TaskExists: as :func:`add_task`.
+        InvalidTask, UnknownCode, TaskExists: as for :func:`add_task`.
     """
     alias = database(using)
     if not isinstance(batch_size, int) or batch_size < 1:
@@ -114,10 +109,10 @@ def add_tasks(
 
 
 def accepted(task: Any, once: bool = False) -> Schedule:
-    """The task as it will be written, with its handler's queue and priority where it names none.
+    """Return the task as it will be written, with its handler's queue and priority where the task has none.
 
     Raises:
-        InvalidTask, UnknownCode: it cannot be accepted.
+        InvalidTask, UnknownCode: the task is not accepted.
     """
     if not isinstance(task, Task):
         raise InvalidTask("task", task, "must be a Task")
@@ -150,21 +145,24 @@ def _mode(if_exists: IfExists | str) -> IfExists:
 
 
 def cancel_task(biz_code: str, biz_num: str, *, using: str | None = None) -> CancelResult:
-    """Cancel the task of this identity.
+    """Cancel the task with this identity.
 
-    CANCELLED: it waited, and is gone; STOPPING: it runs, and will not be run again; MISSING: there is none.
+    Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING
+    if no task has this identity.
 
     Raises:
-        InvalidTask: no identity.
+        InvalidTask: the values are not a valid identity.
     """
     return cancel.cancel(database(using), *valid_identity(biz_code, biz_num))
 
 
 def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | None = None) -> bool:
-    """Give the task of this identity a new time and its attempts anew, its data kept; False when there is none.
+    """Give the task with this identity a new time, and reset its attempt counter; keep its data.
+
+    Return False if no task has this identity.
 
     Raises:
-        InvalidTask: no identity, or a ``when`` that cannot be accepted.
+        InvalidTask: the values are not a valid identity, or ``when`` is not accepted.
     """
     alias = database(using)
     when = valid_when(when)
@@ -174,32 +172,34 @@ def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | Non
 
 
 def forget(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
-    """Let the task of this identity, which was done once, be added with ``once`` again; False if it was not done.
+    """Forget that the task with this identity has succeeded, so that it can be added with ``once`` again.
+
+    Return False if no such success is recorded.
 
     Raises:
-        InvalidTask: no identity.
+        InvalidTask: the values are not a valid identity.
     """
     return successes.forget(database(using), *valid_identity(biz_code, biz_num))
 
 
 def pause_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
-    """Keep the task of this identity from being run until :func:`resume_task`; a run that goes on is let go on.
+    """Pause the task with this identity until :func:`resume_task`; a run already in progress is allowed to finish.
 
-    False when there is none, or it is FAILED.
+    Return False if no task has this identity, or the task is FAILED.
 
     Raises:
-        InvalidTask: no identity.
+        InvalidTask: the values are not a valid identity.
     """
     return pause.pause(database(using), *valid_identity(biz_code, biz_num))
 
 
 def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
-    """End a pause: a recurring task goes on with its next time, what was missed is not made up for.
+    """End the pause of a task; a recurring task continues with its next time, and missed times are not made up for.
 
-    False when there is no pause to end.
+    Return False if the task is not paused.
 
     Raises:
-        InvalidTask: no identity.
+        InvalidTask: the values are not a valid identity.
     """
     alias = database(using)
     found = pause.resume(alias, *valid_identity(biz_code, biz_num))
@@ -208,21 +208,22 @@ def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> boo
 
 
 def pause_queue(queue: str, *, using: str | None = None) -> bool:
-    """Let no executor claim anything of this queue until :func:`resume_queue`; False if it was paused already.
+    """Keep all executors from claiming tasks of this queue until :func:`resume_queue`.
 
-    Executors hear of it within a poll interval. What they have claimed is run.
+    Executors notice it within a poll interval. Tasks that they have already claimed still run. Return False if the
+    queue was paused already.
 
     Raises:
-        InvalidTask: no name of a queue.
+        InvalidTask: the value is not a valid name of a queue.
     """
     return paused_queues.pause_queue(database(using), valid_queue(queue))
 
 
 def resume_queue(queue: str, *, using: str | None = None) -> bool:
-    """End the pause of a queue; False if it was not paused.
+    """End the pause of a queue; return False if it was not paused.
 
     Raises:
-        InvalidTask: no name of a queue.
+        InvalidTask: the value is not a valid name of a queue.
     """
     alias = database(using)
     found = paused_queues.resume_queue(alias, valid_queue(queue))
@@ -231,31 +232,30 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
 
 
 def delete_tasks(biz_code: str, biz_num: str, *, everything: bool = False, using: str | None = None) -> int:
-    """Cancel every pending or failed task of this code whose number contains ``biz_num``, exactly compared; how many.
+    """Cancel every pending or failed task of this code whose number contains ``biz_num``; return how many.
+
+    The comparison is case-sensitive.
 
     Raises:
-        InvalidTask: an empty fragment without ``everything=True``.
+        InvalidTask: ``biz_num`` is empty, and ``everything`` is not True.
     """
     code, _ = valid_identity(biz_code, "any")
     if not isinstance(biz_num, str):
         raise InvalidTask("biz_num", biz_num, "must be a str")
     if not biz_num and not everything:
         raise InvalidTask(
-            "biz_num", biz_num, "would delete every task of the code; say everything=True if that is meant"
+            "biz_num", biz_num, "would delete every task of the code; pass everything=True if that is intended"
         )
     return cancel.delete(database(using), code, biz_num)
 
 
 def get_tasks_by_code(
-    biz_code: str | None = None,
-    biz_num: str | None = None,
-    when: datetime | None = None,
-    *,
-    using: str | None = None,
+    biz_code: str | None = None, biz_num: str | None = None, when: datetime | None = None, *, using: str | None = None
 ) -> "QuerySet[Task]":
-    """Pending tasks, earliest first: of a code, with a fragment of the number (whatever its case), at a time.
+    """Return the pending tasks, earliest first, optionally filtered by code, part of the number, and time.
 
-    ``when`` matches exactly if any task has exactly it, else all later ones match.
+    The number is compared without regard to case. If any task is scheduled for exactly ``when``, those tasks match;
+    otherwise all later ones do.
     """
     return finding.find_pending(database(using), biz_code, biz_num, when)
 
@@ -263,17 +263,17 @@ def get_tasks_by_code(
 def get_runs(
     biz_code: str | None = None, biz_num: str | None = None, *, using: str | None = None
 ) -> "QuerySet[TaskRun]":
-    """The history, newest first: of a code, with a fragment of the number (whatever its case)."""
+    """Return the history, newest first, optionally filtered by code and part of the number (case-insensitive)."""
     return finding.find_runs(database(using), biz_code, biz_num)
 
 
 def start(**options: Any) -> None:
-    """Claim and run tasks in threads of this process; returns at once.
+    """Start an executor in threads of this process, and return at once.
 
     ``options`` are the fields of :class:`~django_delayed_tasks.executor.options.ExecutorOptions`.
 
     Raises:
-        TaskException: this process has an executor already, or its name belongs to a live one.
+        TaskException: this process has an executor already, or a live executor has the same name.
     """
     from django_delayed_tasks.executor.process import in_process
 
@@ -281,9 +281,10 @@ def start(**options: Any) -> None:
 
 
 def shutdown(wait: bool = True) -> None:
-    """End what :func:`start` began: nothing more is claimed, what has not started is released, runs may finish.
+    """Stop the executor that :func:`start` started, if there is one.
 
-    With ``wait`` it returns when all is settled, or ``SHUTDOWN_TIMEOUT`` is over. Without an executor it does nothing.
+    It claims no more tasks, releases those that have not started, and lets runs finish. With ``wait``, return when
+    all runs are settled or ``SHUTDOWN_TIMEOUT`` has passed.
     """
     from django_delayed_tasks.executor.process import in_process
 
@@ -291,7 +292,7 @@ def shutdown(wait: bool = True) -> None:
 
 
 def database(using: str | None) -> str:
-    """The alias of the tasks' database."""
+    """Return the alias of the tasks' database: ``using``, or the one in the settings."""
     return using or settings.DATABASE
 
 

@@ -1,11 +1,11 @@
-"""What Django does with this app at start-up."""
+"""The app's configuration."""
 
 from django.apps import AppConfig
 from django.utils.translation import gettext_lazy as _
 
 
 class DelayedTasksConfig(AppConfig):
-    """Loads the handlers and registers the system checks."""
+    """Loads the handlers and registers the system checks when Django starts."""
 
     name = "django_delayed_tasks"
     verbose_name = _("Delayed tasks")

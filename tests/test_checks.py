@@ -103,7 +103,7 @@ class Rival(Promotion):
         (["no_such_package.Handler"], "E006", "cannot be imported: ModuleNotFoundError"),
         ([f"{__name__}.Missing"], "E006", "Missing"),
         ([f"{__name__}.PREFIX"], "E007", "expected a TaskHandler"),
-        ([f"{__name__}.Promotion", f"{__name__}.Rival"], "E007", "two handlers for one code"),
+        ([f"{__name__}.Promotion", f"{__name__}.Rival"], "E007", "two handlers have the same code"),
         ("shop.Handler", "E007", "expected a list of dotted paths"),
     ],
 )
@@ -155,7 +155,7 @@ def test_an_attribute_without_what_it_goes_with(name: str, value: Any, missing: 
     register_task_handler(base)
     message = the_only()
     assert (message.id, message.level) == (PREFIX + "W003", checks.WARNING)
-    assert f"Idle has {name}, which means nothing without {missing}" in message.msg
+    assert f"Idle has {name}, which has no effect without {missing}" in message.msg
     registry.clear()
     register_task_handler(type("OfMany", (base,), {}))
     assert found() == []

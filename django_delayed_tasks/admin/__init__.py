@@ -1,4 +1,4 @@
-"""The admin: tasks, queues and resources can be looked at and steered, runs and executors looked at."""
+"""The admin pages: tasks, queues and resources can be viewed and changed, runs and executors only viewed."""
 
 from django_delayed_tasks.admin.executors import ExecutorAdmin
 from django_delayed_tasks.admin.queues import PausedQueueAdmin

@@ -1,4 +1,4 @@
-"""The executors, to be looked at."""
+"""The read-only pages of executors."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from django_delayed_tasks.states import TaskStatus
 
 
 class ExecutorChangeList(BoundedChangeList):
-    """Knows how many tasks each executor is running: one statement, which reads running tasks only."""
+    """A list with the number of running tasks of each executor, found by one statement that reads only those tasks."""
 
     def get_results(self, request: HttpRequest) -> None:
         super().get_results(request)
@@ -29,14 +29,14 @@ class ExecutorChangeList(BoundedChangeList):
 
 
 def running() -> dict[int | None, int]:
-    """How many tasks each executor is running, by its id."""
+    """Return how many tasks each executor is running, by its id."""
     tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.RUNNING).order_by()
     return dict(tasks.values_list("executor").annotate(Count("pk")))
 
 
 @admin.register(Executor)
 class ExecutorAdmin(ReadOnlyAdmin[Executor]):
-    """Live ones first, then the latest."""
+    """The list and the page of executors: live ones first, then the latest."""
 
     list_display = ("name", "state", "host", "pid", "queues_", "threads", "heartbeat", "started_", "running_tasks")
     search_fields = ("name", "host")

@@ -1,4 +1,4 @@
-"""The queues: what is due and what runs in each, and which are paused, since when; paused and resumed."""
+"""The page of queues: the due and running tasks of each, which queues are paused, and buttons to pause and resume."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -29,9 +29,9 @@ from django_delayed_tasks.store.claiming import paused_queues
 from django_delayed_tasks.store.notices import wakeup
 
 MOST: Final = 200
-"""Queues on the page: paused ones first, then those with the longest waiting task."""
+"""The most queues on the page: paused ones first, then those with the longest waiting task."""
 LATEST: Final = 10
-"""Of what people did that is shown."""
+"""The number of log entries on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ class QueueRow:
 
     @property
     def query(self) -> str:
-        """Of the addresses that lead to its tasks."""
+        """The query string of the URLs that lead to the queue's tasks."""
         return urlencode({"queue": self.name})
 
 
 def read_queues() -> list[QueueRow]:
-    """Queues that are paused, that pending tasks are in, or that handlers here name."""
+    """Return the queues that are paused, that have pending tasks, or that handlers in this process name."""
     agenda = waiting.read_agenda()
     earliest: dict[str, datetime] = {}
     for level in agenda.levels:
@@ -110,10 +110,10 @@ def _running() -> dict[str, int]:
 
 @admin.register(PausedQueue)
 class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
-    """One page. Whoever may change paused queues may pause and resume."""
+    """The one page of queues. Users with the permission to change paused queues can pause and resume."""
 
     def has_steer_permission(self, request: HttpRequest) -> bool:
-        """To pause and resume."""
+        """Return whether the user may pause and resume queues."""
         allowed: bool = request.user.has_perm("django_delayed_tasks.change_pausedqueue")
         return allowed
 
@@ -166,19 +166,19 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
             return
         self._log(request, name, "Paused.")
         self.message_user(
-            request, _("The queue “%s” is paused: what was claimed before is run.") % name, messages.SUCCESS
+            request, _("The queue “%s” is paused: tasks already claimed will still run.") % name, messages.SUCCESS
         )
 
     def _resume(self, request: HttpRequest, name: str) -> None:
-        # Its name is compared here: one that was written by other means need not be one that pause_queue accepts.
+        # The name is compared here: a row written by other means may have a name that pause_queue does not accept.
         alias = settings.DATABASE
         paused = set(PausedQueue.objects.using(alias).values_list("queue", flat=True))
         if name not in paused or not paused_queues.resume_queue(alias, name):
-            self.message_user(request, _("The queue “%s” is not paused any more.") % name, messages.WARNING)
+            self.message_user(request, _("The queue “%s” is no longer paused.") % name, messages.WARNING)
             return
         wakeup.when_committed(alias, lambda: [name])
         self._log(request, name, "Resumed.")
-        self.message_user(request, _("The queue “%s” goes on.") % name, messages.SUCCESS)
+        self.message_user(request, _("The queue “%s” was resumed.") % name, messages.SUCCESS)
 
     def _log(self, request: HttpRequest, name: str, done: str) -> None:
         message: Any = done

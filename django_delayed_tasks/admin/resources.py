@@ -1,4 +1,4 @@
-"""Resources and mutexes: who holds what since when; disabled, enabled, released by force."""
+"""The pages of resources and mutexes: their holders, and actions to disable, enable and release by force."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -25,15 +25,15 @@ from django_delayed_tasks.store.resources.resources import Wanted
 from django_delayed_tasks.store.resources.slots import SLOTS
 
 MOST_POOLS: Final = 100
-"""Pools offered by the filter; others can be named in the address."""
+"""The most pools that the filter offers; the URL can name others."""
 MOST: Final = 1000
-"""Resources that one action is applied to."""
+"""The most resources that one action is applied to."""
 HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS)
-"""What limits of handlers are made of. Nobody is to steer that by hand."""
+"""The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
 
 
 class PoolFilter(SimpleListFilter):
-    """By pool; each is found by one look at the index."""
+    """Filters by pool; each pool is found by one index lookup."""
 
     title = gettext_lazy("pool")
     parameter_name = "pool"
@@ -47,7 +47,7 @@ class PoolFilter(SimpleListFilter):
 
 
 def pools() -> Iterator[str]:
-    """The names of the pools there are, in order."""
+    """Yield the names of all pools, in order."""
     last: str | None = ""
     rows: Any = Resource.objects.using(settings.DATABASE).exclude(HIDDEN)
     names = rows.order_by("pool").values_list("pool", flat=True)
@@ -59,12 +59,12 @@ def pools() -> Iterator[str]:
 
 
 def pool_label(pool: str) -> str:
-    """The name for people."""
+    """Return the name of the pool as it is displayed."""
     return str(_("mutexes")) if pool == resources.MUTEXES else pool
 
 
 class ResourceChangeList(BoundedChangeList):
-    """Without payloads and states."""
+    """A list that does not read payloads and states."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
         light: QuerySet[Any] = rows.defer("payload", "state")
@@ -73,7 +73,10 @@ class ResourceChangeList(BoundedChangeList):
 
 @admin.register(Resource)
 class ResourceAdmin(ReadOnlyAdmin[Resource]):
-    """By pool and name. Whoever may change resources may use the actions; nothing can be edited."""
+    """The list of resources, by pool and name.
+
+    Users with the permission to change resources can use the actions; no field can be edited.
+    """
 
     list_display = ("name", "pool_", "state_", "enabled", "holder_", "since", "heartbeat", "until", "token")
     list_filter = (PoolFilter,)
@@ -98,7 +101,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         return ("pool", "name")
 
     def has_steer_permission(self, request: HttpRequest) -> bool:
-        """For the actions."""
+        """Return whether the user may use the actions."""
         allowed: bool = request.user.has_perm("django_delayed_tasks.change_resource")
         return allowed
 
@@ -138,8 +141,8 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
             self.message_user(request, text % {"count": len(changed), "done": done}, messages.SUCCESS)
         if left := len(asked) - len(changed):
             text = ngettext(
-                "%(count)d resource was left as it is: it is free, or changed since the page was loaded.",
-                "%(count)d resources were left as they are: free, or changed since the page was loaded.",
+                "%(count)d resource was left unchanged: it is free, or changed since the page was loaded.",
+                "%(count)d resources were left unchanged: free, or changed since the page was loaded.",
                 left,
             )
             self.message_user(request, text % {"count": left}, messages.WARNING)
@@ -186,5 +189,5 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
 
 
 def enable(alias: str, row: Resource, enabled: bool) -> bool:
-    """Whether there was such a resource."""
+    """Enable or disable a resource; return whether it exists."""
     return resources.enable(alias, Wanted(row.pool, row.name), enabled)

@@ -1,4 +1,4 @@
-"""The history, to be looked at."""
+"""The read-only pages of the history."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from django_delayed_tasks.states import RunOutcome
 
 
 class RunChangeList(BoundedChangeList):
-    """Without results and tracebacks, of which only the end is read."""
+    """A list that does not read results, and only the end of tracebacks."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
         light: QuerySet[Any] = rows.defer("result", "error").annotate(error_end=Right("error", 500))
@@ -28,7 +28,7 @@ class RunChangeList(BoundedChangeList):
 
 @admin.register(TaskRun)
 class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
-    """Newest first. Conditions that no index serves are applied to the latest runs only."""
+    """The list of runs, newest first. Conditions that no index serves are applied to the latest runs only."""
 
     list_display = (
         "biz_num",
@@ -48,7 +48,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     lookups = ("id", "biz_code", "biz_num", "when", "outcome", "started", "finished", "executor", "task_id")
     fieldsets = (
         (None, {"fields": (("biz_code", "biz_num"), ("outcome_badge", "attempt", "when_"))}),
-        (_("Left behind"), {"fields": ("result_block", "error_block")}),
+        (_("Result"), {"fields": ("result_block", "error_block")}),
         (_("Details"), {"fields": (("started_", "finished_", "took"), ("executor", "task_id", "version"))}),
     )
 
@@ -56,7 +56,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
         return RunChangeList
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        # The index of a code's runs is by number; without it only the latest are looked at, by primary key.
+        # The index of a code's runs is by number; without a code, only the latest runs are searched, by primary key.
         by_number = is_searching(request) and request.GET.get(RunCodeFilter.parameter_name)
         return ("-biz_num", "-id") if by_number else ("-id",)
 

@@ -1,1 +1,1 @@
-"""What plugs into Django's own extension points."""
+"""Plug-ins for Django's own extension points."""

@@ -1,4 +1,4 @@
-"""What databases and connections do to texts."""
+"""Checks of the character sets and encodings of databases and connections."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -16,14 +16,14 @@ POSTGRES_ENCODING = "UTF8"
 
 
 def configured_charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    """E022, as far as the settings tell."""
+    """Yield E022, as far as the settings show it."""
     charset = connection.settings_dict["OPTIONS"].get("charset", CHARSET)
     if connection.vendor == "mysql" and charset != CHARSET:
         yield _connection_error(f"DATABASES[{alias!r}]['OPTIONS']['charset'] is {charset!r}.", alias)
 
 
 def charset_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    """E021 to E023, W021, W022: what the server tells."""
+    """Yield E021 to E023, W021 and W022, as the server reports them."""
     if connection.vendor == "mysql":
         yield from _session_problems(alias, connection)
         for table in text_tables(connection, apps.get_app_config("django_delayed_tasks").get_models()):
@@ -43,17 +43,17 @@ def _session_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator
 def _connection_error(problem: str, alias: str) -> Error:
     return Error(
         problem,
-        hint="What such a connection lacks is read as '?': a handler would get another number, or other data, than was "
-        f"added. Set DATABASES[{alias!r}]['OPTIONS']['charset'] = {CHARSET!r}, and say SET NAMES nowhere.",
+        hint="Characters that such a connection lacks are read as '?': a handler would get a number or data other than "
+        f"what was added. Set DATABASES[{alias!r}]['OPTIONS']['charset'] = {CHARSET!r}, and do not use SET NAMES.",
         id="django_delayed_tasks.E022",
     )
 
 
 def _table_problems(alias: str, table: TextTable) -> Iterator[CheckMessage]:
-    hint = f"{table.mended}; or, if it is not applied yet, migration 0006 of django_delayed_tasks does so."
+    hint = f"{table.mended}; or, if it is not applied yet, apply migration 0006 of django_delayed_tasks."
     if exact := [column for column in table.wrong if column.is_exact]:
         yield Error(
-            f"The table {table.name} in the database {alias!r} has columns that do not tell all texts apart: "
+            f"The table {table.name} in the database {alias!r} has columns that treat some different texts as equal: "
             f"{_told(exact)}.",
             hint=hint,
             id="django_delayed_tasks.E021",
@@ -62,7 +62,7 @@ def _table_problems(alias: str, table: TextTable) -> Iterator[CheckMessage]:
         yield Warning(
             f"The table {table.name} in the database {alias!r} has columns that cannot hold all texts: "
             f"{_told(table.wrong)}.",
-            hint=f"What they cannot hold is written with escapes. {hint}",
+            hint=f"Characters that they cannot hold are written as escapes. {hint}",
             id="django_delayed_tasks.W021",
         )
 
@@ -76,8 +76,8 @@ def _encoding_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterato
     if encoding != POSTGRES_ENCODING:
         yield Warning(
             f"The PostgreSQL database {alias!r} has the encoding {encoding}.",
-            hint="A task with characters that it lacks is refused with an error, and error texts are written with "
-            f"escapes. Make a database with ENCODING '{POSTGRES_ENCODING}' and move the data with pg_dump.",
+            hint="A task with characters that it lacks is refused with an error, and in error texts they are written "
+            f"as escapes. Create a database with ENCODING '{POSTGRES_ENCODING}' and move the data with pg_dump.",
             id="django_delayed_tasks.W022",
         )
 
@@ -87,8 +87,8 @@ def _file_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[Ch
     if encoding != SQLITE_ENCODING:
         yield Error(
             f"The SQLite database {alias!r} has the encoding {encoding}.",
-            hint="Django reads no dates and times from it, so that no task would run. Make a new file (PRAGMA encoding "
-            f"= '{SQLITE_ENCODING}' is what it gets unless told otherwise) and move the data.",
+            hint="Django cannot read dates and times from it, so that no task would run. Create a new file (its "
+            f"default is PRAGMA encoding = '{SQLITE_ENCODING}') and move the data.",
             id="django_delayed_tasks.E023",
         )
 

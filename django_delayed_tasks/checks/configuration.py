@@ -1,4 +1,4 @@
-"""What can be known from the settings alone."""
+"""Checks of the settings, which need no database connection."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,16 @@ VENDORS = ("sqlite", "mysql", "postgresql")
 
 
 def chosen_alias() -> str:
-    """The alias that ``DELAYED_TASKS`` names, or the default when it is unusable."""
+    """Return the alias that ``DELAYED_TASKS`` names, or the default if that setting is unusable."""
     return conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].DATABASE
 
 
 def check_settings(**_: Any) -> list[CheckMessage]:
-    """E001 to E003: everything that is wrong with ``DELAYED_TASKS``; E005: ``USE_TZ``."""
+    """Return E001 to E003, for all errors in ``DELAYED_TASKS``, and E005, for ``USE_TZ``."""
     problems = conf.read(getattr(settings, "DELAYED_TASKS", {}))[1]
     messages: list[CheckMessage] = [_message(problem) for problem in problems]
     if not settings.USE_TZ:
-        hint = "Set USE_TZ = True: without it the same moment has several names, or none."
+        hint = "Set USE_TZ = True: without it, some local times are ambiguous and some do not exist."
         messages.append(Error("USE_TZ must be True.", hint=hint, id="django_delayed_tasks.E005"))
     return messages
 
@@ -45,7 +45,7 @@ def _message(problem: conf.Problem) -> Error:
 
 
 def check_databases_configured(**_: Any) -> list[CheckMessage]:
-    """E004, E008, E010, E011, E022, W010: how the database that holds the tasks is configured."""
+    """Return E004, E008, E010, E011, E022 and W010, for the configuration of the tasks' database."""
     alias = chosen_alias()
     if alias not in connections.settings:
         return [
@@ -63,8 +63,8 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
     if not connection.settings_dict["AUTOCOMMIT"]:
         yield Error(
             f"DATABASES[{alias!r}]['AUTOCOMMIT'] is False: no executor can work there.",
-            hint="What an executor writes would not be committed. Remove AUTOCOMMIT, or give the tasks an alias of "
-            "their own that has it (DELAYED_TASKS['DATABASE']).",
+            hint="An executor's writes would not be committed. Remove AUTOCOMMIT, or give the tasks an alias of "
+            "their own with autocommit (DELAYED_TASKS['DATABASE']).",
             id="django_delayed_tasks.E008",
         )
     if connection.vendor not in VENDORS:
@@ -84,7 +84,7 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
     if connection.vendor == "sqlite" and mode not in WRITE_MODES:
         yield Warning(
             f"The SQLite database {alias!r} begins its transactions {mode}.",
-            hint="A transaction that reads and then writes fails with 'database is locked', whatever the "
+            hint="A transaction that reads and then writes may fail with 'database is locked', regardless of the "
             f"timeout. Set DATABASES[{alias!r}]['OPTIONS']['transaction_mode'] = 'IMMEDIATE'.",
             id="django_delayed_tasks.W010",
         )

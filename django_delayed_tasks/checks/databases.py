@@ -1,4 +1,4 @@
-"""What only the databases themselves can tell; these run when Django is told to look at them."""
+"""Checks that query the databases; they run when Django is told to check databases."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """E009, E012 to E014, E016, E021 to E023, W011 to W017, W021, W022: databases, as far as they hold tasks."""
+    """Return E009, E012 to E014, E016, E021 to E023, W011 to W017, W021, W022, for databases that hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
@@ -65,13 +65,13 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
 
 
 def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    # One of the two, by server and version; both are the session's.
+    # A server has one of the two, depending on its version; both are values of the session.
     names = "SHOW SESSION VARIABLES WHERE Variable_name IN ('transaction_isolation', 'tx_isolation')"
     found = {value for _, value in _rows(connection, names)}
     if found != {ISOLATION}:
         yield Error(
             f"The database {alias!r} has the isolation level {', '.join(sorted(found))}.",
-            hint="Under it even a poll that finds nothing blocks inserts. Remove isolation_level from "
+            hint="At this level even a poll that finds nothing blocks inserts. Remove isolation_level from "
             f"DATABASES[{alias!r}]['OPTIONS'] (Django's default is 'read committed').",
             id="django_delayed_tasks.E013",
         )

@@ -1,4 +1,4 @@
-"""What is wrong with the handlers."""
+"""Checks of the handlers."""
 
 import sys
 from collections.abc import Iterator
@@ -19,17 +19,17 @@ LIKENESS = 0.8
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
-    """E006, E007, E015: handlers that cannot do what they say; W001 to W003: what looks like a mistake."""
+    """Return E006, E007 and E015, for handlers that cannot work, and W001 to W003, for probable mistakes."""
     problems = [_message(problem) for problem in load()]
     return [*problems, *_atomic_elsewhere(), *_misspelt_attributes(), *_idle_attributes(), *_forgotten_codes()]
 
 
 def _message(problem: LoadProblem) -> Error:
     if isinstance(problem.error, InvalidHandler):
-        hint = "Its tasks cannot run, and add_task refuses its code, until it is mended."
+        hint = "Until this is fixed, its tasks cannot run, and add_task refuses its code."
         return Error(f"{problem.source}: {problem.error}.", hint=hint, id="django_delayed_tasks.E007")
     error = f"{type(problem.error).__name__}: {problem.error}"
-    hint = "The log of the start (logger django_delayed_tasks) has the traceback."
+    hint = "The log of the start-up (logger django_delayed_tasks) has the traceback."
     return Error(f"{problem.source} cannot be imported: {error}.", hint=hint, id="django_delayed_tasks.E006")
 
 
@@ -40,8 +40,9 @@ def _atomic_elsewhere() -> Iterator[CheckMessage]:
             yield Error(
                 f"{name_of(handler)} is atomic, but its data is in the database {handler.database!r} and its tasks are "
                 f"in {tasks!r}.",
-                hint="One transaction covers one database: keep the tasks beside the data (DELAYED_TASKS['DATABASE']), "
-                "or set the handler's `database` if it writes elsewhere, or its `atomic` to False.",
+                hint="A transaction covers one database: keep the tasks in the same database as the data "
+                "(DELAYED_TASKS['DATABASE']), or set the handler's `database` if it writes elsewhere, or its `atomic` "
+                "to False.",
                 id="django_delayed_tasks.E015",
             )
 
@@ -51,7 +52,7 @@ def _misspelt_attributes() -> Iterator[CheckMessage]:
         for name in sorted(_own_names(handler)):
             for meant in get_close_matches(name, PUBLIC, n=1, cutoff=LIKENESS):
                 yield Warning(
-                    f"{name_of(handler)} has an attribute {name!r}, which means nothing.",
+                    f"{name_of(handler)} has an attribute {name!r}, which has no effect.",
                     hint=f"Did you mean {meant}?",
                     id="django_delayed_tasks.W001",
                 )
@@ -65,14 +66,14 @@ def _own_names(handler: TaskHandler) -> set[str]:
 
 def _idle_attributes() -> Iterator[CheckMessage]:
     for handler in get_task_handlers().values():
-        own = vars(type(handler))  # what a base says to all that build on it may be meant for some
+        own = vars(type(handler))  # an attribute of a base class may be meant for some of its subclasses
         for name, missing, is_idle in (
             ("batch_size", "handle_batch", not handler.is_batched),
             ("concurrency_key", "max_concurrent", handler.max_concurrent is None),
         ):
             if name in own and is_idle:
                 yield Warning(
-                    f"{name_of(handler)} has {name}, which means nothing without {missing}.",
+                    f"{name_of(handler)} has {name}, which has no effect without {missing}.",
                     hint=f"Give it {missing}, or remove {name}.",
                     id="django_delayed_tasks.W003",
                 )

@@ -1,4 +1,4 @@
-"""Pools that handlers name, and nobody has filled."""
+"""Checks for pools that handlers name and that have no resources."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from django_delayed_tasks.models import Resource
 
 
 def pool_problems(alias: str) -> Iterator[CheckMessage]:
-    """W017: the tasks of these handlers wait until there is a resource."""
+    """Yield W017 for each handler whose tasks wait because its pool is empty."""
     handlers = [handler for handler in get_task_handlers().values() if handler.pool]
     if not handlers:
         return
@@ -20,6 +20,6 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
         if handler.pool not in filled:
             yield Warning(
                 f"{name_of(handler)} needs a resource of the pool {handler.pool!r}, which is empty.",
-                hint=f"Its tasks wait until there is one: Pool({handler.pool!r}).add(...). Or is the name misspelt?",
+                hint=f"Its tasks wait until there is one: Pool({handler.pool!r}).add(...). Or is the name misspelled?",
                 id="django_delayed_tasks.W017",
             )

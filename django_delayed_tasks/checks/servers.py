@@ -1,4 +1,4 @@
-"""Settings of MariaDB and MySQL servers, and of Galera clusters, under which promises cannot be kept."""
+"""Checks for settings of MariaDB and MySQL servers, and of Galera clusters, that break promises of this library."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -20,12 +20,12 @@ NAMES = (
     "sql_mode",
 )  # fmt: skip
 REFUSED_MODES = {"SIMULTANEOUS_ASSIGNMENT", "EMPTY_STRING_IS_NULL"}
-"""Of MariaDB; its mode ORACLE has the first one."""
+"""Modes of MariaDB; its mode ORACLE includes the first one."""
 LARGEST_SKEW = timedelta(seconds=1)
 
 
 def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    """E009, E016, W012 to W016."""
+    """Yield E009, E016 and W012 to W016."""
     variables = _variables(connection)
     yield from _mode_problems(alias, variables)
     yield from _durability_problems(alias, variables)
@@ -47,7 +47,8 @@ def _mode_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessa
     if found := sorted(REFUSED_MODES.intersection(variables.get("sql_mode", "").split(","))):
         yield Error(
             f"The sessions of the database {alias!r} have the sql_mode {', '.join(found)}.",
-            hint="It changes what UPDATE and the empty text mean, and statements of this library fail. Remove it from "
+            hint="It changes the meaning of UPDATE and of the empty string, so that statements of this library fail. "
+            "Remove it from "
             f"DATABASES[{alias!r}]['OPTIONS'] (sql_mode, init_command) or from the server.",
             id="django_delayed_tasks.E009",
         )
@@ -58,7 +59,7 @@ def _durability_problems(alias: str, variables: dict[str, str]) -> Iterator[Chec
     if value != "1":
         yield Warning(
             f"The server of the database {alias!r} has innodb_flush_log_at_trx_commit = {value}.",
-            hint="A crash may take the last second's commits back: accepted tasks are lost, finished ones run again. "
+            hint="A crash may undo the last second's commits: accepted tasks are lost, and finished ones run again. "
             "Set it to 1, on each node of a cluster too.",
             id="django_delayed_tasks.W012",
         )
@@ -68,8 +69,8 @@ def _binlog_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMes
     if variables.get("log_bin") == "ON" and variables.get("binlog_format") == "STATEMENT":
         yield Warning(
             f"The server of the database {alias!r} has binlog_format = STATEMENT.",
-            hint="InnoDB refuses to write under READ COMMITTED then, and under any other level replicas would claim "
-            "other tasks than their source did. Set it to ROW.",
+            hint="InnoDB then refuses writes at READ COMMITTED, and at any other level replicas would claim other "
+            "tasks than their source did. Set it to ROW.",
             id="django_delayed_tasks.W013",
         )
 
@@ -78,8 +79,8 @@ def _claim_problems(alias: str) -> Iterator[CheckMessage]:
     if conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].CLAIM == "skip_locked":
         yield Error(
             f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is a Galera cluster.",
-            hint="Its nodes know nothing of each other's locks: they would all claim the same tasks, and all but one "
-            "in vain. Remove CLAIM, or set it to 'compare_and_set'.",
+            hint="Its nodes do not see each other's locks: all of them would claim the same tasks, and all but one "
+            "would fail. Remove CLAIM, or set it to 'compare_and_set'.",
             id="django_delayed_tasks.E016",
         )
 
@@ -87,10 +88,10 @@ def _claim_problems(alias: str) -> Iterator[CheckMessage]:
 def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMessage]:
     if int(variables["wsrep_sync_wait"]) & CURRENT != CURRENT:
         yield Warning(
-            f"On the Galera cluster of the database {alias!r} a session does not see at once what was committed on "
+            f"On the Galera cluster of the database {alias!r} a session does not immediately see what was committed on "
             "another node.",
-            hint="A task that was just added may not be found by cancel_task, and a handler may not find what its task "
-            f"is about. Set DATABASES[{alias!r}]['OPTIONS']['init_command'] = "
+            hint="cancel_task may not find a task that was just added, and a handler may not find the rows that its "
+            f"task needs. Set DATABASES[{alias!r}]['OPTIONS']['init_command'] = "
             f"'SET SESSION wsrep_sync_wait = {CURRENT}'.",
             id="django_delayed_tasks.W014",
         )
@@ -98,7 +99,7 @@ def _cluster_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMe
         yield Warning(
             f"The Galera cluster of the database {alias!r} has innodb_autoinc_lock_mode = "
             f"{variables['innodb_autoinc_lock_mode']}.",
-            hint="Rows that come from other nodes need 2; with another mode inserts may deadlock and fail.",
+            hint="Replication from other nodes needs 2; with another mode, inserts may deadlock and fail.",
             id="django_delayed_tasks.W015",
         )
 
@@ -109,14 +110,14 @@ def _clock_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[C
         yield Warning(
             f"On the Galera cluster of the database {alias!r} an executor's heartbeat lies {skew.total_seconds():.1f} "
             "s in the future: the clocks of the nodes differ.",
-            hint="Leases and due times are decided by the clock of the node that is asked. Keep the clocks together "
+            hint="Leases and due times are decided by the clock of the queried node. Synchronize the clocks "
             "(NTP, chrony).",
             id="django_delayed_tasks.W016",
         )
 
 
 def _skew(connection: "BaseDatabaseWrapper") -> timedelta:
-    """How far the latest heartbeat is ahead of this node's clock."""
+    """Return how far the latest heartbeat is ahead of this node's clock."""
     if EXECUTOR not in connection.introspection.table_names():
         return timedelta()
     dialect = dialect_of(connection)

@@ -1,4 +1,4 @@
-"""What a user writes, and how it becomes known."""
+"""Handlers: the base class that a project extends, the decorator, and the registry."""
 
 from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.decorator import task_handler

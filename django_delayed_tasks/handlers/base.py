@@ -1,4 +1,4 @@
-"""What a user writes: a subclass of :class:`TaskHandler`."""
+"""The base class of all handlers."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -13,7 +13,7 @@ from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 HandleResult = Outcome | datetime | timedelta | None
-"""What ``handle`` may return."""
+"""The values that ``handle`` may return."""
 
 
 class TaskHandler:
@@ -23,19 +23,19 @@ class TaskHandler:
 
     Attributes:
         biz_code: names the kind of task, 1 to 50 characters; or override :meth:`get_biz_code`.
-        queue: where its tasks wait unless they say otherwise, 1 to 50 characters.
-        priority: from -100 to 100, higher first, for tasks that do not say otherwise.
-        max_attempts: runs that may end in an exception or ``Retry`` before the task is FAILED; at least 1.
-        timeout: how long one run may take (seconds or a timedelta); None for no limit.
+        queue: the queue of tasks that name none themselves, 1 to 50 characters.
+        priority: the priority of tasks that have none themselves, from -100 to 100, higher first.
+        max_attempts: how many runs may end in an exception or ``Retry`` before the task is FAILED; at least 1.
+        timeout: how long one run may take, in seconds or as a timedelta; None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none".
-        max_lateness: a run that would start later than so long (seconds or a timedelta) after its time is not started.
-        trigger: makes a task of this code recur by itself: it exists as long as the handler does.
+        max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
+        trigger: makes a task of this code recur; the task exists as long as the handler does.
         atomic: whether ``handle`` and the settlement of its run are one transaction on the tasks' database.
         database: alias of the database that an atomic handler writes to; a check compares it with the tasks'.
-        pool: a run starts only with a resource of the pool of this name, at ``task.resource``.
-        max_concurrent: how many tasks of this code run at the same time in the whole cluster, 1 to 1000; per
-            :meth:`concurrency_key` if there is one.
-        rate: how many runs may start in a while in the whole cluster, such as "100/m" or "5/10s".
+        pool: the pool that each run needs a resource of; the run finds it at ``task.resource``.
+        max_concurrent: how many tasks of this code may run at the same time in the whole cluster, 1 to 1000; per
+            :meth:`concurrency_key` if the handler has one.
+        rate: how many runs may start per period in the whole cluster, such as "100/m" or "5/10s".
         batch_size: how many tasks :meth:`handle_batch` gets at most, 1 to 10,000.
     """
 
@@ -55,7 +55,7 @@ class TaskHandler:
     batch_size: int = 500
 
     def get_biz_code(self) -> str:
-        """The code of the tasks that this handler is for."""
+        """Return the code of the tasks that this handler runs."""
         return self.biz_code
 
     def handle(self, task: Any) -> HandleResult:
@@ -70,69 +70,78 @@ class TaskHandler:
         raise NotImplementedError(f"{type(self).__qualname__} has no handle()")
 
     def handle_batch(self, tasks: list[Any]) -> Sequence[HandleResult | Exception] | None:
-        """Do the work of several tasks of this code at once; instead of :meth:`handle`.
+        """Do the work of several tasks of this code in one call; replaces :meth:`handle`.
 
-        As many as are due, ``batch_size`` at most, one at least. Return None when all are done, or a list with an
-        outcome for each, in their order: what ``handle`` may return, or an exception, as if ``handle`` had raised it.
+        ``tasks`` are the due tasks, at least one and at most ``batch_size``. Return None if all are done, or a list
+        with one outcome for each task, in the same order: a value that ``handle`` may return, or an exception, which
+        counts as if ``handle`` had raised it.
 
-        When it raises, what it did for an atomic handler is undone, and each of the tasks is run by itself, a list of
-        one: a task that cannot be done does not hold the others. ``timeout`` is for one call.
+        If the call raises, an atomic handler's changes are rolled back, and each task is run again in a call of its
+        own, so that one task that fails does not block the others. ``timeout`` applies to one call.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no handle_batch()")
 
     def backoff(self, attempt: int) -> timedelta:
-        """How long to wait after failed attempt number ``attempt`` (from 1)."""
+        """Return how long to wait after failed attempt number ``attempt`` (from 1)."""
         return exponential(attempt)
 
     def on_failed(self, task: Any, error: str) -> None:
-        """Called when ``task`` will not be tried again; ``error`` is the last traceback, or the reason given.
+        """React to the failure of ``task``, which will not be retried.
 
-        The task is FAILED by then, and that is committed; after a time-out and after too many rescues as well. In a
-        thread of its own, or the run's if the handler is atomic. An exception that it raises is only logged. It is
-        not called again if the process ends first.
+        ``error`` is the last traceback, or the reason that the handler gave. This is called after the task has become
+        FAILED and that is committed, also after a time-out and after too many rescues. It runs in a thread of its own,
+        or in the run's thread if the handler is atomic. An exception that it raises is only logged. It is not called
+        again if the process ends first.
         """
 
     def concurrency_key(self, task: Any) -> str | None:
-        """What ``max_concurrent`` is counted by: a customer, a host; None for all of this code together."""
+        """Return the key that ``max_concurrent`` is counted by, such as a customer or a host.
+
+        None counts all tasks of this code together.
+        """
         return None
 
     @classmethod
     def schedule(cls, biz_num: str, when: scheduling.When = None, biz_ext: Any = None, **options: Any) -> AddResult:
-        """``add_task`` for a task of this code.
+        """Add a task of this code.
 
-        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options``: ``queue`` and
-        ``priority`` of the task, ``if_exists`` and ``using`` of :func:`~django_delayed_tasks.api.add_task`.
+        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``
+        and ``priority``, and those of :func:`~django_delayed_tasks.api.add_task`: ``if_exists``, ``once``, ``using``.
         """
         return scheduling.schedule(code_of(cls), biz_num, when, biz_ext, **options)
 
     @property
     def longest_lateness(self) -> timedelta | None:
-        """``max_lateness`` as a timedelta, None for no limit."""
+        """``max_lateness`` as a timedelta; None for no limit."""
         return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
 
     @property
     def is_batched(self) -> bool:
-        """Whether it takes several tasks at once."""
+        """Whether the handler takes several tasks in one call."""
         return type(self).handle_batch is not TaskHandler.handle_batch
 
     @property
     def is_keyed(self) -> bool:
-        """Whether it says what its concurrency is counted by."""
+        """Whether the handler counts its concurrency by a key."""
         return type(self).concurrency_key is not TaskHandler.concurrency_key
 
     @property
     def is_limited(self) -> bool:
-        """Whether a run of it may have to wait for another one."""
+        """Whether a run of this handler may have to wait for another run."""
         return bool(self.pool or self.max_concurrent or self.rate)
 
     @property
     def timeout_seconds(self) -> float | None:
-        """``timeout`` in seconds, None for no limit."""
+        """``timeout`` in seconds; None for no limit."""
         return None if self.timeout is None else as_seconds(self.timeout)
 
 
 def code_of(handler_class: type[TaskHandler]) -> str:
-    """The code that a class of handlers stands for; InvalidHandler when only its instances know."""
+    """Return the code of a handler class.
+
+    Raises:
+        InvalidHandler: only instances of the class have a code.
+    """
     if handler_class.get_biz_code is TaskHandler.get_biz_code:
         code = handler_class.biz_code
     else:
@@ -144,10 +153,10 @@ def code_of(handler_class: type[TaskHandler]) -> str:
 
 
 def built(handler_class: type[TaskHandler]) -> TaskHandler:
-    """An instance of the class, which must need no arguments."""
+    """Return an instance of the class, whose constructor must need no arguments."""
     try:
         return handler_class()
     except TypeError as error:
         name = f"{handler_class.__module__}.{handler_class.__qualname__}"
-        problem = f"{name} cannot be made without arguments ({error}): register an instance"
+        problem = f"{name} cannot be instantiated without arguments ({error}): register an instance"
         raise InvalidHandler(problem) from error

@@ -30,7 +30,7 @@ ATTRIBUTES = (
 
 
 class DecoratedFunction(Protocol):
-    """The function itself, with two attributes more."""
+    """The decorated function, which has two more attributes."""
 
     handler: TaskHandler
     schedule: Callable[..., AddResult]
@@ -42,7 +42,7 @@ def task_handler(biz_code: str, **attributes: Any) -> Callable[[Callable[[Any], 
     """Register the decorated function, which takes the task, as the handler of ``biz_code``.
 
     ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``, ``on_failed(task, error)``
-    and ``concurrency_key(task)`` as functions. The function stays callable as it was; it gets the attributes
+    and ``concurrency_key(task)`` as functions. The function can be called as before; it gets the attributes
     ``handler`` (the registered instance) and ``schedule(biz_num, when=None, biz_ext=None, **options)``.
 
     Raises:

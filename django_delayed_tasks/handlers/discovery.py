@@ -1,4 +1,4 @@
-"""Finds what ``TASK_HANDLERS`` names and what the installed apps' ``task_handlers`` modules define."""
+"""Discovery of handlers: those named in ``TASK_HANDLERS`` and those in the apps' ``task_handlers`` modules."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -17,21 +17,21 @@ MODULE = "task_handlers"
 
 
 class Found(NamedTuple):
-    """Something to register, and where it came from."""
+    """A handler to register, and where it was found."""
 
     source: str
     handler: TaskHandler | type[TaskHandler]
 
 
 class LoadProblem(NamedTuple):
-    """Something that could not be imported or registered."""
+    """A handler or module that could not be imported or registered."""
 
     source: str
     error: Exception
 
 
 def from_settings() -> Iterator[Found | LoadProblem]:
-    """What the dotted paths of ``TASK_HANDLERS`` name: handler classes, instances, decorated functions."""
+    """Yield the handler classes, instances and decorated functions that the paths in ``TASK_HANDLERS`` name."""
     paths = getattr(settings, "TASK_HANDLERS", [])
     if not isinstance(paths, list | tuple):
         error = InvalidHandler(f"expected a list of dotted paths, not {shortened(paths)}")
@@ -42,9 +42,9 @@ def from_settings() -> Iterator[Found | LoadProblem]:
 
 
 def from_apps() -> Iterator[Found | LoadProblem]:
-    """The handler classes in the apps' ``task_handlers`` modules (decorators register by themselves)."""
+    """Yield the handler classes in the apps' ``task_handlers`` modules (decorated functions register themselves)."""
     for config in apps.get_app_configs():
-        # Only a missing module is passed over: an ImportError inside an existing one is a defect to report.
+        # Only a missing module is skipped: an ImportError inside an existing one is an error to report.
         if config.module is None or not module_has_submodule(config.module, MODULE):
             continue
         name = f"{config.name}.{MODULE}"
@@ -57,17 +57,17 @@ def from_apps() -> Iterator[Found | LoadProblem]:
 
 
 def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:
-    """The handler classes written in this module that have a code; one without is a base for others."""
+    """Return the handler classes defined in this module that have a code; one without is a base class."""
     return [cls for cls in handler_classes(module) if has_code(cls)]
 
 
 def handler_classes(module: ModuleType) -> list[type[TaskHandler]]:
-    """The handler classes written in this module, not those it imports."""
+    """Return the handler classes defined in this module, without those it imports."""
     return [value for value in vars(module).values() if is_handler_class(value) and value.__module__ == module.__name__]
 
 
 def has_code(cls: type[TaskHandler]) -> bool:
-    """Whether the class itself says which code it is for (rightly or wrongly)."""
+    """Return whether the class itself defines a code, valid or not."""
     return bool(cls.biz_code) or cls.get_biz_code is not TaskHandler.get_biz_code
 
 
@@ -81,15 +81,15 @@ def _at(path: Any) -> Found | LoadProblem:
 
 def _named_by(path: Any) -> TaskHandler | type[TaskHandler]:
     if not isinstance(path, str):
-        raise InvalidHandler("expected a dotted path, as text")
+        raise InvalidHandler("expected a dotted path, as a string")
     value = import_string(path)
     if isfunction(value) and hasattr(value, "handler"):
-        value = value.handler  # under @task_handler
+        value = value.handler  # a function decorated with @task_handler
     if isinstance(value, TaskHandler) or is_handler_class(value):
         return value
-    raise InvalidHandler(f"expected a TaskHandler or a function under @task_handler, not {shortened(value)}")
+    raise InvalidHandler(f"expected a TaskHandler or a function with @task_handler, not {shortened(value)}")
 
 
 def is_handler_class(value: Any) -> TypeGuard[type[TaskHandler]]:
-    """Whether the value is TaskHandler or a subclass of it."""
+    """Return whether the value is TaskHandler or a subclass of it."""
     return isinstance(value, type) and issubclass(value, TaskHandler)

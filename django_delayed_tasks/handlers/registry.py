@@ -16,7 +16,7 @@ from django_delayed_tasks.handlers.validation import checked, name_of
 
 logger = logging.getLogger("django_delayed_tasks")
 
-# Two locks: a module that is being imported registers its handlers while its import lock is held, so whoever
+# Two locks: a module that is being imported registers its handlers while its import lock is held, so a thread that
 # holds the registration lock must never import.
 _registration = Lock()
 _loading = RLock()
@@ -26,15 +26,15 @@ _problems: list[LoadProblem] | None = None
 
 
 def register_task_handler(handler: TaskHandler | type[TaskHandler]) -> TaskHandler:
-    """Make a handler known under its code; a class is instantiated.
+    """Register a handler under its code; a class is instantiated.
 
-    Registering the same one again changes nothing.
+    Registering the same handler again changes nothing.
 
     Returns:
-        the instance that serves the code.
+        The instance that runs the tasks of this code.
 
     Raises:
-        InvalidHandler: it has no code or a wrong attribute, or another handler has its code.
+        InvalidHandler: the handler has no code or an invalid attribute, or another handler has its code.
     """
     instance = _instance(handler)
     code = checked(instance)
@@ -42,28 +42,28 @@ def register_task_handler(handler: TaskHandler | type[TaskHandler]) -> TaskHandl
         known = _handlers.setdefault(code, instance)
     if not _same(known, instance):
         both = f"{name_of(known)} and {name_of(instance)}"
-        raise InvalidHandler(f"two handlers for one code, biz_code={code!r}: {both}")
+        raise InvalidHandler(f"two handlers have the same code, biz_code={code!r}: {both}")
     return known
 
 
 def get_task_handlers() -> dict[str, TaskHandler]:
-    """All known handlers by code; a copy."""
+    """Return a dictionary of all registered handlers by code; it is a copy."""
     with _registration:
         return dict(_handlers)
 
 
 def find(code: str) -> TaskHandler | None:
-    """The handler of this code, if it is known here."""
+    """Return the handler of this code, or None if this process has none."""
     return _handlers.get(code)
 
 
 def load() -> list[LoadProblem]:
-    """Register what ``TASK_HANDLERS`` names and the apps' ``task_handlers`` modules define.
+    """Register the handlers that ``TASK_HANDLERS`` names and those that the apps' ``task_handlers`` modules define.
 
-    Once, however often and from however many threads it is called.
+    Only the first call does so; later calls, from any thread, return the same problems.
 
     Returns:
-        what could not be loaded; it is logged, and reported by the system checks.
+        The handlers and modules that could not be loaded; they are logged, and reported by the system checks.
     """
     global _problems
     with _loading:
@@ -75,7 +75,7 @@ def load() -> list[LoadProblem]:
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """What is registered, loaded or cleared inside is undone at the end; for tests."""
+    """Undo at the end of the block whatever was registered, loaded or cleared in it; for tests."""
     global _problems
     before, problems = get_task_handlers(), _problems
     try:
@@ -88,7 +88,7 @@ def preserved() -> Iterator[None]:
 
 
 def clear() -> None:
-    """Forget every handler, and that they were loaded; for tests, best inside :func:`preserved`.
+    """Remove all handlers, and let them be loaded again; for tests, best inside :func:`preserved`.
 
     A module that stays imported does not run its decorators again at the next :func:`load`.
     """
@@ -117,13 +117,13 @@ def _problem_of_registering(found: Found) -> LoadProblem | None:
 
 
 def _serves_by_an_instance(handler: TaskHandler | type[TaskHandler]) -> bool:
-    # A class whose instances the module registered needs no registering, and may be impossible to make.
+    # A class whose instances the module registered needs no registration, and its constructor may need arguments.
     return isinstance(handler, type) and any(type(known) is handler for known in get_task_handlers().values())
 
 
 def _forget_unimported() -> None:
-    # A module that failed half-way has registered the handlers above its error. It will be executed anew by
-    # the next path that names it, and must then not collide with its former self.
+    # A module that failed half-way has registered the handlers above its error. The next path that names it
+    # executes it again, and its handlers must not conflict with those of the first time.
     with _registration:
         for code, handler in list(_handlers.items()):
             if type(handler).__module__ not in sys.modules:

@@ -1,10 +1,10 @@
-"""How long to wait before the next attempt."""
+"""The wait before the next attempt."""
 
 import random
 from datetime import timedelta
 
 MICROSECOND = timedelta(microseconds=1)
-HIGHEST_DOUBLING = 67  # a microsecond doubled as often is above every timedelta
+HIGHEST_DOUBLING = 67  # a microsecond doubled this often exceeds every timedelta
 
 
 def exponential(
@@ -13,13 +13,13 @@ def exponential(
     cap: timedelta = timedelta(hours=1),
     jitter: float = 0.5,
 ) -> timedelta:
-    """The wait after attempt number ``attempt`` (from 1): ``base`` doubled each time, never above ``cap``.
+    """Return the wait after attempt number ``attempt`` (from 1): ``base`` doubled each time, at most ``cap``.
 
-    ``jitter`` is the share of the wait that is random: 0 none, 0.5 "equal jitter", 1 "full jitter" in the
-    words of Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015
+    ``jitter`` is the part of the wait that is random: 0 is none, 0.5 is "equal jitter" and 1 "full jitter" in the
+    terms of Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015
     (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). It keeps tasks that failed
-    together from coming back together; the default keeps half of the wait certain, so that whatever failed
-    has time to recover.
+    together from coming back together. The default leaves half of the wait fixed, so that the service that
+    failed has time to recover.
 
     Raises:
         ValueError: ``base`` is not above zero, ``cap`` is below ``base``, or ``jitter`` is outside 0..1.

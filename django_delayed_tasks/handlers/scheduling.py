@@ -1,4 +1,4 @@
-"""How a handler reaches ``add_task`` without importing it."""
+"""The way from a handler to ``add_task``, which handlers cannot import."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -18,11 +18,11 @@ class _Facade(NamedTuple):
 _facade: _Facade | None = None
 
 
-# Handlers lie below the store and the API and need no database, so they can import neither `Task` nor
-# `add_task`. `api.py`, which stands above both, installs the two here when it is imported; the app's
+# Handlers are below the store and the API and need no database, so they can import neither `Task` nor
+# `add_task`. `api.py`, which is above both, installs the two here when it is imported; the app's
 # `ready()` imports it.
 def install(make_task: Callable[..., Any], add_task: Callable[..., AddResult]) -> None:
-    """From now on :func:`schedule` makes tasks with ``make_task`` and adds them with ``add_task``."""
+    """Let :func:`schedule` make tasks with ``make_task`` and add them with ``add_task``."""
     global _facade
     _facade = _Facade(make_task, add_task)
 
@@ -37,7 +37,7 @@ def schedule(
     priority: int | None = None,
     **options: Any,
 ) -> AddResult:
-    """``add_task`` for this code; ``options`` are those of ``add_task`` (``if_exists``, ``using``)."""
+    """Add a task of this code; ``options`` are those of ``add_task`` (``if_exists``, ``once``, ``using``)."""
     if _facade is None:
         problem = "add it to INSTALLED_APPS and call django.setup()"
         raise TaskException(f"django_delayed_tasks is not ready: {problem}")

@@ -1,4 +1,4 @@
-"""What a handler must look like to be registered."""
+"""Validation of handlers when they are registered."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from django_delayed_tasks.handlers.rates import parse_rate
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
-# Equal to the lengths in models.py, which handlers do not import; a test compares them.
+# The same lengths as in models.py, which handlers do not import; a test compares them.
 CODE_LENGTH = 50
 QUEUE_LENGTH = 50
 POOL_LENGTH = 50
@@ -23,13 +23,17 @@ LONGEST_TIMEOUT = 366 * 24 * 3600.0
 
 
 def name_of(handler: TaskHandler | type[TaskHandler]) -> str:
-    """The dotted name of the handler's class, for messages."""
+    """Return the dotted name of the handler's class, for messages."""
     cls = handler if isinstance(handler, type) else type(handler)
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def checked(handler: TaskHandler) -> str:
-    """The handler's code; InvalidHandler naming handler and attribute when it cannot be registered."""
+    """Validate the handler and return its code.
+
+    Raises:
+        InvalidHandler: the handler cannot be registered; the message names the handler and the attribute.
+    """
     code = handler.get_biz_code()
     _refuse_unless(_text_up_to(CODE_LENGTH), handler, "biz_code", code)
     _refuse_unless(_same_as_class(handler), handler, "biz_code", code)
@@ -51,7 +55,7 @@ def _refuse_unless(accepts: Callable[[Any], str | None], handler: TaskHandler, a
 def _text_up_to(length: int) -> Callable[[Any], str | None]:
     def accepts(value: Any) -> str | None:
         if not isinstance(value, str) or not 0 < len(value) <= length:
-            return f"expected a text of 1 to {length} characters"
+            return f"expected a string of 1 to {length} characters"
         printable = value.isprintable() and value == value.strip()
         return None if printable else "expected printable characters, and no space at either end"
 
@@ -64,7 +68,7 @@ def _same_as_class(handler: TaskHandler) -> Callable[[Any], str | None]:
     def accepts(code: Any) -> str | None:
         if cls.get_biz_code is not TaskHandler.get_biz_code or cls.biz_code in ("", code):
             return None
-        return f"the class has {cls.biz_code!r}, which is what schedule() would use; make a subclass"
+        return f"the class has {cls.biz_code!r}, which schedule() would use; make a subclass"
 
     return accepts
 
@@ -85,7 +89,7 @@ def _timeout(value: Any) -> str | None:
         fits = 0 < as_seconds(value) <= LONGEST_TIMEOUT
     except ValueError:
         fits = False
-    return None if fits else "expected None, or seconds or a timedelta above 0, of 366 days at most"
+    return None if fits else "expected None, or seconds or a timedelta above 0 and of at most 366 days"
 
 
 def _trigger(value: Any) -> str | None:
@@ -101,7 +105,7 @@ def _pool(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, str) and value.startswith(RESERVED_POOLS):
-        return f"names that begin with {RESERVED_POOLS} are reserved"
+        return f"names that start with {RESERVED_POOLS} are reserved"
     return _text_up_to(POOL_LENGTH)(value)
 
 
@@ -133,13 +137,13 @@ def _alias(value: Any) -> str | None:
 
 
 def _problem_of_ways(handler: TaskHandler) -> str | None:
-    """Why it is not beyond doubt how its tasks are run."""
+    """Return why the handler's run mode is ambiguous; None if it is not."""
     has_handle = type(handler).handle is not TaskHandler.handle
     if not handler.is_batched:
         return None if has_handle else "handle is missing"
     if has_handle:
-        return "it has handle_batch and handle, which would never be called"
-    return "handle_batch does not go with pool, max_concurrent or rate" if handler.is_limited else None
+        return "it has handle_batch, so that its handle would never be called"
+    return "handle_batch cannot be combined with pool, max_concurrent or rate" if handler.is_limited else None
 
 
 def _plain_method(arguments: Sequence[str]) -> Callable[[Any], str | None]:
@@ -157,10 +161,10 @@ def _plain_method(arguments: Sequence[str]) -> Callable[[Any], str | None]:
 
 def _takes(function: Callable[..., Any], arguments: Sequence[str]) -> bool:
     try:
-        # Not that of what it wraps: a decorator may add arguments, or take them away.
+        # The signature of the wrapper: a decorator may add or remove arguments.
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
-        return True  # it does not say
+        return True  # it has no signature that can be read
     try:
         signature.bind(*arguments)
     except TypeError:

@@ -1,4 +1,4 @@
-"""What one at a time may hold in the whole cluster: a mutex, a resource of a pool."""
+"""Leases: a mutex or a resource of a pool, which one holder at a time has in the whole cluster."""
 
 from django_delayed_tasks.exceptions import LeaseLost, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases.lease import Lease

@@ -1,4 +1,4 @@
-"""How a resource is got when others want one too: in the order of a line, by looking now and then."""
+"""Acquiring a resource that others want too: contenders form a wait queue in the database and poll it."""
 
 import logging
 import random
@@ -25,16 +25,16 @@ from django_delayed_tasks.store.sql.transactions import in_transaction, is_trans
 logger = logging.getLogger(__name__)
 
 TRIES: Final = 5
-"""How often somebody who does not stand in line goes for another free resource when one was snatched away."""
+"""How often a contender outside the wait queue tries another free resource when one was taken first."""
 TOLD_AGAIN: Final = 5.0
-"""Seconds between two looks at who holds what is wanted."""
+"""Seconds between two queries for the present holder."""
 Won = tuple[Grant, float]
-"""A grant, and the monotonic moment before it was asked for."""
+"""A grant, and the monotonic moment before it was requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is wanted, how long a lease lasts, and for how many seconds to wait for one (None: for ever)."""
+    """The resource wanted, how long a lease lasts, and how many seconds to wait for one (None: without limit)."""
 
     alias: str
     wanted: Wanted
@@ -43,24 +43,31 @@ class Request:
 
 
 def acquire(request: Request, when_busy: Callable[[], bool]) -> tuple[Grant, Details, float]:
-    """Win a resource, as :meth:`Contender.acquire`: the grant, what is known of it, and the monotonic moment before."""
+    """Acquire a resource as :meth:`Contender.acquire` does; return the grant, its details, and the moment before it.
+
+    The moment is by the monotonic clock.
+    """
     while True:
         grant, begun = Contender(request, when_busy).acquire()
         try:
             found = resources.details(request.alias, grant)
         except BaseException:
-            with suppress(Error):  # else it is free after its ttl
+            with suppress(Error):  # the resource is then free after its ttl
                 resources.release(request.alias, grant)
             raise
-        if found:  # else it was taken away again at once
+        if found:  # otherwise it was released by force at once
             return grant, found, begun
 
 
 class Contender:
-    """One who wants a resource."""
+    """A caller that wants a resource."""
 
     def __init__(self, request: Request, when_busy: Callable[[], bool]) -> None:
-        """``when_busy()`` is called when nothing is free, and again while waiting; whether to look again at once."""
+        """Store the request.
+
+        ``when_busy()`` is called when no resource is free, and again while waiting; if it returns True, the contender
+        looks again at once.
+        """
         self._request = request
         self._when_busy = when_busy
         self._free_since: dict[tuple[int, int], float] = {}
@@ -68,11 +75,11 @@ class Contender:
         self._told_at = float("-inf")
 
     def acquire(self) -> Won:
-        """Win a resource.
+        """Acquire a resource.
 
         Raises:
-            ResourceUnavailable: others held all for as long as the request says.
-            TaskException: a transaction is open: a lease that is not committed excludes nobody.
+            ResourceUnavailable: others held all resources for as long as the request waits.
+            TaskException: a transaction is open: a lease that is not committed excludes no other process.
         """
         refuse_in_transaction(self._request.alias, "a lease cannot be acquired")
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
@@ -84,7 +91,7 @@ class Contender:
             return self._wait(place, pauses, deadline)
 
     def _snatch(self) -> Won | None:
-        """One of those that nobody in line is waiting for."""
+        """Take a free resource that no contender in the wait queue is waiting for."""
         for _ in range(TRIES):
             won, view = self._try(LAST)
             if won:
@@ -110,7 +117,7 @@ class Contender:
             except Error as error:
                 if has_passed(deadline) or not may_pass(error, self._request.alias):
                     raise
-                logger.warning("%s is waited for, and so is the database: %s", describe(self._request.wanted), error)
+                logger.warning("the database failed during the wait for %s: %s", describe(self._request.wanted), error)
                 pauses.sleep_for(LONGEST, deadline)
             else:
                 pauses.sleep(view.ahead, bool(view.free), deadline)
@@ -126,18 +133,19 @@ class Contender:
         if grant is None:
             return None, view
         if view.ahead >= len(view.free):
-            with suppress(Error):  # they are passed by again
+            with suppress(Error):  # the next contender marks them as passed by
                 waiting.pass_by(request.alias, request.wanted, place, len(view.free))
         return (grant, begun), view
 
     def _choose(self, view: View, now: float) -> tuple[int, int] | None:
-        """The one that falls to this place, counted from the least recently used.
+        """Return the free resource for this place in the wait queue, counted from the least recently used.
 
-        When more are ahead than are free, one that has been lying there for a while: those ahead may have died.
+        If more contenders are ahead than resources are free, return one that has been free for ``GRACE``: the
+        contenders ahead may have died.
         """
         self._free_since = {resource: self._free_since.get(resource, now) for resource in view.free}
         if view.ahead < len(view.free):
-            # What was snatched away a moment ago was wanted by others too, and so will be the next in order.
+            # Other contenders took the last choice first, and would take the next in order as well.
             return random.choice(view.free[view.ahead :]) if self._was_beaten else view.free[view.ahead]
         lying = [resource for resource, since in self._free_since.items() if now - since >= GRACE]
         return random.choice(lying) if lying else None
@@ -149,27 +157,27 @@ class Contender:
     def _unavailable(self) -> ResourceUnavailable:
         wait = self._request.wait
         return ResourceUnavailable(
-            f"{describe(self._request.wanted)} could not be had " + (f"within {wait:.3g} s" if wait else "at once")
+            f"{describe(self._request.wanted)} was not available " + (f"within {wait:.3g} s" if wait else "at once")
         )
 
 
 def may_pass(error: Error, alias: str) -> bool:
-    """Whether the database may answer in a while: somebody keeps it locked, or it is gone."""
+    """Return whether the error may pass: another connection holds a lock, or the database cannot be reached."""
     return is_transient(error) or is_outage(alias)
 
 
 def has_passed(deadline: float | None) -> bool:
-    """Whether this monotonic moment is over; None never is."""
+    """Return whether this monotonic moment has passed; None never has."""
     return deadline is not None and clock.monotonic() >= deadline
 
 
 def describe(wanted: Wanted) -> str:
-    """For people."""
+    """Return the name of the resource or mutex for messages."""
     return f"mutex {wanted.name!r}" if wanted.pool == resources.MUTEXES else f"a resource of pool {wanted.pool!r}"
 
 
 def refuse_in_transaction(alias: str, refusal: str) -> None:
-    """Raise TaskException if a transaction is open, other than the one that a TestCase puts around each test."""
+    """Raise TaskException if a transaction is open, except the one that a TestCase opens around each test."""
     connection = connections[alias]
     blocks = connection.atomic_blocks
     is_of_test = connection.in_atomic_block and blocks and getattr(blocks[-1], "_from_testcase", False)

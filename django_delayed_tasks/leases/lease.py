@@ -1,7 +1,7 @@
-"""What is held now, and how long that can be trusted.
+"""Leases that this process holds, and how long it can trust them.
 
-What can be trusted is told by the monotonic clock, counted from the *start* of the last renewal that succeeded: the
-database counts from later, so a holder doubts its lease before anybody else may have it.
+The trust is measured by the monotonic clock, from the *start* of the last successful renewal: the database counts from
+a later moment, so a holder stops trusting its lease before another process can acquire it.
 """
 
 import logging
@@ -29,7 +29,7 @@ class Lease:
     def __init__(
         self, alias: str, pool: str, what: str, grant: Grant, details: Details, ttl: timedelta, begun: float
     ) -> None:
-        """``what`` is its name for people; ``begun`` the monotonic moment before it was acquired."""
+        """Start renewing; ``what`` is the name for messages, ``begun`` the monotonic moment before the acquisition."""
         self.alias = alias
         self.pool = pool
         self.grant = grant
@@ -44,42 +44,42 @@ class Lease:
 
     @property
     def token(self) -> int:
-        """Grows with every acquisition of this name; an outside system can refuse a smaller one."""
+        """A number that grows with every acquisition of this name; an outside system can refuse a smaller one."""
         return self.grant.version
 
     @property
     def is_held(self) -> bool:
-        """Whether nobody else can have it yet, as far as this process can tell without asking; costs nothing."""
+        """Whether no other process can hold it yet, as far as this process knows without a query; costs nothing."""
         return not self._is_given_up and clock.monotonic() < self._trusted_until
 
     @property
     def _is_given_up(self) -> bool:
-        # In a forked child it is the parent's.
+        # In a forked child, the lease belongs to the parent.
         return self._is_over or os.getpid() != self._pid
 
     def check(self) -> None:
-        """Ask the database whether it is still held: to be called before an effect outside of it.
+        """Ask the database whether the lease is still held; call this before an effect outside the database.
 
         Raises:
-            LeaseLost: it was not renewed in time, released by force, or given back.
-            DatabaseError: the database did not answer; that it is held is then unknown.
+            LeaseLost: the lease was not renewed in time, was released by force, or was given back.
+            DatabaseError: the database did not answer; whether the lease is held is unknown.
         """
         if self._is_given_up or not self._ask(resources.is_held):
             self.lose()
-            raise LeaseLost(f"{self._what} is not held any more")
+            raise LeaseLost(f"{self._what} is no longer held")
 
     def _ask(self, verb: Callable[..., bool], *values: object) -> bool:
         return reconnecting(self.alias, lambda: verb(self.alias, self.grant, *values))
 
     def release(self) -> bool:
-        """Give it back; False when it was lost before. Afterwards nothing more happens to it from here."""
+        """Give the lease back, and renew it no more; return False if it was lost before."""
         if not self._give_back(resources.release):
             return False
         line.wake(self.alias, Wanted(self.pool, self.name))
         return True
 
     def quarantine(self, period: timedelta) -> bool:
-        """Give it back, to be given to nobody for so long; False when it was lost before."""
+        """Give the lease back, and disable the resource for ``period``; return False if it was lost before."""
         return self._give_back(resources.quarantine, period)
 
     def _give_back(self, verb: Callable[..., bool], *values: object) -> bool:
@@ -96,15 +96,15 @@ class Lease:
         return was_over
 
     def renewed(self, begun: float) -> None:
-        """A renewal that began at this monotonic moment succeeded."""
+        """Note that a renewal that began at this monotonic moment succeeded."""
         self.runs_until = begun + self.ttl.total_seconds()
-        """The monotonic moment until which nobody else can have it, unless by force."""
+        """The monotonic moment until which no other process can acquire it, unless it is released by force."""
         self._trusted_until = begun + self.ttl.total_seconds() * TRUSTED_PART
 
     def lose(self) -> None:
-        """It was found to be held no more."""
+        """Note that the lease is no longer held."""
         if not self._end():
             self._say_lost()
 
     def _say_lost(self) -> None:
-        logger.warning("%s was lost (token %d): it was not renewed in time, or taken away", self._what, self.token)
+        logger.warning("%s was lost (token %d): not renewed in time, or released by force", self._what, self.token)

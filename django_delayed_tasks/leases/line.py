@@ -1,4 +1,4 @@
-"""Those of this process who stand in a line: they are woken when something is given back here."""
+"""The threads of this process that are in a wait queue: they are woken when a resource is given back here."""
 
 import logging
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ logger = logging.getLogger(__name__)
 
 _lock = Lock()
 _here: dict[tuple[str, Wanted], list[Pauses]] = {}
-"""By alias and what is wanted, in the order of their places."""
+"""By alias and wanted resource, in the order of their places."""
 
 
 @contextmanager
 def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
-    """A place in line, given up at the end, and the pauses between the looks from it."""
+    """Take a place in the wait queue for the duration of the block; yield it, and the pauses between two looks."""
     place = Place(alias, reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL)))
     pauses = Pauses()
     key = (alias, wanted)
@@ -40,17 +40,17 @@ def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
         renewer.drop(place)
         try:
             line.leave(alias, [place.pk])
-        except Error as error:  # it is passed by, and forgotten; what was won must not be lost for it
-            logger.warning("a place in line could not be given up: %s", error)
+        except Error as error:  # the place expires by itself; an acquired resource must not be lost because of it
+            logger.warning("a place in the wait queue could not be given up: %s", error)
 
 
 def stand_again(alias: str, wanted: Wanted, place: int) -> None:
-    """Have this place again, which was passed by."""
+    """Take this place again after it was passed by."""
     reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL, place))
 
 
 def wake(alias: str, given_back: Wanted) -> None:
-    """This resource was given back: the first one here who wants it, and knows of nothing yet, looks at once."""
+    """Wake the first thread here that wants this resource, which was given back, and was not woken yet."""
     with _lock:
         for wanted in (given_back, Wanted(given_back.pool)):
             for pauses in _here.get((alias, wanted), ()):
@@ -60,7 +60,7 @@ def wake(alias: str, given_back: Wanted) -> None:
 
 
 def _forget() -> None:
-    """In a forked child: its parent's threads wait elsewhere, and may have held the lock."""
+    """Reset the state in a forked child: the parent's threads are not in it, and may have held the lock."""
     global _lock
     _lock = Lock()
     _here.clear()

@@ -1,4 +1,4 @@
-"""A mutex: one holder in the whole cluster, for what is not a task too."""
+"""A mutex with one holder in the whole cluster, also for code that is not a task."""
 
 import functools
 import json
@@ -40,21 +40,22 @@ def mutex(
     on_standby: OnStandby | None = None,
     using: str | None = None,
 ) -> "Mutex":
-    """The mutex of that name: a context manager that gives a :class:`MutexLease`, and a decorator.
+    """Return the mutex with that name: a context manager that yields a :class:`MutexLease`, and a decorator.
 
-    Nothing is asked of the database before it is entered, or the decorated function called.
+    The database is not queried before the block is entered or the decorated function is called.
 
     Args:
         name: 1 to 150 characters.
-        ttl: seconds or a timedelta, at least 0.1 s. A holder that does not renew it loses it after so long.
-        wait: seconds or a timedelta to wait for it; None for ever.
-        state: what ``lease.state`` is when nobody has left one; a dict that is JSON.
-        on_standby: called with the holder's host, pid and last heartbeat when somebody else holds it, and every five
-            seconds while waiting. When it is free but left to those who wait for it: with those of who had it last.
+        ttl: seconds or a timedelta, at least 0.1 s; a holder that does not renew the mutex for this long loses it.
+        wait: seconds or a timedelta to wait for the mutex; None to wait without limit.
+        state: the value of ``lease.state`` if no holder has left one; a dict that is JSON.
+        on_standby: called with the holder's host, pid and last heartbeat if another process holds the mutex, and every
+            five seconds while waiting. If the mutex is free but reserved for earlier waiters, these are those of the
+            last holder.
         using: alias of the database; None for ``DELAYED_TASKS["DATABASE"]``.
 
     Raises:
-        InvalidTask: a value that cannot be accepted.
+        InvalidTask: a value is not accepted.
     """
     checked = validation.valid_name(name), validation.valid_ttl(ttl), validation.valid_wait(wait)
     valid_state(state or {})
@@ -62,40 +63,40 @@ def mutex(
 
 
 def valid_state(state: Any) -> str:
-    """The state as JSON text."""
+    """Return the state as JSON text."""
     if not isinstance(state, dict):
         raise InvalidTask("state", state, "must be a dict")
     return valid_json(state, settings.MAX_BIZ_EXT_BYTES, "state") or "{}"
 
 
 class MutexLease(Lease):
-    """The mutex, held. ``state`` is what the last holder left; what it is at the end is left to the next."""
+    """A held mutex. ``state`` is a dict left by the last holder; its value at the end is left to the next one."""
 
     def __init__(self, alias: str, grant: Grant, details: Details, ttl: timedelta, begun: float) -> None:
         self.state: dict[str, Any] = details.state
-        self._saved = json.dumps(details.state)  # larger than is allowed here, if it was allowed elsewhere
+        self._saved = json.dumps(details.state)  # may exceed this process's limit: another's may be higher
         super().__init__(alias, resources.MUTEXES, f"mutex {details.name!r}", grant, details, ttl, begun)
 
     def save_state(self) -> None:
-        """Leave ``state`` to the next holder already now, whatever becomes of this one.
+        """Save ``state`` for the next holder now, in case this one does not get to the end.
 
         Raises:
-            InvalidTask: it is no dict, or no JSON.
-            LeaseLost: the mutex is not held any more; nothing was written.
+            InvalidTask: ``state`` is not a dict, or is not JSON.
+            LeaseLost: the mutex is no longer held; nothing was written.
         """
         if _is_same(self.state, self._saved):
             return
         text = valid_state(self.state)
         if self._is_given_up or not self._ask(resources.save_state, text):
             self.lose()
-            raise LeaseLost(f"mutex {self.name!r} is not held any more: its state was not saved")
+            raise LeaseLost(f"mutex {self.name!r} is no longer held: its state was not saved")
         self._saved = json.dumps(self.state)
 
 
 def _is_same(state: Any, saved: str) -> bool:
     with suppress(TypeError, ValueError, RecursionError):
         return json.dumps(state) == saved
-    return False  # what is wrong with it is said when it is to be saved
+    return False  # saving the state reports what is wrong with it
 
 
 @dataclass(eq=False)
@@ -112,16 +113,16 @@ class Mutex:
     _in_use: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __enter__(self) -> MutexLease:
-        """Acquire it.
+        """Acquire the mutex.
 
         Raises:
-            ResourceUnavailable: somebody else held it for as long as one was to wait; or this thread does, and would
-                wait for itself.
+            ResourceUnavailable: another process or thread held the mutex during the whole wait; or this thread holds
+                it, and would wait for itself.
             TaskException: a transaction is open.
             RuntimeError: this object is in use already.
         """
         if not self._in_use.acquire(blocking=False):
-            raise RuntimeError(f"this object holds the mutex {self.name!r} already, or waits for it; make another one")
+            raise RuntimeError(f"this object already holds the mutex {self.name!r} or waits for it; create another one")
         try:
             self._lease = Acquisition(self).acquire()
         except BaseException:
@@ -132,7 +133,7 @@ class Mutex:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the state and give the mutex back, whatever happened; that it was lost is in the log."""
+        """Save the state and give the mutex back, also after an exception; a lost mutex is logged."""
         lease, self._lease = self._lease, None
         assert lease is not None
         self._in_use.release()
@@ -144,8 +145,10 @@ class Mutex:
             lease.release()
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]:
-        """Each call holds the mutex. If it cannot be had: None when there is ``on_standby``, which was told who
-        has it if anybody has, else ResourceUnavailable.
+        """Wrap a function so that each call holds the mutex.
+
+        If the mutex is not available, a call returns None if there is an ``on_standby``, which was called with the
+        holder if there is one; otherwise it raises ResourceUnavailable.
         """
 
         @functools.wraps(function)
@@ -174,10 +177,10 @@ class Acquisition:
         self._wanted = Wanted(resources.MUTEXES, mutex.name)
         self._has_told = False
         self._own: BaseException | None = None
-        """What was not raised because the mutex could not be had."""
+        """The error that was not raised although the mutex was not available."""
 
     def acquire(self) -> MutexLease:
-        """The lease; see :meth:`Mutex.__enter__`."""
+        """Acquire and return the lease; see :meth:`Mutex.__enter__`."""
         request = Request(self._alias, self._wanted, self._mutex.ttl, self._mutex.wait)
         try:
             grant, found, begun = acquire(request, self._when_busy)
@@ -190,13 +193,13 @@ class Acquisition:
 
     def _when_busy(self) -> bool:
         holder = line.holder_of(self._alias, self._wanted)
-        if holder is None:  # there was no such mutex, or it was given back since it was looked at
+        if holder is None:  # the mutex did not exist, or was given back in the meantime
             self._make_sure_it_exists()
             return True
         self._tell(holder)
         if self._mutex.wait != 0 and _is_held_by_this_thread(holder.holder):
             self._own = ResourceUnavailable(
-                f"mutex {self._mutex.name!r} is held by this very thread, which would wait for itself"
+                f"mutex {self._mutex.name!r} is held by this thread, which would wait for itself"
             )
             raise self._own
         return False
@@ -216,7 +219,7 @@ class Acquisition:
             raise
 
     def _explained(self, error: ResourceUnavailable) -> ResourceUnavailable:
-        """The error with what is known of the holder, or the last one; who is on standby is told of him, if of none."""
+        """Add what is known of the (last) holder to the error; call ``on_standby`` if it has not been called yet."""
         try:
             holder = line.holder_of(self._alias, self._wanted)
             last = holder or line.row_of(self._alias, self._wanted)

@@ -1,4 +1,4 @@
-"""How long somebody in line waits before he looks again."""
+"""The pauses between two looks of a contender in the wait queue."""
 
 import random
 from threading import Event
@@ -9,30 +9,30 @@ from django_delayed_tasks import clock
 SHORTEST: Final = 0.02
 LONGEST: Final = 1.0
 AT_THE_HEAD: Final = (0.1, 0.2)
-"""The longest pause of the first in line: this at the beginning, growing to that while nothing happens."""
+"""The longest pause, in seconds, of the first in the queue: it grows from the first value to the second."""
 GRACE: Final = 0.3
-"""Seconds that a free resource is left to those who are ahead; more than any pause of the first."""
+"""Seconds for which a free resource is reserved for contenders ahead; more than any pause of the first one."""
 OF_THE_TURN: Final = 0.2
-"""A pause is this part of the time until it should be our turn, by the speed of the line so far ..."""
+"""A pause is this part of the time until this contender is expected to be first, by the queue's speed so far ..."""
 OF_THE_PAST: Final = 0.3
-"""... and no more than this part of the time since we came: what comes unexpectedly is noticed so much later."""
+"""... and at most this part of the time waited so far, which bounds the delay in noticing an unexpected release."""
 
 
 class Pauses:
-    """Pauses that suit the speed at which the line moves: who is far back, or waits for long, looks seldom."""
+    """Pauses that adapt to the queue's speed: a contender that is far back, or has waited for long, looks rarely."""
 
     def __init__(self) -> None:
         self._began = clock.monotonic()
         self._first: int | None = None
         self.woken = Event()
-        """Set when something was given back in this process: look at once."""
+        """Set when a resource was given back in this process: the contender then looks at once."""
 
     def sleep(self, ahead: int, is_something_free: bool, deadline: float | None) -> None:
-        """Wait, but not beyond the deadline."""
+        """Wait for the next pause, but not beyond the deadline."""
         self.sleep_for(self.seconds(ahead, is_something_free), deadline)
 
     def sleep_for(self, seconds: float, deadline: float | None) -> None:
-        """Wait so long, but not beyond the deadline."""
+        """Wait for this many seconds, but not beyond the deadline."""
         if deadline is not None:
             seconds = min(seconds, deadline - clock.monotonic())
         if seconds > 0:
@@ -40,7 +40,7 @@ class Pauses:
         self.woken.clear()
 
     def seconds(self, ahead: int, is_something_free: bool) -> float:
-        """The next pause. If something is free that others have the first right to, look soon whether they live."""
+        """Return the next pause in seconds; short if a resource is free, since the contenders ahead may have died."""
         self._first = ahead if self._first is None else self._first
         waited = clock.monotonic() - self._began
         turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)

@@ -1,4 +1,4 @@
-"""A pool of resources, each of which is held by one at a time."""
+"""Pools of resources, each of which has one holder at a time."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,13 +25,13 @@ Valid = Callable[["LeasedResource"], object]
 
 
 class Pool:
-    """The resources of one pool: ``Pool("proxies")``. Making this object asks nothing of the database."""
+    """The resources of one pool: ``Pool("proxies")``. Creating this object does not query the database."""
 
     def __init__(self, name: str, *, quarantine: float | timedelta = DAY, using: str | None = None) -> None:
-        """``quarantine`` is for how long an invalid resource is put aside: seconds or a timedelta.
+        """Name the pool; ``quarantine`` is how long an invalid resource is set aside, in seconds or as a timedelta.
 
         Raises:
-            InvalidTask: a value that cannot be accepted.
+            InvalidTask: a value is not accepted.
         """
         self.name = validation.valid_pool(name)
         self.quarantine = validation.valid_quarantine(quarantine)
@@ -39,50 +39,50 @@ class Pool:
 
     @property
     def alias(self) -> str:
-        """Of the database that the pool is in."""
+        """The alias of the database that the pool is in."""
         return self._using or settings.DATABASE
 
     def add(self, name: str, payload: Any = None) -> None:
-        """A resource, free from now on, with a payload for its holders: any JSON value.
+        """Add a free resource, with a payload for its holders: any JSON value.
 
-        One that exists gets the payload, and is otherwise left as it is: held, disabled, in quarantine.
+        A resource that exists gets the new payload, and is otherwise unchanged: held, disabled or in quarantine.
         """
         valid_json(payload, settings.MAX_BIZ_EXT_BYTES, "payload")
         resources.add(self.alias, self._wanted(name), payload)
 
     def remove(self, name: str) -> bool:
-        """The resource is gone; its holder loses it. False if there was none."""
+        """Delete the resource; its holder loses it. Return False if it does not exist."""
         return resources.remove(self.alias, self._wanted(name))
 
     def disable(self, name: str) -> bool:
-        """Nobody gets the resource any more; its present holder keeps it. False if there is none."""
+        """Disable the resource: it gets no new holder; the present one keeps it. Return False if it does not exist."""
         return resources.enable(self.alias, self._wanted(name), False)
 
     def enable(self, name: str) -> bool:
-        """The end of :meth:`disable`. False if there is none."""
+        """Undo :meth:`disable`. Return False if the resource does not exist."""
         return resources.enable(self.alias, self._wanted(name), True)
 
     def resources(self) -> "QuerySet[Resource]":
-        """Its rows, by name."""
+        """Return the rows of the pool's resources, ordered by name."""
         return Resource.objects.using(self.alias).filter(pool=self.name).order_by("name")
 
     @contextmanager
     def lease(
         self, ttl: float | timedelta = 60, wait: float | timedelta | None = 30, valid: Valid | None = None
     ) -> Iterator["LeasedResource"]:
-        """A resource, the least recently used one, held inside the block.
+        """Hold the least recently used resource for the duration of the block.
 
         Args:
-            ttl: seconds or a timedelta, at least 0.1 s. It is renewed in the background; when this process dies, the
-                resource is free again after so long.
-            wait: seconds or a timedelta to wait for one; None for ever.
-            valid: called with each resource before it is given; one for which it says False is put aside for the
-                pool's ``quarantine``, and another is tried.
+            ttl: seconds or a timedelta, at least 0.1 s. The lease is renewed in the background; if this process dies,
+                the resource is free again after this time.
+            wait: seconds or a timedelta to wait for a resource; None to wait without limit.
+            valid: called with each resource before it is lent; a resource for which it returns False is set aside for
+                the pool's ``quarantine``, and another one is tried.
 
         Raises:
-            ResourceUnavailable: there was none for so long.
-            UnknownPool: nothing was ever added to this pool.
-            InvalidTask: a value that cannot be accepted.
+            ResourceUnavailable: no resource was available during the wait.
+            UnknownPool: no resource was ever added to this pool.
+            InvalidTask: a value is not accepted.
             TaskException: a transaction is open.
         """
         leased = LeasedResource(self, validation.valid_ttl(ttl), validation.valid_wait(wait), valid)
@@ -97,7 +97,7 @@ class Pool:
 
 
 class LeasedResource:
-    """A resource as its holder sees it; after :meth:`replace` another one."""
+    """A resource as its holder sees it; after :meth:`replace`, a different one."""
 
     def __init__(self, pool: Pool, ttl: timedelta, wait: float | None, valid: Valid | None) -> None:
         self.pool = pool
@@ -110,21 +110,21 @@ class LeasedResource:
 
     @property
     def name(self) -> str:
-        """Its name in the pool."""
+        """The name of the resource in the pool."""
         return self._held.name
 
     @property
     def token(self) -> int:
-        """Grows with every acquisition of this resource; an outside system can refuse a smaller one."""
+        """A number that grows with every acquisition of this resource; an outside system can refuse a smaller one."""
         return self._held.token
 
     @property
     def is_held(self) -> bool:
-        """Whether nobody else can have it yet, as far as this process can tell without asking; costs nothing."""
+        """Whether no other process can hold it yet, as far as this process knows without a query; costs nothing."""
         return self._lease is not None and self._lease.is_held
 
     def check(self) -> None:
-        """Ask the database whether it is still held; LeaseLost if it is not."""
+        """Ask the database whether the resource is still held; raise LeaseLost if it is not."""
         self._held.check()
 
     @property
@@ -134,11 +134,11 @@ class LeasedResource:
         return self._lease
 
     def replace(self) -> None:
-        """The resource broke: put it aside for the pool's ``quarantine``, and hold another one instead.
+        """Set the resource, which is broken, aside for the pool's ``quarantine``, and hold another one instead.
 
         Raises:
-            ResourceUnavailable: there was no other one for as long as the first one was waited for; none is held now.
-            LeaseLost: the block that it was held in has ended.
+            ResourceUnavailable: no other resource was available within the block's ``wait``; none is held now.
+            LeaseLost: the block has ended.
         """
         if self._has_ended:
             self._held.check()
@@ -146,7 +146,7 @@ class LeasedResource:
         self.acquire()
 
     def acquire(self) -> None:
-        """Hold a valid resource; see :meth:`Pool.lease`."""
+        """Acquire a valid resource; see :meth:`Pool.lease`."""
         deadline = None if self._wait is None else clock.monotonic() + self._wait
         refused: set[str] = set()
         while True:
@@ -156,10 +156,8 @@ class LeasedResource:
             name = self.name
             self._put_aside()
             if has_passed(deadline) and (self._wait or name in refused):  # without waiting, each is tried once
-                raise ResourceUnavailable(
-                    f"a resource of pool {self.pool.name!r} that is valid could not be had in time"
-                )
-            if name in refused:  # it is back already: all that are free were tried
+                raise ResourceUnavailable(f"no valid resource of pool {self.pool.name!r} was available in time")
+            if name in refused:  # it came a second time: all free resources were tried
                 Pauses().sleep_for(LONGEST, deadline)
                 refused.clear()
             refused.add(name)
@@ -178,22 +176,22 @@ class LeasedResource:
         what = f"resource {found.name!r} of pool {self.pool.name!r}"
         self._lease = Lease(alias, self.pool.name, what, grant, found, self._ttl, begun)
         self.payload = found.payload
-        if self._has_ended:  # while another thread replaced it
+        if self._has_ended:  # the block ended while another thread replaced the resource
             self.release()
 
     def _refuse_unknown(self) -> bool:
         if not line.exists(self.pool.alias, Wanted(self.pool.name)):
-            raise UnknownPool("pool", self.pool.name, "there is no such pool: nothing was added to it")
+            raise UnknownPool("pool", self.pool.name, "there is no such pool: no resource was ever added to it")
         return False
 
     def release(self) -> None:
-        """Give back what is held, if anything is."""
+        """Give back the resource, if one is held."""
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
 
     def end(self) -> None:
-        """Give back what is held; from now on nothing is acquired any more."""
+        """Give back the resource, if one is held, and acquire no more."""
         self._has_ended = True
         self.release()
 

@@ -1,4 +1,4 @@
-"""Connections that broke while nobody used them: a holder may ask nothing of the database for hours."""
+"""Connections that broke while idle: a holder may not query the database for hours."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,12 +9,12 @@ T = TypeVar("T")
 
 
 def reconnecting(alias: str, work: Callable[[], T]) -> T:
-    """``work()``; once more on a new connection if the one there was turns out to be broken.
+    """Call ``work()``, and once more on a new connection if the present one turns out to be broken.
 
-    For work that may be done twice. Inside a transaction nothing is repeated: what came before would be missing.
+    ``work`` must be idempotent. Inside a transaction it is not repeated, since the earlier statements would be missing.
 
     Raises:
-        Error: what the database, or its driver, said of it.
+        Error: the error of the database or its driver.
     """
     connection = connections[alias]
     before = connection.connection
@@ -23,7 +23,7 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
         return work()
     except Error:
         if is_free and not connection.in_atomic_block and not connection.autocommit:
-            connection.close()  # it broke at the very end of a transaction of the work's own
+            connection.close()  # it broke at the end of a transaction that the work itself had opened
         # At the end of a transaction Django may have made a new connection already.
         elif not drop_broken(alias) and (before is None or connection.connection is before):
             raise
@@ -31,11 +31,11 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
 
 
 def drop_broken(alias: str) -> bool:
-    """Close this thread's connection if it is broken, and no transaction ends with it; whether there is none now."""
+    """Close this thread's connection if it is broken and in no transaction; return whether there is none now."""
     connection = connections[alias]
     if connection.connection is None:
         return True
-    if not connection.autocommit:  # as in every transaction, whoever began it
+    if not connection.autocommit:  # a transaction is open
         return False
     connection.errors_occurred = False
     if connection.is_usable():
@@ -45,7 +45,7 @@ def drop_broken(alias: str) -> bool:
 
 
 def is_outage(alias: str) -> bool:
-    """Whether this thread's connection is, or was, broken, or none can be had."""
+    """Return whether this thread's connection is or was broken, or a new one cannot be opened."""
     if drop_broken(alias):
         return True
     try:

@@ -1,6 +1,6 @@
-"""A thread renews all that its process holds in one database, and its places in line there, on its own connection.
+"""Renewal of all leases and wait-queue places of this process, in one thread with one connection for each database.
 
-Each database has its own: that one of them does not answer must not cost what is held in another.
+Each database has a thread of its own, so that a database that does not answer costs no lease in another one.
 """
 
 import atexit
@@ -22,13 +22,13 @@ from django_delayed_tasks.support import forks
 logger = logging.getLogger(__name__)
 
 RENEWALS: Final = 3
-"""In each ttl: one may fail and the next one is in time."""
+"""Renewals in each ttl: one may fail, and the next one is still in time."""
 TOGETHER: Final = 0.25
-"""What is due within this part of its interval is renewed along with the rest."""
+"""Entries that are due within this part of their interval are renewed along with the rest."""
 PLACE_TTL: Final = timedelta(seconds=6)
-"""Of a place in line."""
+"""How long a place in the wait queue lasts without renewal."""
 LAST_RENEWAL: Final = 1.0
-"""Seconds that the end of the process waits for one that is under way."""
+"""Seconds that the end of the process waits for a renewal in progress."""
 
 
 class Kept(Protocol):
@@ -39,14 +39,14 @@ class Kept(Protocol):
     ttl: timedelta
 
     def renewed(self, begun: float) -> None:
-        """A renewal that began at this monotonic moment succeeded."""
+        """Note that a renewal that began at this monotonic moment succeeded."""
 
     def lose(self) -> None:
-        """It is held no more."""
+        """Note that the lease is no longer held."""
 
 
 class Place:
-    """A place in line that is kept until it is dropped."""
+    """A place in the wait queue, which is renewed until it is dropped."""
 
     ttl = PLACE_TTL
 
@@ -56,7 +56,7 @@ class Place:
 
 
 class Renewer:
-    """Keeps leases and places. A thread starts with the first of them and has no connection while there is none."""
+    """Renews leases and places. A thread starts with the first entry, and has no connection while there is none."""
 
     def __init__(self) -> None:
         self._changed = Condition()
@@ -65,10 +65,10 @@ class Renewer:
         self._is_ending = False
 
     def keep(self, entry: Kept | Place) -> None:
-        """Renew it from now on; it was just acquired."""
+        """Start renewing this entry, which was just acquired."""
         forks.look()
         with self._changed:
-            if not self._is_ending:  # Python 3.12 starts no thread then; the lease lasts for its ttl
+            if not self._is_ending:  # Python 3.12 starts no thread at exit; the lease lasts for its ttl
                 self._ensure_thread(entry.alias)
             self._due[entry] = clock.monotonic() + _interval(entry)
             self._changed.notify_all()
@@ -81,18 +81,18 @@ class Renewer:
             self._threads[alias] = thread
 
     def drop(self, entry: Kept | Place) -> None:
-        """Renew it no more."""
+        """Stop renewing this entry."""
         with self._changed:
             if self._due.pop(entry, None) is not None:
                 self._changed.notify_all()
 
     def leases(self) -> list[Kept]:
-        """Those that are held here."""
+        """Return the leases that this process holds."""
         with self._changed:
             return [entry for entry in self._due if not isinstance(entry, Place)]
 
     def end(self) -> None:
-        """At the end of the process: a thread that writes to stderr while the interpreter goes would make it abort."""
+        """Stop at exit: a thread that writes to stderr while the interpreter shuts down makes it abort."""
         forks.look()
         with self._changed:
             self._is_ending = True
@@ -119,7 +119,7 @@ class Renewer:
                 logger.exception("leases in the database %r could not be renewed", alias)
             else:
                 continue
-            with suppress(Exception):  # a driver's own, of a connection that is no more
+            with suppress(Exception):  # an error of the driver, on a connection that is gone
                 drop_broken(alias)
 
     def _await_due(self, alias: str) -> list[Kept | Place]:
@@ -138,7 +138,7 @@ class Renewer:
                 connections[alias].close()
 
     def _take_due(self, alias: str, now: float) -> list[Kept | Place]:
-        # Due again after a part of the interval, whatever comes of this renewal; a success sets it anew.
+        # Due again after a part of the interval, even if this renewal fails; a success resets it.
         due = [
             entry for entry, at in self._due.items()
             if entry.alias == alias and at <= now + _interval(entry) * TOGETHER
@@ -148,10 +148,10 @@ class Renewer:
         return due
 
     def renew(self, alias: str, due: list[Kept | Place]) -> None:
-        """Renew all of these, which are in one database: a statement or two for each ttl.
+        """Renew these entries of one database, with one or two statements for each ttl.
 
         Raises:
-            Error: some could not be renewed.
+            Error: some of them could not be renewed.
         """
         self._renew_places(alias, [entry for entry in due if isinstance(entry, Place)])
         self._renew_leases(alias, [entry for entry in due if not isinstance(entry, Place)])
@@ -163,9 +163,9 @@ class Renewer:
             if lease.grant in found.held:
                 lease.renewed(begun)
                 self._postpone(lease, begun)
-            elif lease.grant in found.locked:  # to wait for it again, after those that are due by now
+            elif lease.grant in found.locked:  # wait for its lock again, after the entries that are due now
                 self._postpone(lease, begun - _interval(lease))
-            else:  # or it was given back meanwhile, and says nothing
+            else:  # lost; or given back in the meantime, which lose() ignores
                 lease.lose()
 
     def _renew_places(self, alias: str, places: list[Place]) -> None:
@@ -182,7 +182,7 @@ class Renewer:
                 self._due[entry] = begun + _interval(entry)
 
     def forget(self) -> None:
-        """In a forked child: what is held is held by the parent."""
+        """Drop all entries in a forked child: the parent holds the leases."""
         self.__init__()  # type: ignore[misc]
 
 

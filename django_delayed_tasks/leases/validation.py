@@ -1,4 +1,4 @@
-"""What is accepted. Everything is looked at before anything is written."""
+"""Validation of arguments, before anything is written."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -13,30 +13,30 @@ SHORTEST_TTL: Final = 0.1
 
 
 def valid_name(value: Any, field: str = "name") -> str:
-    """A text of 1 to 150 characters."""
+    """Return the value if it is a string of 1 to 150 characters."""
     return valid_text(field, value, NAME_LENGTH)
 
 
 def valid_pool(value: Any) -> str:
-    """A text of 1 to 50 characters that does not begin with "ddt."."""
+    """Return the value if it is a string of 1 to 50 characters that does not start with "ddt."."""
     name = valid_text("pool", value, POOL_LENGTH)
     if name.startswith(RESERVED):
-        raise InvalidTask("pool", value, f"names that begin with {RESERVED!r} are reserved")
+        raise InvalidTask("pool", value, f"names that start with {RESERVED!r} are reserved")
     return name
 
 
 def valid_ttl(value: Any) -> timedelta:
-    """From 0.1 s to 366 days, given in seconds or as a timedelta."""
+    """Return a timedelta from 0.1 s to 366 days, given in seconds or as a timedelta."""
     return timedelta(seconds=_seconds("ttl", value, SHORTEST_TTL))
 
 
 def valid_wait(value: Any) -> float | None:
-    """0 or more seconds, at most 366 days, also as a timedelta; None is for ever."""
+    """Return seconds from 0 to 366 days, given in seconds or as a timedelta; None is without limit."""
     return None if value is None else _seconds("wait", value, 0)
 
 
 def valid_quarantine(value: Any) -> timedelta:
-    """0 or more seconds, at most 366 days, also as a timedelta."""
+    """Return a timedelta from 0 to 366 days, given in seconds or as a timedelta."""
     return timedelta(seconds=_seconds("quarantine", value, 0))
 
 

@@ -1,7 +1,8 @@
-"""Run as a script by ``runmutex``, beside the command: ends the command when ``runmutex`` cannot do it.
+"""A script that ``runmutex`` runs in parallel with the command: it ends the command if ``runmutex`` cannot do so.
 
-That is killed, or stands still, as a machine without memory makes it do. A line of its input says which process group
-to end, and until which monotonic moment it may run; another one puts that off; "end" says that all is well.
+``runmutex`` may be killed, or hang, as on a machine that is out of memory. A line of the script's input says which
+process group to end, and until which monotonic moment it may run; a later line extends that time; "end" says that the
+command has ended.
 """
 
 import contextlib
@@ -12,7 +13,7 @@ import time
 
 
 def main() -> None:
-    """Until told that all is well."""
+    """Read the input until it says that the command has ended, or end the group when its time is over."""
     group, until, unread = 0, float("inf"), b""
     while True:
         wait = None if until == float("inf") else max(until - time.monotonic(), 0.0)
@@ -29,7 +30,7 @@ def main() -> None:
 
 
 def end(group: int) -> None:
-    """All processes of this group, at once."""
+    """Kill all processes of this group at once."""
     with contextlib.suppress(OSError):
         if group:
             os.killpg(group, signal.SIGKILL)

@@ -16,7 +16,7 @@ from django_delayed_tasks.leases import MutexLease
 from django_delayed_tasks.management import guard
 
 LOST: Final = 76
-"""Exit code when the mutex was lost and the command was ended for it."""
+"""Exit code if the command was ended because the mutex was lost."""
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 LOOK_EVERY: Final = 0.05
@@ -24,9 +24,9 @@ PASSED_ON: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR
 
 
 class GuardedCommand:
-    """Runs a command in a session of its own, so that all that it starts can be ended with it.
+    """Runs a command in a session of its own, so that all processes that it starts can be ended with it.
 
-    It finds the mutex's name and token in its environment, as ``MUTEX_NAME`` and ``MUTEX_TOKEN``.
+    The command finds the mutex's name and token in its environment, as ``MUTEX_NAME`` and ``MUTEX_TOKEN``.
     """
 
     def __init__(self, command: Sequence[str], lease: MutexLease) -> None:
@@ -34,7 +34,7 @@ class GuardedCommand:
         self._lease = lease
 
     def run(self) -> int:
-        """Run it to its end, or until the mutex is lost; the exit code."""
+        """Run the command to its end, or until the mutex is lost; return the exit code."""
         environment = {**os.environ, "MUTEX_NAME": self._lease.name, "MUTEX_TOKEN": str(self._lease.token)}
         with _signals_kept() as signals, Guard() as guard:
             try:
@@ -56,11 +56,12 @@ class GuardedCommand:
                 self._end(process)
                 return LOST
         if code < 0 and not self._lease.is_held:
-            return LOST  # the guard was first
+            return LOST  # the guard ended it first
         return code if code >= 0 else 128 - code
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
-        # A lease is trusted for two thirds of its ttl: in the last third nobody else has it, unless by force.
+        # A lease is trusted for two thirds of its ttl: during the last third no other process can acquire it, unless
+        # it is released by force.
         _send(process, signal.SIGTERM)
         _wait(process, self._lease.ttl.total_seconds() / 3 - LOOK_EVERY)
         _send(process, signal.SIGKILL)
@@ -68,7 +69,7 @@ class GuardedCommand:
 
 
 class Guard:
-    """A process that ends the command, and all that it started, when this one is killed or stands still."""
+    """A process that ends the command, and all that it started, if this process is killed or hangs."""
 
     def __init__(self) -> None:
         self._until = -math.inf
@@ -87,13 +88,13 @@ class Guard:
         self._process.wait()
 
     def allow(self, group: int, until: float) -> None:
-        """The process group may run until this monotonic moment."""
+        """Let the process group run until this monotonic moment."""
         if until > self._until:
             self._until = until
             self._tell(f"{group} {until}")
 
     def _tell(self, line: str) -> None:
-        with suppress(OSError):  # somebody killed it
+        with suppress(OSError):  # the guard was killed
             self._stdin.write(f"{line}\n".encode())
 
     @property
@@ -103,21 +104,21 @@ class Guard:
 
 
 class PassedOn:
-    """Signals that came, passed on to the command; those that came before there was one, when there is."""
+    """Passes signals on to the command; those that came before its start, once it has started."""
 
     def __init__(self) -> None:
         self._early: list[int] = []
         self._process: subprocess.Popen[bytes] | None = None
 
     def received(self, number: int, frame: FrameType | None) -> None:
-        """A handler."""
+        """Handle a signal of this process."""
         if self._process is None:
             self._early.append(number)
         else:
             _send(self._process, number)
 
     def pass_to(self, process: "subprocess.Popen[bytes]") -> None:
-        """From now on to this process and those that it started."""
+        """Pass signals on to this process, and to those that it starts, from now on."""
         self._process = process
         for number in self._early:
             _send(process, number)
@@ -148,7 +149,7 @@ def _wait(process: "subprocess.Popen[bytes]", seconds: float) -> int | None:
 
 
 def _dies_with_parent() -> Callable[[], None] | None:
-    """What makes a child get SIGKILL when this process dies, and could not guard it any more (Linux only)."""
+    """Return a function that makes a child get SIGKILL when this process dies; None except on Linux."""
     if not sys.platform.startswith("linux"):
         return None
     prctl, set_parent_death_signal = ctypes.CDLL(None).prctl, 1  # PR_SET_PDEATHSIG, prctl(2)

@@ -1,4 +1,4 @@
-"""Commands that handle signals, which Python allows in the main thread of a process only."""
+"""A check for commands that handle signals, which Python allows only in the main thread of a process."""
 
 from threading import current_thread, main_thread
 
@@ -6,6 +6,6 @@ from django.core.management.base import CommandError
 
 
 def require_main_thread(command: str, instead: str) -> None:
-    """Raise CommandError in any other thread; ``instead`` says what to do there."""
+    """Raise CommandError unless this is the main thread; ``instead`` says what to do in other threads."""
     if current_thread() is not main_thread():
         raise CommandError(f"{command} handles signals, which only the main thread of a process can: {instead}")

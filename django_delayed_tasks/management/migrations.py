@@ -1,14 +1,14 @@
-"""Whether a database is ready for this version of the library."""
+"""The migrations that a database still needs for this version of the library."""
 
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 
 
 def unapplied(alias: str) -> list[str]:
-    """Names of this app's migrations that the database lacks.
+    """Return the names of this app's migrations that are not applied to the database.
 
     Raises:
-        DatabaseError: it cannot be reached.
+        DatabaseError: the database cannot be reached.
     """
     executor = MigrationExecutor(connections[alias])
     targets = [key for key in executor.loader.graph.leaf_nodes() if key[0] == "django_delayed_tasks"]

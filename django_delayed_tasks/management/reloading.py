@@ -1,4 +1,4 @@
-"""``starttask --reload``: Django's reloader around an executor, which ends in good order before it starts again."""
+"""``starttask --reload``: Django's reloader around an executor, which stops gracefully before it starts again."""
 
 import os
 import signal
@@ -16,9 +16,9 @@ START_AGAIN = 3
 
 
 def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> None:
-    """``run(signals)`` in a thread, as the reloader wants it; told to stop when the reloader ends this process.
+    """Call ``run(signals)`` in a thread, as the reloader requires, and signal it to stop when the reloader ends.
 
-    It then has ``patience`` seconds.
+    ``run`` then has ``patience`` seconds to return.
     """
     signals, has_begun, has_ended = StopSignals(), Event(), Event()
 
@@ -36,14 +36,14 @@ def run_with_reloader(run: Callable[[StopSignals], int], patience: float) -> Non
     try:
         autoreload.run_with_reloader(run_in_thread)
     finally:
-        # Here, in the main thread, and not at exit: from then on no thread can be started.
+        # In the main thread, and not at exit, after which no thread can be started.
         signals.stop(signal.SIGTERM)
         if has_begun.is_set():
             has_ended.wait(patience)
 
 
 def _exit(code: int, message: str = "") -> None:
-    # sys.exit would end the thread alone.
+    # sys.exit would end only this thread.
     sys.stderr.write(message)
     sys.stderr.flush()
     os._exit(code)

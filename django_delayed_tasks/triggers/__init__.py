@@ -1,4 +1,4 @@
-"""Triggers compute the next time of a recurring task. Pure datetime arithmetic: no database, no clock.
+"""Triggers, which compute the next time of a recurring task by pure datetime arithmetic: no database, no clock.
 
 >>> Cron("0 3 * * *", tz="Europe/Berlin").preview(3)
 >>> Interval(minutes=30, every="finish")

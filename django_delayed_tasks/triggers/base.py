@@ -1,4 +1,4 @@
-"""What all triggers have in common."""
+"""The base class of all triggers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -16,31 +16,30 @@ LONGEST_TEXT = 500
 
 
 class Misfire(StrEnum):
-    """What becomes of times that passed while nobody could run the task."""
+    """The treatment of times that passed while no executor could run the task."""
 
     COALESCE = "coalesce"
-    """One run for all of them, at the latest."""
+    """One run for all of them, which stands for the latest."""
     SKIP = "skip"
-    """None, unless the latest is within the grace period."""
+    """No run, unless the latest is within the grace period."""
     CATCH_UP = "catch_up"
     """One run for each, the oldest first, up to a limit."""
 
 
 @dataclass(frozen=True, repr=False)
 class Trigger(ABC):
-    """A value: the times at which something recurs. ``repr()`` is its canonical text, which ``parse`` reads.
+    """The times at which a task recurs, as a value. ``repr()`` is its canonical text, which ``parse`` reads.
 
     Attributes:
-        start: no time before this aware datetime (or ISO 8601 text); None: from the beginning.
-        end: no time after it; None: for ever.
-        jitter: up to so many seconds (or a timedelta), by chance, are waited beyond each time.
-        misfire: what becomes of missed times: "coalesce", "skip" or "catch_up".
-        limit: how many missed times "catch_up" makes up for, at most; the latest ones. From 1 to 1000.
-        grace: a time that has passed by more seconds (or timedelta) than this is not run any more; None: for "skip" a
-            minute, else without limit.
+        start: an aware datetime (or ISO 8601 text); no time is earlier. None: no such bound.
+        end: an aware datetime (or ISO 8601 text); no time is later. None: no such bound.
+        jitter: the longest random delay added to each time, in seconds or as a timedelta.
+        misfire: how missed times are treated: "coalesce", "skip" or "catch_up".
+        limit: the largest number of missed times that "catch_up" makes up for, the latest ones; from 1 to 1000.
+        grace: how late a run may start, in seconds or as a timedelta; None: a minute for "skip", otherwise no limit.
 
     Raises:
-        InvalidTrigger: a value that cannot be; names it.
+        InvalidTrigger: a value is not accepted; the message names it.
     """
 
     start: datetime | None = field(default=None, kw_only=True)
@@ -65,7 +64,7 @@ class Trigger(ABC):
 
     @property
     def grace_period(self) -> timedelta | None:
-        """``grace`` as a timedelta."""
+        """``grace`` as a timedelta; None if it is not set."""
         return None if self.grace is None else as_timedelta(self.grace)
 
     @property
@@ -74,15 +73,15 @@ class Trigger(ABC):
         return as_timedelta(self.jitter)
 
     def next_after(self, moment: datetime) -> datetime | None:
-        """The first time later than ``moment`` (aware), in UTC; None when there is none."""
-        moment = moment.astimezone(UTC)  # sums of datetimes in a zone count what clocks on the wall show
+        """Return the first time later than ``moment`` (aware), in UTC; None if there is none."""
+        moment = moment.astimezone(UTC)  # arithmetic on datetimes in a zone counts local time
         if self.start and moment < self.start:
             moment = self._just_before(self.start)
         found = self._next(moment)
         return None if found is None or (self.end and found > self.end) else found.astimezone(UTC)
 
     def latest_in(self, after: datetime, until: datetime) -> datetime | None:
-        """The latest time that is later than ``after`` and not later than ``until``, in UTC; None if there is none."""
+        """Return the latest time later than ``after`` and not later than ``until``, in UTC; None if there is none."""
         after, until = after.astimezone(UTC), until.astimezone(UTC)
         until = min(until, self.end) if self.end else until
         after = max(after, self._just_before(self.start)) if self.start else after
@@ -93,34 +92,34 @@ class Trigger(ABC):
 
     @abstractmethod
     def _next(self, moment: datetime) -> datetime | None:
-        """The first time later than ``moment``, whatever ``end``."""
+        """Return the first time later than ``moment``, regardless of ``end``."""
 
     @abstractmethod
     def _latest(self, after: datetime, until: datetime) -> datetime | None:
-        """The latest time not later than ``until``; ``after`` is a time, or the moment before the first one."""
+        """Return the latest time not later than ``until``; ``after`` is a time, or the moment before the first one."""
 
     def _just_before(self, moment: datetime) -> datetime:
         return moment - timedelta(microseconds=1)
 
     def times(self, after: datetime) -> Iterator[datetime]:
-        """All times later than ``after``, ascending, in UTC; without end unless the trigger has one."""
+        """Yield all times later than ``after``, ascending, in UTC; endless unless the trigger has an end."""
         moment = self.next_after(after)
         while moment is not None:
             yield moment
             moment = self.next_after(moment)
 
     def __iter__(self) -> Iterator[datetime]:
-        """All times from now on."""
+        """Yield all times from now on."""
         return self.times(clock.host_now())
 
     def preview(self, n: int = 10, after: datetime | None = None) -> list[datetime]:
-        """The next ``n`` times after ``after`` (default: now)."""
+        """Return the next ``n`` times after ``after`` (default: now)."""
         return list(islice(self.times(after or clock.host_now()), n))
 
     @property
     @abstractmethod
     def description(self) -> str:
-        """For people, in English: "At 03:00 every day (Europe/Berlin)"."""
+        """The trigger in English words: "At 03:00 every day (Europe/Berlin)"."""
 
     def __repr__(self) -> str:
         arguments = [*self._own_arguments(), *self._common_arguments()]
@@ -130,7 +129,7 @@ class Trigger(ABC):
 
     @abstractmethod
     def _own_arguments(self) -> Iterator[str]:
-        """The canonical text of what this kind of trigger adds."""
+        """Yield the canonical text of the arguments that this kind of trigger adds."""
 
     def _common_arguments(self) -> Iterator[str]:
         for each in fields(Trigger):
@@ -140,5 +139,5 @@ class Trigger(ABC):
 
 
 def as_timedelta(value: float | timedelta) -> timedelta:
-    """Seconds, or a timedelta, as the latter."""
+    """Return seconds or a timedelta as a timedelta."""
     return value if isinstance(value, timedelta) else timedelta(seconds=value)

@@ -1,4 +1,4 @@
-"""Cron expressions, read by the library cronsim; which clock they go by on days when clocks change is decided here."""
+"""Cron expressions, parsed by the library cronsim; how they behave across DST changes is decided here."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -19,10 +19,10 @@ LONGEST_EXPRESSION = 200
 class Cron(Trigger):
     """``Cron("*/5 9-18 * * 1-5", tz="Asia/Shanghai")``: five fields, or six, of which the first is seconds.
 
-    Names of months and days, ``L``, ``LW``, ``5L`` (the last Friday) and ``1#2`` (the second Monday) are known. ``tz``
-    is a name of the IANA database; None is the project's ``TIME_ZONE``. As Debian's cron does: a time that does not
-    exist on a day (spring) is run at the first moment that does, a time that comes twice (autumn) is run once; but
-    expressions with ``*`` in hours or minutes follow the clock of the world, not that on the wall.
+    Names of months and days, ``L``, ``LW``, ``5L`` (the last Friday) and ``1#2`` (the second Monday) are supported.
+    ``tz`` is a name of the IANA database; None is the project's ``TIME_ZONE``. DST changes are handled as by Debian's
+    cron: a local time that is skipped (spring) runs at the first moment after the gap, and one that occurs twice
+    (autumn) runs once. Expressions with ``*`` in hours or minutes follow elapsed time instead of local time.
     """
 
     expression: str
@@ -32,20 +32,20 @@ class Cron(Trigger):
         super().__post_init__()
         if not isinstance(self.expression, str) or len(self.expression) > LONGEST_EXPRESSION:
             raise InvalidTrigger(
-                "expression", self.expression, f"expected a text of at most {LONGEST_EXPRESSION} characters"
+                "expression", self.expression, f"expected a string of at most {LONGEST_EXPRESSION} characters"
             )
         self._set("expression", " ".join(self.expression.split()))
         self._set("tz", _checked(self.tz))
         try:
             first = next(CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)), None)
         except (CronSimError, ValueError) as error:
-            raise InvalidTrigger("expression", self.expression, f"is no cron expression: {error}") from None
+            raise InvalidTrigger("expression", self.expression, f"is not a cron expression: {error}") from None
         if first is None:
-            raise InvalidTrigger("expression", self.expression, "never comes true")
+            raise InvalidTrigger("expression", self.expression, "never matches")
 
     @property
     def zone(self) -> ZoneInfo:
-        """Where the expression is to be read."""
+        """The time zone of the expression."""
         return ZoneInfo(self.tz or settings.TIME_ZONE)
 
     def _next(self, moment: datetime) -> datetime | None:
@@ -53,7 +53,7 @@ class Cron(Trigger):
         return self._first(local, lambda found: found > moment)
 
     def _latest(self, after: datetime, until: datetime) -> datetime | None:
-        # Backwards it begins before the given moment, which may be a time itself.
+        # Backwards, cronsim starts before the given moment, which may be a time itself.
         local = (until + timedelta(microseconds=1)).astimezone(self.zone)
         if self._is_on_the_wall:
             local += _repeated(local)
@@ -74,9 +74,9 @@ class Cron(Trigger):
 
     @property
     def _is_on_the_wall(self) -> bool:
-        """Whether it follows the clock on the wall: as Debian's cron has it, if neither minutes nor hours have a star.
+        """Whether the expression follows local time: as in Debian's cron, if neither minutes nor hours have a star.
 
-        cronsim does so itself for five fields, but goes back in time if asked in an hour that comes a second time.
+        cronsim does so itself for five fields, but goes back in time during an hour that occurs a second time.
         """
         minutes, hours = self.expression.split()[-5:-3]
         return not minutes.startswith("*") and not hours.startswith("*")
@@ -93,7 +93,7 @@ class Cron(Trigger):
 
 
 def _on(wall: datetime, zone: ZoneInfo) -> datetime:
-    """When a clock there shows this: the first time that it does; if it never does, when it goes on."""
+    """Return when the local time ``wall`` first occurs in the zone; if a DST change skips it, the end of the gap."""
     found = wall.replace(tzinfo=zone)
     if _is_shown(found):
         return found
@@ -108,7 +108,7 @@ def _is_shown(local: datetime) -> bool:
 
 
 def _repeated(local: datetime) -> timedelta:
-    """How much of what the clock has shown by now it is showing again."""
+    """Return by how much clocks were set back if ``local`` is in an hour that occurs a second time; otherwise zero."""
     first, now = local.replace(fold=0).utcoffset(), local.utcoffset()
     assert first is not None
     assert now is not None
@@ -125,4 +125,4 @@ def _checked(tz: Any) -> str | None:
             return name
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
-    raise InvalidTrigger("tz", tz, "is no time zone of the IANA database")
+    raise InvalidTrigger("tz", tz, "is not a time zone of the IANA database")

@@ -1,4 +1,4 @@
-"""Every so many seconds, minutes, hours or days; real time, whatever the clocks on the wall do."""
+"""Intervals of seconds, minutes, hours or days, in elapsed time, regardless of DST changes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,20 +15,20 @@ _UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
 
 
 class Every(StrEnum):
-    """From where the next time is counted."""
+    """The moment from which the next time is counted."""
 
     START = "start"
-    """The times of the runs are a grid, however long a run takes."""
+    """The times form a fixed grid, however long a run takes."""
     FINISH = "finish"
-    """From the end of a run to the beginning of the next."""
+    """The interval lies between the end of a run and the start of the next."""
 
 
 @dataclass(frozen=True, repr=False)
 class Interval(Trigger):
-    """``Interval(hours=1, minutes=30)``; at least a millisecond in all.
+    """``Interval(hours=1, minutes=30)``; the sum is at least a millisecond.
 
     With ``start`` the times are start, start + interval, ...; without it they are counted from the task's first time,
-    which is one interval after it was added.
+    which is one interval after the task was added.
     """
 
     days: float = field(default=0, kw_only=True)
@@ -43,7 +43,7 @@ class Interval(Trigger):
         total = sum(self._number(unit) * length for unit, length in _UNITS.items())
         if not SHORTEST.total_seconds() <= total <= values.LONGEST.total_seconds():
             raise InvalidTrigger("interval", f"{total:g} seconds", "expected a millisecond to a hundred years")
-        # One form for one length: Interval(minutes=90) equals Interval(hours=1, minutes=30).
+        # Equal lengths have the same form: Interval(minutes=90) equals Interval(hours=1, minutes=30).
         left = timedelta(seconds=total)
         for unit, length in _UNITS.items():
             whole = left // timedelta(seconds=length) if length > 1 else _plain(left.total_seconds())
@@ -58,7 +58,7 @@ class Interval(Trigger):
 
     @property
     def period(self) -> timedelta:
-        """The length."""
+        """The length of the interval."""
         return timedelta(days=self.days, hours=self.hours, minutes=self.minutes, seconds=self.seconds)
 
     def _next(self, moment: datetime) -> datetime | None:

@@ -1,7 +1,7 @@
-"""Which time a recurring task is run for next, when some have been missed.
+"""The time that a recurring task runs for next, if some times have been missed.
 
 A task has one row and one time, ``when``. A run that starts late asks :func:`run_to_start` which time it stands for;
-when it has ended, :func:`next_run` tells the next one.
+after its end, :func:`next_run` returns the next one.
 """
 
 from datetime import datetime, timedelta
@@ -10,20 +10,20 @@ from django_delayed_tasks.triggers.base import Misfire, Trigger
 from django_delayed_tasks.triggers.interval import Every, Interval
 
 GRACE_OF_SKIP = timedelta(minutes=1)
-"""An executor that is busy for a moment must not cost a nightly run."""
+"""The grace period of "skip": an executor that is busy for a moment must not cost a nightly run."""
 
 
 def run_to_start(trigger: Trigger, when: datetime, now: datetime) -> datetime | None:
-    """The time that a run starting ``now`` stands for, where ``when`` was planned; None if it is too late to start.
+    """Return the time that a run starting ``now`` stands for, if ``when`` was planned; None if it is too late.
 
-    The times between them, if there are any, are missed.
+    Any times between the two are missed.
     """
     found = time_of(trigger, when, now)
     return found if _is_in_grace(trigger, found, now) else None
 
 
 def time_of(trigger: Trigger, when: datetime, now: datetime) -> datetime:
-    """As :func:`run_to_start`, never too late."""
+    """Return the same as :func:`run_to_start`, but without the limit on lateness."""
     if when > now or _counts_from_finish(trigger):
         return when
     if trigger.misfire == Misfire.CATCH_UP:
@@ -32,16 +32,16 @@ def time_of(trigger: Trigger, when: datetime, now: datetime) -> datetime:
 
 
 def next_time(trigger: Trigger, when: datetime, now: datetime) -> datetime | None:
-    """The first time later than ``now`` in the row that ``when`` is one of."""
+    """Return the first time later than ``now`` in the series that ``when`` belongs to."""
     if _counts_from_finish(trigger):
         return trigger.next_after(now)
     return trigger.next_after(trigger.latest_in(when, now) or when)
 
 
 def next_run(trigger: Trigger, when: datetime, started: datetime, now: datetime) -> datetime | None:
-    """The time after a run for ``when`` that started then and has ended ``now``; None when there is none any more.
+    """Return the time after a run for ``when`` that began at ``started`` and has ended ``now``; None if there is none.
 
-    What was due until the start is what that run stood for; what became due while it went on was missed.
+    That run stood for the times that were due by its start; those that became due during the run were missed.
     """
     if _counts_from_finish(trigger):
         return trigger.next_after(now)
@@ -60,7 +60,7 @@ def _counts_from_finish(trigger: Trigger) -> bool:
 
 
 def _first_in_grace(trigger: Trigger, when: datetime, now: datetime) -> datetime:
-    """``when``, or the first time that is not too late yet if there is one."""
+    """Return ``when``, or the first time that is not too late yet if there is one."""
     grace = _grace_of(trigger)
     if grace is None or now - when <= grace:
         return when
@@ -70,7 +70,7 @@ def _first_in_grace(trigger: Trigger, when: datetime, now: datetime) -> datetime
 
 
 def _last_of_limit(trigger: Trigger, when: datetime, now: datetime) -> datetime:
-    """``when``, or the time from which on ``limit`` times have passed."""
+    """Return the oldest of the last ``limit`` times up to ``now``; ``when`` if fewer have passed."""
     oldest = None
     until = now
     for _ in range(trigger.limit):
@@ -87,7 +87,7 @@ def _is_in_grace(trigger: Trigger, when: datetime, now: datetime) -> bool:
 
 
 def _grace_of(trigger: Trigger) -> timedelta | None:
-    """How late a run may be; jitter is no lateness. None: without limit."""
+    """Return how late a run may start, None without limit; jitter does not count as lateness."""
     grace = trigger.grace_period
     if grace is None and trigger.misfire == Misfire.SKIP:
         grace = GRACE_OF_SKIP

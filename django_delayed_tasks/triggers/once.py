@@ -1,4 +1,4 @@
-"""One time, and no other."""
+"""A trigger with one time only."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from django_delayed_tasks.triggers.base import Trigger
 
 @dataclass(frozen=True, repr=False)
 class Once(Trigger):
-    """At ``when``: an aware datetime, or ISO 8601 text."""
+    """One time, ``when``: an aware datetime, or ISO 8601 text."""
 
     when: datetime
 

@@ -1,6 +1,6 @@
-"""The text of a trigger, as it is stored in a row and edited by people: the call that makes it.
+"""The text of a trigger, as it is stored in a row and edited in the admin: the call that creates the trigger.
 
-Read by Python's own parser and never executed: one of three names, with literal arguments.
+Python's own parser reads it, and it is never executed: it is one of three names with literal arguments.
 """
 
 import ast
@@ -15,27 +15,27 @@ from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP
 
 _KINDS: dict[str, type[Trigger]] = {kind.__name__: kind for kind in (Once, Interval, Cron)}
 EXAMPLE = (
-    "expected such as Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00')"
+    "expected for example Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00')"
 )
 
 
 def parse(text: str) -> Trigger:
-    """The trigger of this text.
+    """Parse the text of a trigger.
 
     Raises:
-        InvalidTrigger: it is the text of none.
+        InvalidTrigger: the text is not that of a trigger.
     """
     return _parse(text)
 
 
 def parse_stored(text: str) -> Trigger:
-    """As :func:`parse`, of a row's text: a larger ``limit``, of an earlier release, counts as the largest there is."""
+    """Parse the text in a row: as :func:`parse`, but a larger ``limit``, from an earlier release, is lowered."""
     return _parse(text, MOST_CAUGHT_UP)
 
 
 def _parse(text: str, largest_limit: int | None = None) -> Trigger:
     if not isinstance(text, str) or len(text) > LONGEST_TEXT:
-        raise InvalidTrigger("trigger", text, f"expected a text of at most {LONGEST_TEXT} characters")
+        raise InvalidTrigger("trigger", text, f"expected a string of at most {LONGEST_TEXT} characters")
     call = _call(text)
     arguments = [_literal(text, argument) for argument in call.args]
     if len({keyword.arg for keyword in call.keywords}) < len(call.keywords):
@@ -66,7 +66,7 @@ def _literal(text: str, node: ast.expr) -> Any:
         if isinstance(value, int | float):
             return -value
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str | int | float | None):
-        raise InvalidTrigger("trigger", text, "expected plain texts and numbers as arguments")
+        raise InvalidTrigger("trigger", text, "expected literal strings and numbers as arguments")
     return node.value
 
 

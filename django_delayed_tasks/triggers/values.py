@@ -1,4 +1,4 @@
-"""What is given to a trigger, checked and brought into one form."""
+"""Validation and normalization of the arguments of triggers."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -9,33 +9,33 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 
 LONGEST = timedelta(days=36525)
 MOST_CAUGHT_UP = 1000
-"""Missed times that are made up for: each run that does looks at all of them."""
+"""The most missed times that are made up for: each catch-up run computes all of them."""
 EARLIEST_YEAR = 1000
-"""Databases keep no earlier one."""
+"""The earliest year that all databases can store."""
 
 
 def moment(name: str, value: Any) -> datetime | None:
-    """An aware datetime in UTC, from one or from ISO 8601 text; None stays None."""
+    """Return an aware datetime, or ISO 8601 text, as a datetime in UTC; None stays None."""
     if value is None:
         return None
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise InvalidTrigger(name, value, "is no moment in ISO 8601") from None
+            raise InvalidTrigger(name, value, "is not a moment in ISO 8601") from None
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidTrigger(name, value, "expected an aware datetime")
     try:
         found = value.astimezone(UTC)
     except OverflowError:
-        raise InvalidTrigger(name, value, "is beyond all calendars") from None
+        raise InvalidTrigger(name, value, "is outside the years 1 to 9999 in UTC") from None
     if found.year < EARLIEST_YEAR:
         raise InvalidTrigger(name, value, f"is before the year {EARLIEST_YEAR}")
     return found
 
 
 def seconds(name: str, value: Any) -> float:
-    """Seconds, none or more, from a number or a timedelta."""
+    """Return a number of seconds, or a timedelta, as seconds of at least 0."""
     given = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(given, bool) or not isinstance(given, int | float) or not isfinite(given):
         raise InvalidTrigger(name, value, "expected seconds or a timedelta")
@@ -45,21 +45,21 @@ def seconds(name: str, value: Any) -> float:
 
 
 def positive(name: str, value: Any) -> int:
-    """An int of at least 1."""
+    """Return the value if it is an int of at least 1."""
     if type(value) is not int or value < 1:
         raise InvalidTrigger(name, value, "expected an int of at least 1")
     return value
 
 
 def limit(name: str, value: Any) -> int:
-    """How many missed times to make up for: an int from 1 to :data:`MOST_CAUGHT_UP`."""
+    """Return the value, a number of missed times to make up for, if it is from 1 to :data:`MOST_CAUGHT_UP`."""
     if positive(name, value) > MOST_CAUGHT_UP:
-        raise InvalidTrigger(name, value, f"expected at most {MOST_CAUGHT_UP}: each run looks at so many times")
+        raise InvalidTrigger(name, value, f"expected at most {MOST_CAUGHT_UP}: each run computes that many times")
     return int(value)
 
 
 def one_of(name: str, value: Any, words: Iterable[str]) -> str:
-    """One of these words."""
+    """Return the value if it is one of these words."""
     known = [str(word) for word in words]
     if not isinstance(value, str) or value not in known:
         raise InvalidTrigger(name, value, f"expected one of {', '.join(known)}")
@@ -67,5 +67,5 @@ def one_of(name: str, value: Any, words: Iterable[str]) -> str:
 
 
 def literal(value: Any) -> str:
-    """The value as it is written in a trigger's text."""
+    """Return the value as it is written in a trigger's text."""
     return repr(value.isoformat()) if isinstance(value, datetime) else repr(value)

@@ -71,14 +71,14 @@ class TestEffect:
     )
     def test_not_in_this_state(self, boss: Client, action: str, status: TaskStatus) -> None:
         response = do(boss, action, task(status=status))
-        assert "left as it is" in messages_of(response)[0]
+        assert "left unchanged" in messages_of(response)[0]
         assert Task.objects.values_list("status", "version", "pause_requested").get() == (status, 4, None)
 
     def test_resume_of_what_cannot_be_read_leaves_it_and_only_it(self, boss: Client) -> None:
         spoilt = task("1", status=TaskStatus.PAUSED, trigger="spoilt")
         response = do(boss, "resume", spoilt, task("2", status=TaskStatus.PAUSED))
         assert [message[:30] for message in messages_of(response)] == [
-            "1 task was resumed.", "1 task was left as it is: it c",
+            "1 task was resumed.", "1 task was left unchanged: it c",
         ]  # fmt: skip
         assert Task.objects.get(status=TaskStatus.PAUSED).biz_num == "1"
 
@@ -138,7 +138,7 @@ class TestFence:
         response = do(boss, action, row)
         assert Task.objects.values_list("version", "claim_at", "cancel_requested_at").get() == (5, row.claim_at, None)
         [message] = messages_of(response)
-        assert message.startswith("1 task was left as it is: it changed since")
+        assert message.startswith("1 task was left unchanged: it changed since")
         assert not LogEntry.objects.exists()
 
     @pytest.mark.parametrize("action", ACTIONS)

@@ -96,10 +96,10 @@ class TestLooks:
 class TestSteering:
     def test_pause_and_resume(self, boss: Client) -> None:
         response = boss.post(LIST, {"pause": "mail"})
-        assert messages_of(response) == ["The queue “mail” is paused: what was claimed before is run."]
+        assert messages_of(response) == ["The queue “mail” is paused: tasks already claimed will still run."]
         assert PausedQueue.objects.get().paused_at == NOW
         response = boss.post(LIST, {"resume": "mail"})
-        assert messages_of(response)[1:] == ["The queue “mail” goes on."]
+        assert messages_of(response)[1:] == ["The queue “mail” was resumed."]
         assert not PausedQueue.objects.exists()
         assert [(entry.object_repr, entry.get_change_message()) for entry in LogEntry.objects.order_by("pk")] == [
             ("mail", "Paused."),
@@ -116,7 +116,7 @@ class TestSteering:
         pause_queue("mail")
         assert messages_of(boss.post(LIST, {"pause": "mail"})) == ["The queue “mail” is paused already."]
         resume_queue("mail")
-        assert messages_of(boss.post(LIST, {"resume": "mail"}))[1:] == ["The queue “mail” is not paused any more."]
+        assert messages_of(boss.post(LIST, {"resume": "mail"}))[1:] == ["The queue “mail” is no longer paused."]
         assert not LogEntry.objects.exists()
 
     @pytest.mark.parametrize("name", ["", "q" * 51, "a\0b"])

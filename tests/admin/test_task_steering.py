@@ -29,11 +29,11 @@ class TestRunning:
         assert 'name="queue"' not in html
         assert 'name="_save"' not in html
 
-    @pytest.mark.parametrize(("keeps", "shown"), [(None, "carried"), (True, "what this run leaves")])
+    @pytest.mark.parametrize(("keeps", "shown"), [(None, "carried"), (True, "set by this run")])
     def test_the_data_of_its_next_run(self, boss: Client, keeps: bool | None, shown: str) -> None:
         beside: dict[str, Any] = {"deferred_when": NOW + HOUR, "deferred_biz_ext": "carried"}
         html = boss.get(page_of(task(status=TaskStatus.RUNNING, deferred_keeps_ext=keeps, **beside))).content.decode()
-        assert {text for text in ("carried", "what this run leaves") if text in html} == {shown}
+        assert {text for text in ("carried", "set by this run") if text in html} == {shown}
 
 
 class TestButtons:

@@ -81,7 +81,7 @@ class TestOutlook:
     def test_of_a_paused_task(self, boss: Client) -> None:
         fields = {"when": NOW - 15 * MINUTE, "trigger": "Interval(minutes=10)", "status": TaskStatus.PAUSED}
         assert self.first_times(boss, **fields) == ["1 5", "2 15", "3 25"]
-        assert "It is paused" in outlook_of(boss.get(page_of(Task.objects.get())))
+        assert "The task is paused" in outlook_of(boss.get(page_of(Task.objects.get())))
 
     def test_of_a_running_task(self, boss: Client) -> None:
         row = task(when=NOW, trigger=EVERY_TEN, status=TaskStatus.RUNNING)
@@ -91,15 +91,15 @@ class TestOutlook:
 
     def test_of_a_failed_task(self, boss: Client) -> None:
         row = task(when=NOW - DAY, trigger=EVERY_TEN, status=TaskStatus.FAILED)
-        assert "It failed" in outlook_of(boss.get(page_of(row)))
+        assert "The task has failed" in outlook_of(boss.get(page_of(row)))
 
     def test_of_a_trigger_that_is_over(self, boss: Client) -> None:
         row = task(trigger="Once('2031-01-01T00:00+00:00')", status=TaskStatus.FAILED)
-        assert "It has no time any more" in boss.get(page_of(row)).content.decode()
+        assert "It has no more times" in boss.get(page_of(row)).content.decode()
 
     def test_counted_from_the_end_of_a_run(self, boss: Client) -> None:
         row = task(trigger="Interval(minutes=10, every='finish')")
-        assert "As if runs took no time" in outlook_of(boss.get(page_of(row)))
+        assert "These times assume that runs take no time" in outlook_of(boss.get(page_of(row)))
 
     def test_of_times_that_are_close(self, boss: Client) -> None:
         response = boss.get(page_of(task(when=NOW + HOUR, trigger="Interval(seconds=0.25)")))
@@ -107,7 +107,7 @@ class TestOutlook:
 
     def test_with_jitter(self, boss: Client) -> None:
         row = task(trigger="Interval(hours=1, jitter=90)")
-        assert "Each up to 1 min 30 s later, by chance." in outlook_of(boss.get(page_of(row)))
+        assert "Each run starts up to 1 min 30 s later, at random." in outlook_of(boss.get(page_of(row)))
 
     def test_for_those_who_only_look(self, client_of: Any) -> None:
         row = task(trigger=EVERY_TEN)

@@ -40,14 +40,14 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("text", "complaint"),
         [
-            ("Cron('61 * * * *')", "expression='61 * * * *': is no cron expression"),
-            ("Cron('0 3 * * *', tz='Europe/Nowhere')", "tz='Europe/Nowhere': is no time zone"),
+            ("Cron('61 * * * *')", "expression='61 * * * *': is not a cron expression"),
+            ("Cron('0 3 * * *', tz='Europe/Nowhere')", "tz='Europe/Nowhere': is not a time zone"),
             ("Interval(minutes=0)", "interval='0 seconds'"),
             ("Interval(minutes=-5)", "interval='-300 seconds'"),
             ("Interval(hours=1, misfire='never')", "misfire='never': expected one of"),
             ("Interval(hours=1, start='2031-01-02T00:00Z', end='2031-01-01T00:00Z')", "is before start="),
-            ("every day", "trigger='every day': expected such as Cron("),
-            ("__import__('os')", "expected such as"),
+            ("every day", "trigger='every day': expected for example Cron("),
+            ("__import__('os')", "expected for example"),
             ("Interval(minutes=5" + " " * 600 + ")", "at most 500 characters"),
         ],
     )
@@ -86,7 +86,7 @@ class TestOnce:
     def test_nor_later(self, boss: Client) -> None:
         row = task(once=True)
         response = submit(boss, page_of(row), trigger_text=EVERY_TEN)
-        assert "done once" in errors_of(response)["trigger_text"][0]
+        assert "runs once only" in errors_of(response)["trigger_text"][0]
         assert Task.objects.get().trigger_text is None
 
     def test_done_already(self, boss: Client) -> None:
@@ -94,7 +94,7 @@ class TestOnce:
 
         Success.objects.create(biz_code=CODE, biz_num="1", succeeded_at=NOW)
         response = add(boss, biz_num="1", once_only="on")
-        assert "has been done" in messages_of(response)[0]
+        assert "has succeeded before" in messages_of(response)[0]
         assert not Task.objects.exists()
 
 
@@ -136,7 +136,7 @@ class TestChange:
     def test_of_a_failed_task_which_waits_again(self, boss: Client) -> None:
         row = task(when=NOW - DAY, trigger=NIGHTLY, status=TaskStatus.FAILED, last_error="oh")
         preview = submit(boss, page_of(row), "_preview", trigger_text=EVERY_TEN)
-        assert "it waits for the first of these" in outlook_of(preview)
+        assert "it waits for the first of these times" in outlook_of(preview)
         changed = self.change(boss, row, trigger_text=EVERY_TEN)
         assert (changed.status, changed.when, changed.last_error) == (TaskStatus.PENDING, NOW + 10 * MINUTE, "")
 
@@ -207,9 +207,9 @@ class TestByHandler:
 
     def test_is_said(self, boss: Client) -> None:
         html = boss.get(page_of(self.declared())).content.decode()
-        assert "the task is yours" in html
-        assert "the task is yours" not in boss.get(page_of(task())).content.decode()
-        assert "made anew" in boss.get(page_of(self.declared(), "delete")).content.decode()
+        assert "the declaration no longer changes this task" in html
+        assert "the declaration no longer changes this task" not in boss.get(page_of(task())).content.decode()
+        assert "creates the task again" in boss.get(page_of(self.declared(), "delete")).content.decode()
 
     def test_with_another_trigger_it_is_the_persons(self, boss: Client) -> None:
         submit(boss, page_of(self.declared()), trigger_text=EVERY_TEN)
@@ -232,8 +232,8 @@ class TestUnreadable:
     def test_is_listed_and_shown(self, boss: Client, row: Task) -> None:
         assert rows_of(boss.get(list_of("task")))[0]["trigger_"] == SPOILT
         response = boss.get(page_of(row))
-        assert "This text is that of no trigger" in outlook_of(response)
-        assert "expression='61 3 * * <b>': is no cron expression" in outlook_of(response)
+        assert "This text is not a valid trigger" in outlook_of(response)
+        assert "expression='61 3 * * <b>': is not a cron expression" in outlook_of(response)
         assert "<b>" not in response.content.decode()
 
     def test_no_button_breaks(self, boss: Client, row: Task) -> None:

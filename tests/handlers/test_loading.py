@@ -94,7 +94,7 @@ def test_a_path_may_name_a_class_an_instance_or_a_decorated_function(
         ("{package}.broken.Handler", ZeroDivisionError, "division"),
         ("{package}.tasks.not_a_handler", InvalidHandler, "expected a TaskHandler.*not 7"),
         ("{package}.tasks.TaskHandler", InvalidHandler, "biz_code=''"),
-        ("{package}.tasks.Demanding", InvalidHandler, "cannot be made without arguments"),
+        ("{package}.tasks.Demanding", InvalidHandler, "cannot be instantiated without arguments"),
         (None, InvalidHandler, "expected a dotted path"),
     ],
 )

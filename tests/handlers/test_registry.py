@@ -84,7 +84,7 @@ def test_two_different_instances_for_one_code_are_refused() -> None:
     first = register_task_handler(Demanding("one"))
     other = Demanding("one")
     other.max_attempts = 1
-    with pytest.raises(InvalidHandler, match="two handlers for one code"):
+    with pytest.raises(InvalidHandler, match="two handlers have the same code"):
         register_task_handler(other)
     assert find("one") is first
 
@@ -93,7 +93,7 @@ def test_a_class_that_needs_arguments_is_explained() -> None:
     with pytest.raises(InvalidHandler) as raised:
         register_task_handler(Demanding)
     message = str(raised.value)
-    assert f"{__name__}.Demanding cannot be made without arguments" in message
+    assert f"{__name__}.Demanding cannot be instantiated without arguments" in message
     assert "'biz_code'" in message
     assert "register an instance" in message
 

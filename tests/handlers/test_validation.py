@@ -186,12 +186,12 @@ def test_it_is_the_decorated_one_that_is_called() -> None:
 def test_limits_are_for_one_task_at_a_time(attributes: dict[str, Any]) -> None:
     together = {"biz_code": "batched", "handle_batch": lambda self, tasks: None}
     register_task_handler(type("Batched", (TaskHandler,), together))
-    with pytest.raises(InvalidHandler, match=r"Limited: handle_batch does not go with"):
+    with pytest.raises(InvalidHandler, match=r"Limited: handle_batch cannot be combined with"):
         register_task_handler(type("Limited", (TaskHandler,), together | {"biz_code": "limited"} | attributes))
 
 
 def test_there_is_one_way_to_run_a_task() -> None:
-    with pytest.raises(InvalidHandler, match=r"Variant: it has handle_batch and handle"):
+    with pytest.raises(InvalidHandler, match=r"Variant: it has handle_batch, so that its handle"):
         register_task_handler(variant(handle_batch=lambda self, tasks: None))
 
 

@@ -117,7 +117,7 @@ def test_release_by_force(boss: Client) -> None:
     grant = taken("a")
     said = messages_of(act(boss, "release_by_force", "a", "b"))
     assert said[0] == "1 resource was released."
-    assert said[1].startswith("1 resource was left as it is: it is free")
+    assert said[1].startswith("1 resource was left unchanged: it is free")
     assert not resources.is_held(ALIAS, grant)
 
 
@@ -127,7 +127,7 @@ def test_force_takes_only_what_was_seen(boss: Client) -> None:
     page = boss.get(LIST)
     resources.release(ALIAS, old)
     new = taken("a", "you")
-    assert "left as it is" in messages_of(act(boss, "release_by_force", "a", page=page))[0]
+    assert "left unchanged" in messages_of(act(boss, "release_by_force", "a", page=page))[0]
     assert resources.is_held(ALIAS, new)
 
 

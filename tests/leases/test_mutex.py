@@ -34,7 +34,7 @@ def test_one_holder() -> None:
         lease.check()
         assert lease.is_held
         assert (row().pid, row().version) == (os.getpid(), lease.token)
-        expected = rf"mutex 'index' could not be had at once: {gethostname()}, process {os.getpid()}, has it"
+        expected = rf"mutex 'index' was not available at once: {gethostname()}, process {os.getpid()}, has it"
         with pytest.raises(ResourceUnavailable, match=f"^{expected}$"):
             in_thread(lambda: mutex("index").__enter__())
         with mutex("other"):
@@ -83,7 +83,7 @@ def test_waiting_ends() -> None:
 def test_a_thread_does_not_wait_for_itself(wait: float | None) -> None:
     told: list[int] = []
     with mutex("index") as lease:
-        with pytest.raises(ResourceUnavailable, match="mutex 'index' is held by this very thread"):
+        with pytest.raises(ResourceUnavailable, match="mutex 'index' is held by this thread"):
             mutex("index", wait=wait, on_standby=lambda host, pid, heartbeat: told.append(pid)).__enter__()
         lease.check()
         force(lease)
@@ -98,7 +98,7 @@ def test_it_runs_out() -> None:
             pass
         with later(10), mutex("index") as other:
             assert other.token > lease.token
-            with pytest.raises(LeaseLost, match="mutex 'index' is not held any more"):
+            with pytest.raises(LeaseLost, match="mutex 'index' is no longer held"):
                 lease.check()
             assert not lease.is_held
             other.check()

@@ -31,7 +31,7 @@ def test_each_is_held_by_one_at_a_time(pool: Pool) -> None:
         assert first.token == row("a").version
         assert first.is_held
         first.check()
-        with pytest.raises(ResourceUnavailable, match="a resource of pool 'proxies' could not be had at once"):
+        with pytest.raises(ResourceUnavailable, match="a resource of pool 'proxies' was not available at once"):
             with pool.lease(wait=0):
                 pass
         with pytest.raises(ResourceUnavailable, match=r"within 0\.1 s"), pool.lease(wait=0.1):
@@ -93,7 +93,7 @@ def test_none_is_ever_valid_and_all_are_back_at_once(pool: Pool, wait: float) ->
         asked.append(resource.name)
         return False
 
-    with pytest.raises(ResourceUnavailable, match="that is valid could not be had"):
+    with pytest.raises(ResourceUnavailable, match="no valid resource of pool"):
         Pool(POOL, quarantine=0).lease(wait=wait, valid=refuse).__enter__()
     assert asked[:3] == ["a", "b", "c"]
     assert len(asked) <= 3 + 2  # one more, and one after the pause
@@ -200,7 +200,7 @@ def test_lost_when_removed(pool: Pool, caplog: pytest.LogCaptureFixture) -> None
         assert pool.remove("a")
         wait_until(lambda: not renewer._due)
         assert not resource.is_held
-        with pytest.raises(LeaseLost, match="resource 'a' of pool 'proxies' is not held any more"):
+        with pytest.raises(LeaseLost, match="resource 'a' of pool 'proxies' is no longer held"):
             resource.check()
     wait_until(lambda: "was lost" in caplog.text)  # said by the renewer's thread, a moment after
     assert not pool.remove("a")

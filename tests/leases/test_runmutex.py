@@ -91,7 +91,7 @@ def test_somebody_else_holds_it(start: Start) -> None:
     with mutex("nightly"):
         children = [run(start, "--", "true"), run(start, "--wait", "0.1", "--", "true")]
         assert [child.exit_code() for child in children] == [75, 75]
-        assert "mutex 'nightly' could not be had" in children[0].output
+        assert "mutex 'nightly' was not available" in children[0].output
 
 
 @pytest.mark.parametrize(("program", "ttl"), [(FAMILY, "1"), (STUBBORN, "1")])

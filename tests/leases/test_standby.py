@@ -139,7 +139,7 @@ def test_what_a_callback_raises_is_its_own() -> None:
 def test_nobody_has_ever_had_it() -> None:
     told = Told()
     line.enter(ALIAS, WANTED, timedelta(minutes=1))
-    with pytest.raises(ResourceUnavailable, match=r"could not be had at once$"), mutex("index", on_standby=told):
+    with pytest.raises(ResourceUnavailable, match=r"was not available at once$"), mutex("index", on_standby=told):
         pass
     assert told == []
 

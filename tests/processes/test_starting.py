@@ -30,7 +30,7 @@ def test_banner(starttask: Start, database: str) -> None:
         "queues a, b but c",
         "threads 3, polling every 0.1 s",
         "handlers 7: chain, deadly, hanging, held, pooled, quick, single",
-        f"Ready (executor {row.pk}). Ctrl-C ends it in good order.",
+        f"Ready (executor {row.pk}). Ctrl-C stops it gracefully.",
     ]
     assert (row.pid, row.threads, row.queues) == (child.pid, 3, ["a", "b"])
 
@@ -56,8 +56,8 @@ def refused(child: Child) -> str:
         (["--processes", "0"], "--processes=0: must be from 1 to 1000"),
         (["--processes", "1001"], "--processes=1001: must be from 1 to 1000"),
         (["--processes", "2", "--reload"], "--reload is for one process"),
-        (["--processes", "2"], "only a command line can do that"),
-        (["--queues", ","], "--queues=',': names no queue"),
+        (["--processes", "2"], "works only from a command line"),
+        (["--queues", ","], "--queues=',': does not name a queue"),
         (["--name", ""], "name=''"),
         (["--name", "n" * 151], "name='nnn"),
         (["--database", "nowhere"], "there is no database 'nowhere'; the aliases are default"),

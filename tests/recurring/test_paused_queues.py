@@ -125,7 +125,7 @@ class TestCommand:
         assert self.said("slow") == "The queue 'slow' is paused.\n"
         assert self.said("slow") == "The queue 'slow' is paused already.\n"
         assert self.said().startswith("slow\t20")
-        assert self.said("slow", "--resume") == "The queue 'slow' goes on.\n"
+        assert self.said("slow", "--resume") == "The queue 'slow' is running.\n"
         assert self.said() == ""
         assert not PausedQueue.objects.exists()
 

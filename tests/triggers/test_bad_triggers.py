@@ -15,9 +15,9 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("", "is no cron expression"), ("* * * *", "is no cron expression"), ("61 * * * *", "is no cron expression"),
-        ("a b c d e", "is no cron expression"), ("0 0 31 2 *", "is no cron expression|never comes true"),
-        ("* " * 200, "expected a text"), (None, "expected a text"), (5, "expected a text"), ("@daily", "is no cron"),
+        ("", "not a cron expression"), ("* * * *", "not a cron expression"), ("61 * * * *", "not a cron expression"),
+        ("a b c d e", "not a cron expression"), ("0 0 31 2 *", "not a cron expression|never matches"),
+        ("* " * 200, "expected a string"), (None, "expected a string"), (5, "expected a string"), ("@daily", "not a"),
     ],
 )  # fmt: skip
 def test_expression(expression: Any, said: str) -> None:

@@ -1,1 +1,1 @@
-"""What the lists of the admin share: base classes, columns, filters, counts."""
+"""The parts that the admin's lists share: base classes, columns, filters, counts."""

@@ -1,4 +1,4 @@
-"""What the three admins share: the tasks' database, its clock, and lists that do not count."""
+"""The base classes of all admins: the tasks' database, its clock, and lists that do not count all rows."""
 
 import re
 from datetime import datetime
@@ -28,22 +28,25 @@ if TYPE_CHECKING:
 else:
 
     class ModelAdmin(admin.ModelAdmin):
-        """Django's, which cannot be subscripted."""
+        """Django's ``ModelAdmin``, made subscriptable."""
 
         def __class_getitem__(cls, _: Any) -> Any:
             return cls
 
 
 class DatabaseAdmin(ModelAdmin[M]):
-    """Rows of the tasks' database; each has ``database_now``, so that ages do not depend on this host's clock."""
+    """An admin for rows of the tasks' database.
+
+    Each row has ``database_now``, so that ages do not depend on this host's clock.
+    """
 
     list_per_page = 100
     show_full_result_count = False
     show_facets = ShowFacets.NEVER
     empty_value_display = EMPTY
     lookups: tuple[str, ...] = ()
-    """Fields that an address may narrow the list by. Never data: whoever may ask for
-    ``?biz_ext__token__startswith=a`` can guess what is hidden."""
+    """Fields that a URL may filter the list by. Never data: a user who can query
+    ``?biz_ext__token__startswith=a`` can guess hidden values."""
 
     class Media:
         css = {"all": ["django_delayed_tasks/admin.css"]}
@@ -59,7 +62,7 @@ class DatabaseAdmin(ModelAdmin[M]):
         name, _, kind = lookup.partition("__")
         if any(field.name == name for field in self.opts.get_fields()):
             return name in self.lookups and kind in LOOKUP_KINDS
-        return super().lookup_allowed(lookup, value, request)  # such as the name of a filter
+        return super().lookup_allowed(lookup, value, request)  # for example, the name of a filter
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> M | None:
         try:
@@ -69,7 +72,7 @@ class DatabaseAdmin(ModelAdmin[M]):
         return found
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
-        # Of an address Django would take a moment as the text that it is, which its own widgets cannot show.
+        # Django would take a datetime in the URL as a string, which its own widgets cannot show.
         given = super().get_changeform_initial_data(request)
         moments = {field.name for field in self.opts.get_fields() if isinstance(field, DateTimeField)}
         return {name: value for name, value in given.items() if name not in moments}
@@ -78,7 +81,7 @@ class DatabaseAdmin(ModelAdmin[M]):
         self, request: HttpRequest, queryset: "QuerySet[M]", *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
         if not all(map(_KEY.fullmatch, request.POST.getlist(ACTION_CHECKBOX_NAME))):
-            raise BadRequest("what was selected is not a list of primary keys")
+            raise BadRequest("the selection is not a list of primary keys")
         response: HttpResponse | None = super().response_action(request, queryset, *args, **kwargs)
         return response
 
@@ -87,7 +90,7 @@ class DatabaseAdmin(ModelAdmin[M]):
 
 
 class ReadOnlyAdmin(DatabaseAdmin[M]):
-    """For looking at."""
+    """An admin for viewing only."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -100,6 +103,6 @@ class ReadOnlyAdmin(DatabaseAdmin[M]):
 
 
 def database_now(row: Model) -> datetime:
-    """The moment of the query that read this row, by the database's clock."""
+    """Return the moment of the query that read this row, by the database's clock."""
     moment: datetime = getattr(row, "database_now")  # noqa: B009 (an annotation, unknown to the model)
     return moment

@@ -1,4 +1,4 @@
-"""A list of a big table: one page is read, and rows are counted up to a bound."""
+"""Lists of big tables: only one page is read, and rows are counted up to a bound."""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +10,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 COUNTED: Final = 1000
-"""Rows are counted no further than this."""
+"""The bound up to which rows are counted."""
 
 MOST_PAGES: Final = 100_000
 NOT_STORABLE: Final = (OverflowError, ValueError, DataError)
-"""What Django, drivers and databases say of a value that no column can hold."""
+"""The errors of Django, drivers and databases for a value that no column can hold."""
 
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ else:  # Django's own is not subscriptable
 
 
 class KnownCountPaginator(_Paginator):
-    """Links to pages, for a count that was found otherwise."""
+    """A paginator for a list whose count is already known."""
 
     def __init__(self, per_page: int, count: int) -> None:
         super().__init__((), per_page)
@@ -36,28 +36,28 @@ class KnownCountPaginator(_Paginator):
 
 
 class BoundedChangeList(ChangeList):
-    """Reads its page and one key more, which tells the last page's count; otherwise rows are counted up to ``COUNTED``.
+    """A list that reads its page and one more key; the missing key shows that this page is the last.
 
-    If there are more, ``more_than`` is a number of rows that there are more of.
+    On other pages it counts rows up to ``COUNTED``. ``more_than`` is set to the bound if the count exceeds it.
     """
 
     more_than: int | None = None
 
     def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> "QuerySet[Any]":
         if any("\0" in value for values in request.GET.lists() for value in (values[0], *values[1])):
-            raise IncorrectLookupParameters  # no text of a database holds it, and not every driver says so politely
+            raise IncorrectLookupParameters  # no database stores this character, and drivers report it differently
         return super().get_queryset(request, exclude_parameters)
 
     def get_ordering(self, request: HttpRequest, queryset: "QuerySet[Any]") -> Any:
         if ORDER_VAR in self.params:
             return super().get_ordering(request, queryset)
-        # As the admin says and without the primary key that Django would append: the order is that of an index.
+        # The admin's ordering, without the primary key that Django would append: it follows an index.
         return self.model_admin.get_ordering(request)
 
     def get_results(self, request: HttpRequest) -> None:
         try:
             self._get_results()
-        except NOT_STORABLE:  # Django looks at what the address compares with only when it asks the database
+        except NOT_STORABLE:  # Django validates the values in the URL only when it queries the database
             raise IncorrectLookupParameters from None
 
     def _get_results(self) -> None:
@@ -77,18 +77,18 @@ class BoundedChangeList(ChangeList):
         self._describe()
 
     def _rows(self, keys: list[int]) -> list[Any]:
-        # Keys come from an index alone. For whole rows MariaDB and MySQL may prefer to read and sort the table.
+        # The keys come from an index alone. For whole rows, MariaDB and MySQL may read and sort the whole table.
         rows = self.light(self.root_queryset.order_by().filter(pk__in=keys)).in_bulk() if keys else {}
         return [rows[key] for key in keys if key in rows]
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
-        """These rows with no more than the list shows."""
+        """Return these rows with only the columns that the list shows."""
         return rows
 
     def _describe(self) -> None:
-        """What the templates ask for."""
+        """Set the attributes that the templates read."""
         self.show_full_result_count = False
-        # "n results" stands beside the search box unless a full count equals the result's.
+        # "n results" appears next to the search box unless the full count equals the result's.
         is_narrowed = bool(self.query or self.has_active_filters)
         self.full_result_count = None if is_narrowed and self.more_than is None else self.result_count
         self.show_admin_actions = True

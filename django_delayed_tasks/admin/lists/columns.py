@@ -1,4 +1,4 @@
-"""How values look: moments, durations, badges, JSON, tracebacks."""
+"""The display of values: moments, durations, badges, JSON, tracebacks."""
 
 import json
 from datetime import datetime, timedelta
@@ -18,17 +18,17 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def moment_text(moment: datetime | None) -> str:
-    """To the second, in the current time zone."""
+    """Return the moment to the second, in the current time zone."""
     if moment is None:
         return EMPTY
     try:
         return date_format(timezone.localtime(moment), "Y-m-d H:i:s")
-    except (OverflowError, ValueError):  # at the ends of the calendar no other zone has such a moment
+    except (OverflowError, ValueError):  # at the ends of the calendar, local time is out of range
         return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration_text(duration: timedelta) -> str:
-    """In the two largest units that matter: "3 d 4 h", "5 min 12 s", "0.25 s"."""
+    """Return the duration in its two largest units: "3 d 4 h", "5 min 12 s", "0.25 s"."""
     seconds = abs(duration.total_seconds())
     if seconds < 10:
         return f"{seconds:.2f} s"
@@ -42,50 +42,50 @@ def duration_text(duration: timedelta) -> str:
 
 
 def distance_text(moment: datetime, now: datetime) -> str:
-    """How far a moment is from now."""
+    """Return how far a moment is from now: "in 5 s" or "late by 5 s"."""
     text = duration_text(moment - now)
     return _("in %s") % text if moment > now else _("late by %s") % text
 
 
 def badge(label: Any, kind: str) -> SafeString:
-    """A coloured word; ``kind`` names its style in admin.css."""
+    """Return a colored label; ``kind`` names its style in admin.css."""
     return format_html('<span class="ddt-badge ddt-{}">{}</span>', kind, label)
 
 
 def member_badge(members: type[IntegerChoices], value: int) -> SafeString:
-    """The badge of a status or an outcome; of another release's, which means nothing here, the number."""
+    """Return the badge of a status or an outcome; for a value that only another release knows, with its number."""
     if value in members.values:
         return badge(members(value).label, members(value).name.lower())
     return badge(_("unknown (%s)") % value, "ended")
 
 
 def names_text(names: Any) -> str:
-    """A list of names on one line, whatever stands in the column."""
+    """Return a list of names on one line; a value that is not a list is shown as it is."""
     return ", ".join(map(str, names)) if isinstance(names, list) else EMPTY if names is None else str(names)
 
 
 def preformatted(text: str) -> SafeString | str:
-    """A text as it is, escaped, such as a traceback."""
+    """Return a text, such as a traceback, preformatted and escaped."""
     return format_html('<pre class="ddt-pre">{}</pre>', text) if text else EMPTY
 
 
 def pretty_json(value: Any) -> str:
-    """JSON for people."""
+    """Return the value as indented JSON."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, in what somebody typed
+    except UnicodeEncodeError:  # a lone surrogate in a submitted value
         return json.dumps(value, indent=2)
     return text
 
 
 def json_block(value: Any) -> SafeString | str:
-    """JSON, set out on lines, hidden values left out."""
+    """Return the value as indented JSON, with secrets masked."""
     return EMPTY if value is None else preformatted(pretty_json(redacted(value)))
 
 
 def last_line(text: str, limit: int = 100) -> str:
-    """The last line of a traceback that says something, shortened."""
+    """Return the last line of a traceback that is not empty, shortened."""
     lines = text.strip().splitlines()
     if not lines:
         return EMPTY
@@ -93,5 +93,5 @@ def last_line(text: str, limit: int = 100) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """The text, or its beginning."""
+    """Return the text, cut at ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""Filters whose choices cost nothing to find and whose conditions the indexes serve."""
+"""Filters whose choices are cheap to find and whose conditions are served by the indexes."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -19,16 +19,16 @@ from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 
 RECENT: Final = 100_000
-"""Runs that a condition without an index is applied to."""
+"""The number of runs to which a condition without an index is applied."""
 
 MOST_LEVELS: Final = 50
-"""With more levels of queue and priority, a condition for each would be longer than it helps."""
+"""With more levels of queue and priority than this, a condition for each costs more than it saves."""
 
 Choices = Iterator[tuple[str, Any]]
 
 
 class CodeFilter(SimpleListFilter):
-    """By the codes that have a handler here, and the one that the address names."""
+    """Filters by the codes that have a handler in this process, and the code that the URL names."""
 
     title = _("code")
     parameter_name = "code"
@@ -42,7 +42,7 @@ class CodeFilter(SimpleListFilter):
 
 
 class RunCodeFilter(CodeFilter):
-    """For the history: among the latest runs, or among all of the code when its numbers are searched."""
+    """Filters the history by code: among the latest runs, or all runs of the code if its numbers are searched."""
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         runs = super().queryset(request, queryset)
@@ -50,7 +50,7 @@ class RunCodeFilter(CodeFilter):
 
 
 class QueueFilter(SimpleListFilter):
-    """By the queues that handlers name and pending tasks are in."""
+    """Filters by the queues that handlers name or pending tasks are in."""
 
     title = _("queue")
     parameter_name = "queue"
@@ -64,12 +64,12 @@ class QueueFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():
             return queryset
-        # Every status is named, since the claim index begins with it.
+        # The condition names every status, because the claim index starts with it.
         return queryset.filter(status__in=TaskStatus.values, queue=self.value())
 
 
 class DueFilter(SimpleListFilter):
-    """Pending tasks by how soon they can be claimed."""
+    """Filters pending tasks by how soon they can be claimed."""
 
     title = _("due")
     parameter_name = "due"
@@ -86,7 +86,10 @@ class DueFilter(SimpleListFilter):
 
 
 def claimable_within(span: timedelta) -> Q:
-    """Pending tasks that are claimable by ``span`` from now: one range of the claim index for each level in use."""
+    """Return the condition for pending tasks that are claimable by ``span`` from now.
+
+    It is one range of the claim index for each level in use.
+    """
     agenda = waiting.read_agenda()
     until = agenda.now + span
     pending = Q(status=TaskStatus.PENDING, claim_at__lte=until)
@@ -98,7 +101,7 @@ def claimable_within(span: timedelta) -> Q:
 
 
 class OutcomeFilter(SimpleListFilter):
-    """By how a run ended, among the latest runs: outcomes have no index."""
+    """Filters by the outcome of a run, among the latest runs, since outcomes have no index."""
 
     title = _("outcome of the latest runs")
     parameter_name = "outcome"
@@ -112,6 +115,6 @@ class OutcomeFilter(SimpleListFilter):
 
 
 def recent(runs: "QuerySet[Any]") -> "QuerySet[Any]":
-    """Only the latest of all runs."""
+    """Return only the latest of all runs."""
     latest = TaskRun.objects.using(settings.DATABASE).order_by("-pk").values_list("pk", flat=True).first()
     return runs.filter(pk__gt=(latest or 0) - RECENT)

@@ -1,4 +1,4 @@
-"""JSON in a form."""
+"""A form field for JSON."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from django_delayed_tasks.admin.lists.columns import pretty_json
 
 
 class PrettyJSONField(forms.JSONField):
-    """JSON, set out on lines."""
+    """A JSON field that shows its value indented."""
 
     widget = forms.Textarea(attrs={"rows": 8, "cols": 80, "class": "vLargeTextField ddt-json", "spellcheck": "false"})
 
@@ -18,7 +18,7 @@ class PrettyJSONField(forms.JSONField):
             return str(value)
         return "" if value is None else pretty_json(value)
 
-    # Python refuses JSON that is nested too deeply, or has numbers of thousands of digits, by errors of its own.
+    # For JSON that is nested too deeply, or has numbers of thousands of digits, Python raises other errors.
     def to_python(self, value: Any) -> Any:
         try:
             return super().to_python(value)

@@ -1,4 +1,4 @@
-"""Searching by a part of the number."""
+"""Search by a part of the number."""
 
 from typing import Any, TypeVar
 
@@ -11,12 +11,12 @@ M = TypeVar("M", bound=Model)
 
 
 def containing(rows: "QuerySet[M]", fragment: str) -> "QuerySet[M]":
-    """Rows whose ``biz_num`` contains the fragment, whatever its case (the column itself compares exactly)."""
+    """Return the rows whose ``biz_num`` contains the fragment, case-insensitively (the column is case-sensitive)."""
     lowered: Any = rows.alias(lowered=Lower("biz_num"))
     found: QuerySet[M] = lowered.filter(lowered__contains=fragment.strip().lower())
     return found
 
 
 def is_searching(request: HttpRequest) -> bool:
-    """Whether the list was asked for with words to search for."""
+    """Return whether the request searches the list."""
     return bool(request.GET.get(SEARCH_VAR, "").strip())

@@ -1,4 +1,4 @@
-"""What waits in which queue: found and counted by looks at the claim index that do not depend on how much waits."""
+"""The tasks that wait in each queue, found and counted by index lookups whose cost does not depend on their number."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,14 @@ from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 MOST_PAUSED: Final = 100
-"""Paused queues that are looked into."""
+"""The most paused queues that are examined."""
 MOST_LEVELS: Final = 200
-"""Levels whose due tasks are counted."""
+"""The most levels whose due tasks are counted."""
 _ONE_STATEMENT: Final = 50
 
 
 def read_agenda() -> Agenda:
-    """Every level with pending tasks, those of paused queues too, which executors do not look at."""
+    """Return every level with pending tasks, including those of paused queues, which executors skip."""
     agenda = agenda_of(settings.DATABASE)
     paused = PausedQueue.objects.using(settings.DATABASE).order_by("queue").values_list("queue", flat=True)
     levels = (level for queue in paused[:MOST_PAUSED] for level in _levels_of(queue))
@@ -43,7 +43,7 @@ def _levels_of(queue: str) -> Iterator[Level]:
 
 
 def count_due(agenda: Agenda) -> dict[str, int]:
-    """How many tasks of each queue are due: exactly up to ``COUNTED``, else more than that. Of ``MOST_LEVELS``."""
+    """Return how many tasks of each queue are due, exact up to ``COUNTED``, for at most ``MOST_LEVELS`` levels."""
     counts: defaultdict[str, int] = defaultdict(int)
     due = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
     for start in range(0, len(due), _ONE_STATEMENT):

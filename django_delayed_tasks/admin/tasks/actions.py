@@ -1,4 +1,4 @@
-"""What can be done to tasks from the admin: fenced by the versions that the page showed, and logged."""
+"""The actions on tasks in the admin: fenced by the versions that the page showed, and logged."""
 
 from collections.abc import Callable, Collection, Iterator
 from datetime import timedelta
@@ -27,14 +27,14 @@ else:
 
 BATCH: Final = 500
 MOST: Final = 10_000
-"""Tasks that one action on all that match is applied to."""
+"""The most tasks that one action is applied to if "all that match" are selected."""
 
 HOUR: Final = timedelta(hours=1)
 Verb = Callable[[str, Collection[Claim]], list[int]]
 
 
 class SteeringActions(Base):
-    """The actions of the list of tasks, which are the buttons of a task's page too."""
+    """The actions of the list of tasks, which are also the buttons of a task's page."""
 
     actions = ("run_now", "postpone", "pause", "resume", "retry_failed", "cancel")
 
@@ -77,8 +77,8 @@ class SteeringActions(Base):
             self.message_user(request, text % {"count": changed, "done": done}, messages.SUCCESS)
         if left := asked - changed:
             text = ngettext(
-                "%(count)d task was left as it is: it changed since the page was loaded, or its state forbids this.",
-                "%(count)d tasks were left as they are: changed since the page was loaded, or in the wrong state.",
+                "%(count)d task was left unchanged: it changed since the page was loaded, or its state forbids this.",
+                "%(count)d tasks were left unchanged: changed since the page was loaded, or in the wrong state.",
                 left,
             )
             self.message_user(request, text % {"count": left}, messages.WARNING)
@@ -87,14 +87,14 @@ class SteeringActions(Base):
 
 
 def cancel_all(alias: str, pairs: Collection[Claim]) -> list[int]:
-    """Cancel each of the tasks that is as it was seen; the ids of those."""
+    """Cancel each of the tasks that is still in the version shown; return their ids."""
     return [pk for pk, version in pairs if cancel_claim(alias, pk, version) is not CancelResult.MISSING]
 
 
 def batches(request: HttpRequest, queryset: "QuerySet[Task]") -> Iterator[list[Task]]:
-    """The tasks to be steered, in the versions in which the person saw them.
+    """Yield the selected tasks, in the versions that the page showed.
 
-    Of those that were asked for as "all that match", the ones that were not on the page are taken as they are now.
+    If "all that match" are selected, the tasks that were not on the page are taken in their present versions.
     """
     everything = request.POST.get("select_across") == "1"
     versions = seen.versions(request)
@@ -110,7 +110,7 @@ def batches(request: HttpRequest, queryset: "QuerySet[Task]") -> Iterator[list[T
 
 
 def log(request: HttpRequest, tasks: "list[Task]", done: str) -> None:
-    """Into the admin's own history of what people did."""
+    """Write an entry for each task into the admin's log."""
     message: Any = done[:1].upper() + done[1:] + "."
     if tasks:
         LogEntry.objects.log_actions(request.user.pk, tasks, CHANGE, message)  # type: ignore[arg-type]

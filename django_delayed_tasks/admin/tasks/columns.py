@@ -1,4 +1,4 @@
-"""How a task's values are shown, in the list and on its page."""
+"""The display of a task's values, in the list and on its page."""
 
 from typing import Any, Final
 
@@ -14,16 +14,16 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 
 LONGEST_SHOWN: Final = 60
-"""Characters of a trigger in the list."""
+"""The most characters of a trigger that the list shows."""
 
 
 def _percent(fraction: float) -> int:
-    # Cut off, not rounded: what goes on is not at 100 yet.
+    # Rounded down: a run in progress must not show 100.
     return int(fraction * 100)
 
 
 class TaskColumns:
-    """Display methods; those of the list's own annotations (``error_end``, ``executor_name``) are for it alone."""
+    """Display methods; those for annotations of the list (``error_end``, ``executor_name``) work in the list only."""
 
     @admin.display(description=_("state"))
     def state(self, task: Task) -> SafeString:
@@ -83,7 +83,7 @@ class TaskColumns:
 
     @admin.display(description=_("trigger"))
     def trigger_(self, task: Task) -> SafeString | str:
-        text = task.trigger_text  # as it is: it need not be one
+        text = task.trigger_text  # the stored text, which may not be a valid trigger
         if text is None:
             return columns.EMPTY
         return format_html('<code title="{}">{}</code>', text, columns.cut(text, LONGEST_SHOWN))
@@ -118,7 +118,7 @@ class TaskColumns:
     @admin.display(description=_("data"))
     def deferred_block(self, task: Task) -> Any:
         if task.deferred_keeps_ext:
-            return _("what this run leaves")
+            return _("set by this run")
         return columns.json_block(task.deferred_biz_ext)
 
     @admin.display(description=_("queue"))

@@ -1,4 +1,4 @@
-"""What stands where on a task's page."""
+"""The sections of a task's page."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -33,16 +33,16 @@ READ_ONLY = (
 )  # fmt: skip
 
 BY_HANDLER = _(
-    "The handler of this code declares this trigger. If you save another trigger or expiry here, the task is yours:"
-    " what the code says does not change it any more, until it is cancelled. Another queue or priority alone lasts"
-    " until the next executor starts."
+    "The handler of this code declares this trigger. If you save another trigger or expiry here, the declaration no"
+    " longer changes this task, until the task is cancelled. A change of only the queue or the priority lasts until"
+    " the next executor starts."
 )
 
-FAILED = _("Saved with another trigger or expiry, a failed task waits again: it need not be retried.")
+FAILED = _("If you save another trigger or expiry, this failed task becomes pending again without a retry.")
 
 
 def adding() -> Any:
-    """The sections of the page that adds a task."""
+    """Return the sections of the page that adds a task."""
     schedule = (*SCHEDULE, "once_only")
     return (
         (None, {"fields": (IDENTITY,)}),
@@ -52,7 +52,7 @@ def adding() -> Any:
 
 
 def changing(task: Task, may_change: bool) -> Any:
-    """The sections of this task's page: what it does not have is left out."""
+    """Yield the sections of this task's page; those without values are left out."""
     return list(_sections(task, may_change))
 
 
@@ -74,7 +74,7 @@ def _sections(task: Task, may_change: bool) -> Iterator[Any]:
 
 
 def _said_of(task: Task) -> Any:
-    """What saving another trigger does to this task beside changing it."""
+    """Return notes on the other effects that saving another trigger has on this task."""
     notes = [BY_HANDLER] if task.by_handler else []
     if task.status == TaskStatus.FAILED:
         notes.append(FAILED)

@@ -1,4 +1,4 @@
-"""What the forms to add and to change a task have in common."""
+"""The base class of the forms that add and change a task."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -22,14 +22,14 @@ else:
     TaskModelForm = forms.ModelForm
 
 PREVIEWED: Final = {"trigger_text", "when"}
-"""The fields that a preview complains about."""
+"""The fields whose errors a preview shows."""
 
 
 class TaskForm(TaskModelForm):
-    """Data, queue, priority, trigger and expiry as for ``add_task``, which checks them.
+    """A form with data, queue, priority, trigger and expiry, which are validated as by ``add_task``.
 
-    Sent by the button named ``PREVIEW`` it is never valid, so that nothing is saved: it is shown again, with what its
-    trigger is going to do.
+    If it is submitted with the button named ``PREVIEW``, it is never valid, so that nothing is saved: it is shown
+    again, with the next times of its trigger.
     """
 
     biz_ext = PrettyJSONField(label=_("Data"), required=False, help_text=_("Any JSON value, or nothing."))
@@ -49,7 +49,7 @@ class TaskForm(TaskModelForm):
 
     @property
     def is_preview(self) -> bool:
-        """Whether this is only to be looked at."""
+        """Whether the form was submitted for a preview."""
         return PREVIEW in self.data
 
     @cached_property
@@ -67,14 +67,14 @@ class TaskForm(TaskModelForm):
         return super().is_valid() and not self.is_preview
 
     def clean_biz_ext(self) -> Any:
-        """The data as it is to be: what was hidden comes back where its mask still stands."""
+        """Return the data to save: masked values that were not changed are replaced by the originals."""
         try:
             return redaction.restored(self.cleaned_data["biz_ext"], self.instance.biz_ext)
         except (redaction.MisplacedMask, RecursionError) as error:
             raise forms.ValidationError(str(error)) from None
 
     def clean_trigger_text(self) -> str | None:
-        """The text as it will be stored; one that nobody touched is left as it is, readable or not."""
+        """Return the text in the form to store; an unchanged text is kept as it is, valid or not."""
         if "trigger_text" not in self.changed_data:
             return self.instance.trigger_text
         return canonical(self.cleaned_data["trigger_text"])
@@ -90,16 +90,16 @@ class TaskForm(TaskModelForm):
         return cleaned
 
     def check(self, cleaned: dict[str, Any]) -> None:
-        """Raise InvalidTask, or ValidationError, for what cannot be accepted."""
+        """Raise InvalidTask or ValidationError for a value that is not accepted."""
         raise NotImplementedError
 
     def plan(self) -> Plan | None:
-        """What the trigger that is shown is going to do; None if there is none, or an error is shown instead."""
+        """Return the plan of the trigger in the form; None if there is no trigger, or an error is shown instead."""
         if not self.is_bound:
             return plan_of(self.instance, self.now) if self.instance.trigger_text else None
         text = self.cleaned_data.get("trigger_text") if hasattr(self, "cleaned_data") else None
         return self.new_plan(text) if text else None
 
     def new_plan(self, text: str) -> Plan | None:
-        """What this trigger would do once the form is saved."""
+        """Return the plan that this trigger would have once the form is saved."""
         return Plan(text, self.now, self.cleaned_data.get("when"))

@@ -1,4 +1,4 @@
-"""The forms to add and to change a task."""
+"""The forms that add and change a task."""
 
 from datetime import datetime
 from typing import Any
@@ -23,11 +23,11 @@ from django_delayed_tasks.store.validation import Schedule
 
 
 class AddTaskForm(TaskForm):
-    """Everything that ``add_task`` takes; what is left empty is the handler's, or now."""
+    """A form with all arguments of ``add_task``; empty fields default to the handler's values, or to now."""
 
     when = forms.SplitDateTimeField(
         label=_("When"), required=False, widget=AdminSplitDateTime,
-        help_text=_("Empty: at once; with a trigger, at its first time."),
+        help_text=_("Empty: immediately; with a trigger, at its first time."),
     )  # fmt: skip
     queue = forms.CharField(
         label=_("Queue"), required=False, max_length=QUEUE_LENGTH, help_text=_("Empty: the handler's.")
@@ -36,7 +36,9 @@ class AddTaskForm(TaskForm):
         label=_("Priority"), required=False, help_text=_("From -100 to 100, higher first. Empty: the handler's.")
     )
     once_only = forms.BooleanField(
-        label=_("Once only"), required=False, help_text=_("Refused if it was added so before, and has been done.")
+        label=_("Once only"),
+        required=False,
+        help_text=_("Refused if this task was added with this option before, and has succeeded."),
     )
 
     class Meta(TaskForm.Meta):
@@ -47,7 +49,7 @@ class AddTaskForm(TaskForm):
         self.fields["biz_code"] = code_field()
 
     def task(self, cleaned: dict[str, Any]) -> Task:
-        """The unsaved task that these values describe."""
+        """Return the unsaved task that these values describe."""
         values = {name: cleaned[name] for name in ("biz_code", "biz_num", "when", "biz_ext", "priority", "expires_at")}
         return Task(queue=cleaned["queue"] or "", trigger=cleaned["trigger_text"], **values)
 
@@ -58,7 +60,7 @@ class AddTaskForm(TaskForm):
 
 
 class ChangeTaskForm(TaskForm):
-    """What of a waiting task may be changed."""
+    """A form with the fields of a waiting task that can be changed."""
 
     when = forms.SplitDateTimeField(label=_("When"), widget=AdminSplitDateTime)
 
@@ -74,20 +76,22 @@ class ChangeTaskForm(TaskForm):
 
     @property
     def has_new_trigger(self) -> bool:
-        """Whether the task is to recur otherwise than it does, or no more."""
+        """Whether the form changes how the task recurs, or ends its recurrence."""
         changed: bool = self.cleaned_data["trigger_text"] != self.instance.trigger_text
         return changed
 
     @property
     def is_new_schedule(self) -> bool:
-        """Whether more than one of its fields are to be written, as by ``add_task``."""
+        """Whether the change replaces the task's schedule, as ``add_task`` does."""
         return self.has_new_trigger or "expires_at" in self.changed_data
 
     def schedule(self, current: Task) -> Schedule:
-        """What the task (as it is in the database) is to become; a new trigger begins with its first time after now.
+        """Return the new schedule of the task; a new trigger starts with its first time after now.
+
+        ``current`` is the task as it is in the database.
 
         Raises:
-            InvalidTrigger: there is none any more.
+            InvalidTrigger: the trigger has no time after now.
         """
         cleaned = self.cleaned_data
         text, when = cleaned["trigger_text"], cleaned["when"] if "when" in self.changed_data else current.when
@@ -110,7 +114,7 @@ class ChangeTaskForm(TaskForm):
         validation.valid_when(cleaned["expires_at"], "expires_at")
         if self.has_new_trigger and cleaned["trigger_text"]:
             if self.instance.once:
-                raise InvalidTask("trigger", cleaned["trigger_text"], "cannot be had by a task that is done once only")
+                raise InvalidTask("trigger", cleaned["trigger_text"], "is not possible for a task that runs once only")
             if "when" not in self.changed_data:
                 check_has_time(cleaned["trigger_text"], self.now)
 
@@ -122,7 +126,7 @@ class ChangeTaskForm(TaskForm):
 
 
 def is_shown_here(moment: datetime) -> bool:
-    """Whether the current time zone has this moment: at the ends of the calendar it may not."""
+    """Return whether this moment exists in the current time zone: at the ends of the calendar it may not."""
     try:
         timezone.localtime(moment)
     except (OverflowError, ValueError):
@@ -131,7 +135,7 @@ def is_shown_here(moment: datetime) -> bool:
 
 
 def code_field() -> forms.Field:
-    """A choice of the codes that have a handler, or any text if unknown codes are allowed."""
+    """Return a choice of the codes that have a handler, or a text field if unknown codes are allowed."""
     if settings.ALLOW_UNKNOWN_CODES:
         return forms.CharField(label=_("Code"), max_length=CODE_LENGTH)
     codes = sorted(get_task_handlers())

@@ -23,7 +23,7 @@ from django_delayed_tasks.models import Executor, Task
 
 
 class TaskChangeList(BoundedChangeList):
-    """Without data and tracebacks, of which only the end is read; with the executors' names."""
+    """A list that does not read data, and only the end of tracebacks; it adds the executors' names."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
         texts = ("biz_ext", "deferred_biz_ext", "last_error")
@@ -40,9 +40,10 @@ class TaskChangeList(BoundedChangeList):
 
 @admin.register(Task)
 class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
-    """In the order of the claim index; by number when a code is chosen or numbers are searched.
+    """The list of tasks in the order of the claim index, or by number if a code is chosen or numbers are searched.
 
-    Every order but those that a person clicks on is the order of an index: a page costs a page, however big the table.
+    Except for orders that the user clicks on, the order is that of an index, so that the cost of a page does not
+    depend on the size of the table.
     """
 
     list_display = (
@@ -59,7 +60,7 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
         return TaskChangeList
 
     def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
-        # A column with one value is left out: ordering by it too makes MariaDB sort instead of following the index.
+        # A column with only one value is left out: with it, MariaDB would sort instead of following the index.
         if request.GET.get(CodeFilter.parameter_name):
             return ("biz_num",)
         if is_searching(request):
@@ -80,7 +81,7 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
         )
 
     def get_actions(self, request: HttpRequest, action_location: Any = None) -> Any:
-        # Django 6.1 asks with a location. Deleting is cancelling: there is an action for that.
+        # Django 6.1 passes a location. Deleting is replaced by the action that cancels.
         where = {} if action_location is None else {"action_location": action_location}
         actions = super().get_actions(request, **where)
         actions.pop("delete_selected", None)

@@ -1,4 +1,4 @@
-"""One task's page: every write by the store, fenced by the version that the page showed."""
+"""The page of one task: the store does every write, fenced by the version that the page showed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +32,7 @@ BUTTONS: dict[str, Any] = {
     "pause": gettext_lazy("Pause"),
     "resume": gettext_lazy("Resume"),
 }
-"""The actions that a task's page offers, if they are for its state."""
+"""The actions that a task's page offers if the task's state allows them."""
 
 _OFFERED: dict[int, tuple[str, ...]] = {
     TaskStatus.PENDING: ("run_now", "postpone", "pause"),
@@ -43,7 +43,7 @@ _OFFERED: dict[int, tuple[str, ...]] = {
 
 
 def offered(task: Task) -> list[tuple[str, Any]]:
-    """The buttons that do something to a task in this state."""
+    """Return the buttons for the actions that this task's state allows."""
     names: tuple[str, ...] = _OFFERED.get(task.status, ())
     if task.status == TaskStatus.RUNNING and task.pause_requested:
         names = ("resume",)
@@ -114,7 +114,7 @@ class TaskPages(Base):
         may_steer = super().has_change_permission(request, task)
         return {
             "seen_name": seen.NAME,
-            # After an error the form is shown again, and still says what was seen first.
+            # After an error the form is shown again, with the version that was shown first.
             "seen_value": request.POST.get(seen.NAME, seen.mark(task)),
             "is_running": task.status == TaskStatus.RUNNING,
             "runs_url": f"{runs}?{identity}",

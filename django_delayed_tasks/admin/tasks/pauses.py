@@ -1,4 +1,4 @@
-"""Tasks paused and resumed as they were seen: each in a transaction that finds it in the version that was shown."""
+"""Pausing and resuming tasks, each in a transaction that checks that it is in the version shown."""
 
 from collections.abc import Callable, Collection
 
@@ -19,14 +19,14 @@ Fits = Callable[[Task], bool]
 
 
 def pause_all(alias: str, seen: Collection[Claim]) -> list[int]:
-    """Pause those of the seen tasks that wait, and those that run after their run; their ids."""
+    """Pause the tasks that are still in the version shown, running ones after their run; return their ids."""
     return [claim[0] for claim in seen if _on_seen(alias, claim, _can_pause, pause.pause)]
 
 
 def resume_all(alias: str, seen: Collection[Claim]) -> list[int]:
-    """End the pause of those of the seen tasks that have one; their ids.
+    """Resume the tasks that are paused and still in the version shown; return their ids.
 
-    One whose next time cannot be told, since its trigger cannot be read, is left as it is.
+    A task with an invalid trigger, which has no next time, is left unchanged.
     """
     return [claim[0] for claim in seen if _on_seen(alias, claim, _can_resume, _resume)]
 

@@ -1,4 +1,4 @@
-"""The versions that a page showed: they travel with its form, and fence what is asked for by it."""
+"""The versions that a page showed: they are submitted with its form, and fence its writes."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.models import Task
 
 NAME = "seen"
-"""Of the hidden inputs."""
+"""The name of the hidden inputs."""
 
 _MARK = re.compile(r"(\d{1,19}):(-?\d{1,19})", re.ASCII)
 
@@ -17,12 +17,12 @@ CHANGED = _("This task changed since the page was loaded, or is running: nothing
 
 
 def mark(task: Task) -> str:
-    """The value of the hidden input for a task."""
+    """Return the value of the hidden input for a task."""
     return f"{task.pk}:{task.version}"
 
 
 def versions(request: HttpRequest) -> Mapping[int, int]:
-    """The versions that the posted form showed, by primary key; what is no such value is passed over."""
+    """Return the versions that the submitted form showed, by primary key; malformed values are ignored."""
     marks = (_MARK.fullmatch(value) for value in request.POST.getlist(NAME))
     pairs = ((int(mark[1]), int(mark[2])) for mark in marks if mark)
     return {key: version for key, version in pairs if max(key, abs(version)) < 2**63}

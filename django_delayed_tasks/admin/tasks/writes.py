@@ -1,4 +1,4 @@
-"""What the forms of one task's page write."""
+"""The writes of the forms on a task's page."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -25,28 +25,28 @@ from django_delayed_tasks.store.sql.tables import TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 
 EDITED: Final = ("when", "biz_ext", "queue", "priority")
-"""The fields that can be changed one by one."""
+"""The fields that can be changed individually."""
 
 
 class Conflict(Exception):
-    """The task is no longer as the page showed it; nothing was written. The text is for the person."""
+    """The task is no longer as the page showed it; nothing was written. The text is shown to the user."""
 
 
 def add(form: AddTaskForm) -> int:
-    """Add the task that the form describes; its primary key."""
+    """Add the task that the form describes, and return its primary key."""
     task, once = form.task(form.cleaned_data), form.cleaned_data["once_only"]
     try:
         added = api.add_task(task, if_exists=IfExists.RAISE, once=once, using=settings.DATABASE)
     except (TaskExists, InvalidTask) as error:
         raise Conflict(str(error)) from error
     if added.action is AddAction.FILTERED:
-        raise Conflict(_("“%s” was to be done once only, and has been done: nothing was written.") % task)
+        raise Conflict(_("“%s” was to run once only, and has succeeded before: nothing was written.") % task)
     task_id: int = added.task_id
     return task_id
 
 
 def change(task: Task, form: ChangeTaskForm) -> None:
-    """Write the fields that the person changed. That ``task`` is in the version shown was checked by the form."""
+    """Write the fields that the user changed; the form has checked that ``task`` is in the version shown."""
     if form.is_new_schedule:
         replace(task, form)
     elif form.changed_data:
@@ -55,7 +55,7 @@ def change(task: Task, form: ChangeTaskForm) -> None:
 
 
 def edit(task: Task, form: ChangeTaskForm) -> None:
-    """Change some of it, and leave the rest of its schedule as it is."""
+    """Change some fields, and leave the rest of the task's schedule unchanged."""
     changed = {name: form.cleaned_data[name] for name in form.changed_data}
     if "biz_ext" in changed:
         changed["biz_ext"] = validation.valid_json(changed["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
@@ -65,7 +65,10 @@ def edit(task: Task, form: ChangeTaskForm) -> None:
 
 
 def replace(task: Task, form: ChangeTaskForm) -> None:
-    """Give it a new schedule as ``add_task`` does: attempts anew, no more its handler's. A pause goes on."""
+    """Replace the task's schedule as ``add_task`` does.
+
+    This resets the attempt counter, and detaches the task from its handler's declaration. A pause stays in effect.
+    """
     alias = settings.DATABASE
 
     def work(cursor: CursorWrapper) -> None:
@@ -85,7 +88,7 @@ def replace(task: Task, form: ChangeTaskForm) -> None:
 
 
 def cancel(versions: Mapping[int, int], task: Task) -> CancelResult:
-    """Cancel the task as it was seen: CANCELLED or STOPPING."""
+    """Cancel the task if it is in the version shown; return CANCELLED or STOPPING."""
     result = cancel_claim(settings.DATABASE, task.pk, versions.get(task.pk, -1))
     if result is CancelResult.MISSING:
         raise Conflict(str(seen.CHANGED))

@@ -1,1 +1,1 @@
-"""Triggers in the admin: what a trigger will do, and the form fields for it."""
+"""Triggers in the admin: their next times, and their form fields."""

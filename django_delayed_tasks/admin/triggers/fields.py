@@ -1,4 +1,4 @@
-"""The trigger in a form: its text, and below it what it is going to do."""
+"""The form fields for a trigger: its text, and its next times below."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -20,13 +20,13 @@ PREVIEW: Final = "_preview"
 """The name of the button that shows the next times and saves nothing."""
 
 HELP: Final = _(
-    "Such as Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00');"
-    " empty: it does not recur. “Show next times” shows them before anything is saved."
+    "For example Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00')."
+    " Empty: the task does not recur. “Show next times” shows the next times without saving."
 )
 
 
 class TriggerWidget(forms.Textarea):
-    """The text, and the outlook for it."""
+    """A text area for the trigger's text, with its next times below."""
 
     plan: Callable[[], outlook.Plan | None] | None = None
 
@@ -40,7 +40,7 @@ class TriggerWidget(forms.Textarea):
 
 
 class TriggerTextField(forms.CharField):
-    """A trigger's text, or nothing."""
+    """A field for a trigger's text, which may be empty."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -49,20 +49,20 @@ class TriggerTextField(forms.CharField):
 
 
 class ExpiryField(forms.SplitDateTimeField):
-    """A moment after which no run is started, or none."""
+    """A field for the moment after which no run is started, which may be empty."""
 
     def __init__(self) -> None:
         super().__init__(
             label=_("Expires"), required=False, widget=AdminSplitDateTime,
-            help_text=_("A run that would start later is not started. Empty: never."),
+            help_text=_("No run starts after this moment. Empty: no limit."),
         )  # fmt: skip
 
 
 def canonical(text: str) -> str | None:
-    """The form in which a trigger's text is stored; None for none.
+    """Return a trigger's text in the form in which it is stored; None for an empty text.
 
     Raises:
-        ValidationError: it is the text of no trigger; names what cannot be.
+        ValidationError: the text is not that of a trigger; the message names the error.
     """
     try:
         return str(valid_trigger(text)) if text else None

@@ -1,4 +1,4 @@
-"""What a trigger is going to do, for people: in words, and its next times."""
+"""The display of a trigger: its description in words, and its next times."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ TIMES: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A trigger's text at a moment, and the time that is planned already, if there is one: no run without it."""
+    """A trigger's text, the present moment, and the time that is already planned; None if no run is planned."""
 
     text: str
     now: datetime
@@ -32,11 +32,11 @@ class Plan:
 
     @property
     def trigger(self) -> Trigger:
-        """Raises InvalidTrigger if the text is that of none."""
+        """The parsed trigger; raises InvalidTrigger if the text is not that of a trigger."""
         return parse_stored(self.text)
 
     def times(self) -> list[datetime]:
-        """The next ones, at most ``TIMES``; the first may have passed and be due."""
+        """Return the next times, at most ``TIMES``; the first may be due already."""
         trigger = self.trigger
         if self.first is None:
             return trigger.preview(TIMES, self.now)
@@ -51,13 +51,13 @@ def _after(trigger: Trigger, first: datetime, now: datetime) -> Iterator[datetim
 
 
 _NOTES: Final[dict[int, Any]] = {
-    TaskStatus.FAILED: gettext_lazy("It failed: none of these is run before it is retried."),
-    TaskStatus.PAUSED: gettext_lazy("It is paused: none of these is run before it is resumed."),
+    TaskStatus.FAILED: gettext_lazy("The task has failed: it will not run at these times until it is retried."),
+    TaskStatus.PAUSED: gettext_lazy("The task is paused: it will not run at these times until it is resumed."),
 }
 
 
 def plan_of(task: Task, now: datetime) -> Plan | None:
-    """What is planned for this task; None if it does not recur."""
+    """Return the plan of this task; None if it does not recur."""
     text = task.trigger_text
     if text is None:
         return None
@@ -68,14 +68,14 @@ def plan_of(task: Task, now: datetime) -> Plan | None:
 
 
 def note_on(task: Task) -> str:
-    """What is to be said of a new trigger for this task."""
+    """Return a note on the effect of a new trigger for this task; it may be empty."""
     if task.status == TaskStatus.FAILED:
-        return _("It failed: saved with this trigger, it waits for the first of these.")
+        return _("The task has failed: if you save this trigger, it waits for the first of these times.")
     return str(_NOTES.get(task.status, ""))
 
 
 def _planned(task: Task, text: str, now: datetime) -> datetime | None:
-    """The next time to wait for: one that has passed is that of a run which goes on, or is missed."""
+    """Return the next time to wait for; a time in the past belongs to a run in progress, or was missed."""
     if task.when > now:
         return task.when
     try:
@@ -85,24 +85,24 @@ def _planned(task: Task, text: str, now: datetime) -> datetime | None:
 
 
 def shown(plan: Plan) -> SafeString:
-    """The trigger in words and the table of its times; or why its text is that of no trigger."""
+    """Return the trigger in words and the table of its times, or the error if its text is not that of a trigger."""
     try:
         trigger = plan.trigger
     except InvalidTrigger as error:
-        text = _("This text is that of no trigger. The task fails when it is claimed, and keeps to no time: mend it.")
+        text = _("This text is not a valid trigger: the task will fail when it is claimed. Correct the text.")
         return format_html('<div class="ddt-outlook ddt-unreadable"><p>{}</p><p>{}</p></div>', text, str(error))
     paragraphs = [trigger.description, plan.note]
     if isinstance(trigger, Interval) and trigger.every == Every.FINISH:
-        paragraphs.append(_("As if runs took no time."))
+        paragraphs.append(_("These times assume that runs take no time."))
     if trigger.longest_jitter:
-        paragraphs.append(_("Each up to %s later, by chance.") % duration_text(trigger.longest_jitter))
+        paragraphs.append(_("Each run starts up to %s later, at random.") % duration_text(trigger.longest_jitter))
     said = format_html_join("", "<p>{}</p>", ((paragraph,) for paragraph in paragraphs if paragraph))
     return format_html('<div class="ddt-outlook">{}{}</div>', said, _table(trigger, plan.times(), plan.now))
 
 
 def _table(trigger: Trigger, times: list[datetime], now: datetime) -> SafeString:
     if not times:
-        return format_html("<p>{}</p>", _("It has no time any more."))
+        return format_html("<p>{}</p>", _("It has no more times."))
     zones = _zones(trigger)
     head = format_html_join("", '<th scope="col">{}</th>', ((name,) for name in zones))
     is_quick = any(later - earlier < timedelta(seconds=1) for earlier, later in pairwise(times))
@@ -122,7 +122,7 @@ def _cells(texts: list[str]) -> SafeString:
 
 
 def _zones(trigger: Trigger) -> dict[str, tzinfo]:
-    """The trigger's own, the project's (or the person's), UTC; each once, by its name."""
+    """Return the time zones of the trigger and of the project (or the user), and UTC, each once, by name."""
     own = [trigger.zone] if isinstance(trigger, Cron) else []
     found: list[tzinfo] = [*own, timezone.get_current_timezone(), UTC]
     return {str(zone): zone for zone in found}
@@ -131,7 +131,7 @@ def _zones(trigger: Trigger) -> dict[str, tzinfo]:
 def _clock(moment: datetime, zone: tzinfo, digits: str) -> str:
     try:
         local = moment.astimezone(zone)
-    except (OverflowError, ValueError):  # at the ends of the calendar no other zone has such a moment
+    except (OverflowError, ValueError):  # at the ends of the calendar, local time is out of range
         return EMPTY
     offset = local.isoformat(timespec="seconds")[19:]
     return f"{local:%a} {local.replace(tzinfo=None).isoformat(' ', digits)} {offset}"

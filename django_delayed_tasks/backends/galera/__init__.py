@@ -1,1 +1,1 @@
-"""A database engine for clusters: MariaDB Galera with several hosts, of which any that is ready will do."""
+"""A database engine for MariaDB Galera clusters: it connects to any of several hosts that is ready."""

@@ -1,8 +1,8 @@
 """``"ENGINE": "django_delayed_tasks.backends.galera"``: Django's MySQL engine with ``"OPTIONS": {"hosts": [...]}``.
 
-Hosts are tried in the order of the list; one that did not answer, or that has lost its cluster, goes to the end of it
-for a while. A connection to a node that has lost its cluster is no longer usable, so that Django, and the executor,
-open another one, which leads to the next node (docs/how-to/cluster.md).
+Hosts are tried in the order of the list; one that did not answer, or that has lost its cluster, moves to the end for a
+while. A connection to a node that has lost its cluster is reported as unusable, so that Django and the executor open
+a new one, which leads to the next node (docs/how-to/cluster.md).
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from django_delayed_tasks import clock
 AVOIDED_FOR = 10.0
 """Seconds for which a host that failed is tried last."""
 CONNECT_TIMEOUT = 3
-"""Seconds, unless OPTIONS has a ``connect_timeout``: a host that has gone does not even refuse."""
+"""Seconds, unless OPTIONS has a ``connect_timeout``: a host that is down does not even refuse a connection."""
 PORT = 3306
 _READY = "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_ready', 'wsrep_provider_name')"
 
 
 class Host(NamedTuple):
-    """Where a node listens."""
+    """The address at which a node listens."""
 
     name: str
     port: int
@@ -34,17 +34,17 @@ class Host(NamedTuple):
 
 
 _failed_at: dict[Host, float] = {}
-"""By the monotonic clock; of all threads of this process."""
+"""When each host last failed, by the monotonic clock; shared by all threads of this process."""
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
     """A connection to the first host that is ready."""
 
     def hosts(self) -> list[Host]:
-        """All hosts, those that failed lately at the end.
+        """Return all hosts, those that failed recently at the end.
 
         Raises:
-            ImproperlyConfigured: ``hosts`` is no list of texts such as "db1" or "db1:3306".
+            ImproperlyConfigured: ``hosts`` is not a list of strings such as "db1" or "db1:3306".
         """
         given = self.settings_dict["OPTIONS"].get("hosts") or [self.settings_dict["HOST"] or "127.0.0.1"]
         if isinstance(given, str) or not all(isinstance(one, str) and one for one in given):
@@ -91,12 +91,12 @@ def _parsed(text: str, usual_port: int) -> Host:
     if not colon:
         return Host(text, usual_port)
     if not port.isdecimal():
-        raise ImproperlyConfigured(f"OPTIONS['hosts']: {text!r} is no 'host:port'")
+        raise ImproperlyConfigured(f"OPTIONS['hosts']: {text!r} is not a 'host:port'")
     return Host(name.strip("[]"), int(port))
 
 
 def _is_ready(connection: Any) -> bool:
-    """Whether the node takes statements; a server that is no node of a cluster always does."""
+    """Return whether the node accepts statements; a server outside of a cluster always does."""
     with contextlib.closing(connection.cursor()) as cursor:
         cursor.execute(_READY)
         status = dict(cursor.fetchall())

@@ -1,4 +1,4 @@
-"""``manage.py pausequeue NAME [--resume]``: nothing of a queue is claimed, cluster-wide, until it is resumed."""
+"""``manage.py pausequeue NAME [--resume]``: pause a queue in the whole cluster, or resume it."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -13,7 +13,7 @@ from django_delayed_tasks.models import PausedQueue
 class Command(BaseCommand):
     """Pause or resume one queue, or list those that are paused."""
 
-    help = "Pause a queue: no executor claims anything of it until it is resumed. Without a name: list paused queues."
+    help = "Pause a queue: no executor claims its tasks until it is resumed. Without a name, list the paused queues."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", nargs="?", help="the queue")
@@ -31,7 +31,7 @@ class Command(BaseCommand):
             has_changed = change(name, using=database)
         except InvalidTask as error:
             raise CommandError(str(error)) from None
-        state = "goes on" if resume else "is paused"
+        state = "is running" if resume else "is paused"
         self.stdout.write(f"The queue {name!r} {state}{'' if has_changed else ' already'}.")
 
     def _list(self, alias: str) -> None:

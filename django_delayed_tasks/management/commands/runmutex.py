@@ -14,28 +14,33 @@ from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.main_thread import require_main_thread
 
 HELD_ELSEWHERE: Final = 75
-"""Exit code when somebody else holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
+"""Exit code if another process holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
 
 
 class Command(BaseCommand):
-    """Exit codes: the command's own, 128 + n when signal n ended it; 75 somebody else holds the mutex, 76 the mutex was
-    lost and the command was ended, 126 the command cannot be run, 127 there is no such command, 1 anything else.
+    """Runs a command while holding a mutex.
+
+    Exit codes: the command's own, or 128 + n if signal n ended it; 75 if another process holds the mutex, 76 if the
+    mutex was lost and the command was ended, 126 if the command cannot be run, 127 if it does not exist, 1 for any
+    other error.
     """
 
-    help = "Runs a command while it holds a mutex, and ends it when the mutex is lost."
+    help = "Runs a command while holding a mutex, and ends the command if the mutex is lost."
     requires_system_checks = []
     stealth_options = ("command",)
     command: Sequence[str] = ()
 
     def run_from_argv(self, argv: list[str]) -> None:
-        # By ourselves: what argparse makes of a second "--" depends on Python's version.
+        # Parsed here, because argparse's treatment of a second "--" depends on Python's version.
         end = argv.index("--") if "--" in argv else len(argv)
         self.command = argv[end + 1 :]
         super().run_from_argv(argv[:end])
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("name", help="the mutex")
-        parser.add_argument("--ttl", type=float, default=10.0, help="seconds that it outlives its holder (default 10)")
+        parser.add_argument(
+            "--ttl", type=float, default=10.0, help="seconds until it is free if its holder dies (default 10)"
+        )
         parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for it (default 0)")
         parser.add_argument("--database", help="alias of its database")
         parser.usage = "%(prog)s NAME [options] -- command ..."
@@ -69,7 +74,7 @@ class Command(BaseCommand):
             self._give_back(guard)
 
     def _give_back(self, guard: Mutex) -> None:
-        # What became of the command is to be told, whatever becomes of the mutex.
+        # The command's exit code must be returned even if the mutex cannot be given back.
         try:
             guard.__exit__(None, None, None)
         except Error as error:

@@ -1,4 +1,4 @@
-"""``manage.py starttask``: claim due tasks and run them, until told to stop."""
+"""``manage.py starttask``: claim due tasks and run them until a signal says to stop."""
 
 import os
 import sys
@@ -21,23 +21,23 @@ from django_delayed_tasks.store.sql import kept_connections
 
 MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
-"""Seconds in which a child may get one SIGTERM twice: from systemd, and from its supervisor."""
+"""Seconds within which a second SIGTERM counts as the first: systemd and the supervisor may both send one."""
 
 NO_HANDLERS = "none: no installed app has a module task_handlers, and TASK_HANDLERS names none"
 
 
 class Command(BaseCommand):
-    """Options left out come from ``DELAYED_TASKS``.
+    """Runs an executor, or several under a supervisor; options left out come from ``DELAYED_TASKS``.
 
-    Exit codes: 0 ended in good order, 1 could not start, 75 too many threads hang: start it again.
+    Exit codes: 0 after a graceful stop, 1 if it could not start, 75 if too many threads hang: start it again.
     """
 
-    help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it at once."
-    # Done by handle() itself: some ask the database, and that it cannot be reached is better said in one line.
+    help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it immediately."
+    # handle() runs the checks: some query the database, and an unreachable one should give an error of one line.
     requires_system_checks = []
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # An abbreviated --processes would be handed down to the children, who would supervise children of their own.
+        # An abbreviated --processes would be passed to the children, which would then supervise further children.
         return super().create_parser(prog_name, subcommand, allow_abbrev=False, **kwargs)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -49,12 +49,12 @@ class Command(BaseCommand):
         parser.add_argument("--queues", help="serve these queues only: a,b")
         parser.add_argument("--exclude-queues", help="serve all queues but these: c,d")
         parser.add_argument(
-            "--name", help="a stable name; started again under it, a dead predecessor is replaced at once"
+            "--name", help="a stable name: an executor started with it replaces a dead predecessor immediately"
         )
         parser.add_argument("--database", help="alias of the tasks' database")
-        parser.add_argument("--poll-interval", type=float, help="seconds between two looks for due tasks")
-        parser.add_argument("--drain", action="store_true", help="run what is due until nothing is, then exit 0")
-        parser.add_argument("--max-tasks", type=int, help="exit 0 after that many runs")
+        parser.add_argument("--poll-interval", type=float, help="seconds between two polls for due tasks")
+        parser.add_argument("--drain", action="store_true", help="run until no task is due, then exit 0")
+        parser.add_argument("--max-tasks", type=int, help="exit 0 after this many runs")
         parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
 
     def handle(self, *args: Any, **given: Any) -> None:
@@ -116,7 +116,7 @@ class Command(BaseCommand):
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:
         if not getattr(self, "_called_from_command_line", False):
-            raise CommandError("--processes starts this command again and again: only a command line can do that")
+            raise CommandError("--processes starts this command repeatedly, which works only from a command line")
         connections.close_all()
         self.stdout.write(f"Supervising {processes} executors; Ctrl-C ends them.")
         self.stdout.flush()
@@ -139,19 +139,19 @@ class Command(BaseCommand):
         )
 
     def _ready(self, executor: int) -> None:
-        self.stdout.write(f"Ready (executor {executor}). Ctrl-C ends it in good order.")
+        self.stdout.write(f"Ready (executor {executor}). Ctrl-C stops it gracefully.")
         self.stdout.flush()
 
 
 def _names(option: str, text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise CommandError(f"--{option.replace('_', '-')}={text!r}: names no queue")
+        raise CommandError(f"--{option.replace('_', '-')}={text!r}: does not name a queue")
     return names
 
 
 def _command_of_a_child(argv: list[str]) -> list[str]:
-    """This command again, without what is the supervisor's own."""
+    """Return this command without the options that only the supervisor uses."""
     own, rest = ("--processes", "--name"), []
     words = iter(argv)
     for word in words:
