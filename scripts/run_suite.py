@@ -32,6 +32,7 @@ FAULTS = ("tests/torture_tests", "tests/galera", "tests/test_docs_followed.py")
 PROCESSES = ("tests/processes",)
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
+ENGINE = ("tests/executor", "tests/limits", "tests/races", "tests/recurring")
 
 
 def without(paths: Sequence[str]) -> tuple[str, ...]:
@@ -44,7 +45,8 @@ SIDE_BY_SIDE = {
     "processes": PROCESSES,
     "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
-    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ALONE)),
+    "engine": (*ENGINE, *without(ALONE)),
+    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *ALONE)),
 }
 
 
@@ -62,8 +64,8 @@ class Part:
 
     def start(self) -> "subprocess.Popen[bytes]":
         self.seconds = -time.monotonic()
-        cache = () if self.folder is None else ("-o", f"cache_dir={self.folder / 'cache'}")
-        command = [sys.executable, "-m", "pytest", *cache, *self.options]
+        more = () if self.folder is None else ("-o", f"cache_dir={self.folder / 'cache'}", "--durations=15")
+        command = [sys.executable, "-m", "pytest", *more, *self.options]
         # Children begin sooner with modules that are compiled already.
         extra = {"DDT_DATABASE": self.database, "PYTHONDONTWRITEBYTECODE": ""}
         # SIGINT, since pytest cleans up after that one only.

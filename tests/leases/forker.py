@@ -17,6 +17,7 @@ import django
 
 CHILDREN = 2
 TTL = 6.0
+"""Seconds: a third of it passes before each renewal, and on a busy machine a renewal takes seconds."""
 
 
 def in_child(work: Callable[[], Any], ends_at_once: bool) -> int:
@@ -43,8 +44,8 @@ def use_leases() -> None:
             raise AssertionError("the parent holds it")
     except ResourceUnavailable:
         pass
-    with mutex("of the children", ttl=0.3, wait=60) as lease, Pool("proxies").lease(wait=60) as resource:
-        time.sleep(0.6)  # for which it must be renewed
+    with mutex("of the children", ttl=TTL, wait=60) as lease, Pool("proxies").lease(wait=60) as resource:
+        await_renewal(lease)
         lease.check()
         resource.check()
 
@@ -59,7 +60,7 @@ def main(waits: bool) -> None:
         waiter = threading.Thread(target=wait_for_turn)
         if waits:
             waiter.start()
-        connections.close_all()  # a fork copies this thread's; whose it is, is everybody's own business
+        connections.close_all()  # a fork would copy this thread's
         codes = []
         for number in range(CHILDREN):
             await_renewal(lease)  # by now the renewer has a connection, and does not use it, as SQLite demands

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 
 from django_delayed_tasks import Task, add_task
@@ -72,59 +73,61 @@ def test_a_child_that_ends_does_nothing_to_the_executor_of_its_parent(program: C
     assert "Traceback" not in program.output
 
 
-def test_a_child_has_an_executor_of_its_own(program: Child, folder: Folder) -> None:
-    program.say("fork free")
-    program.say("start child")
-    program.wait_for("child started")
-    run("child", "1")
-    run("parent", "2")
-    row = alive("child")
-    assert row is not None
-    assert row.pid == child_of(program)
-    assert [note.pid for note in folder.notes("started")] == [child_of(program), program.pid]
+class TestChildrenThatUseTheDatabase:
+    """On servers. SQLite forbids this: a child takes locks that the parent's threads had at that moment for its own."""
 
-    program.say("start another")
-    program.wait_for("refused: this process runs an executor already")
-    program.say("shutdown")
-    program.wait_for("shut down; threads: MainThread\n")
-    assert alive("child") is None
-    program.say("exit")
-    program.wait_for("child ended 0")
-    run("parent", "3")
-    assert alive("parent") is not None
+    __test__ = settings.DDT_DATABASE != "sqlite"
 
+    def test_a_child_has_an_executor_of_its_own(self, program: Child, folder: Folder) -> None:
+        program.say("fork free")
+        program.say("start child")
+        program.wait_for("child started")
+        run("child", "1")
+        run("parent", "2")
+        row = alive("child")
+        assert row is not None
+        assert row.pid == child_of(program)
+        assert [note.pid for note in folder.notes("started")] == [child_of(program), program.pid]
 
-def test_a_child_that_just_ends_takes_its_own_executor_along(program: Child) -> None:
-    program.say("fork free")
-    program.say("start child")
-    program.wait_for("child started")
-    program.say("exit")
-    program.wait_for("child ended 0")
-    assert alive("child") is None
-    run("parent", "1")
+        program.say("start another")
+        program.wait_for("refused: this process runs an executor already")
+        program.say("shutdown")
+        program.wait_for("shut down; threads: MainThread\n")
+        assert alive("child") is None
+        program.say("exit")
+        program.wait_for("child ended 0")
+        run("parent", "3")
+        assert alive("parent") is not None
 
+    def test_a_child_that_just_ends_takes_its_own_executor_along(self, program: Child) -> None:
+        program.say("fork free")
+        program.say("start child")
+        program.wait_for("child started")
+        program.say("exit")
+        program.wait_for("child ended 0")
+        assert alive("child") is None
+        run("parent", "1")
 
-def test_locks_that_threads_of_the_parent_have_are_no_obstacle_to_a_child(program: Child) -> None:
-    program.say("fork locked")
-    program.say("add parent 1")
-    program.wait_for("added 1")
-    wait_until(lambda: is_settled("held", "1"))
-    program.say("start child")
-    program.wait_for("child started")
-    run("child", "2")
-    program.say("shutdown")
-    program.wait_for("shut down")
-    program.say("exit")
-    program.wait_for("child ended 0")
-    run("parent", "3")
+    def test_locks_that_threads_of_the_parent_have_are_no_obstacle_to_a_child(self, program: Child) -> None:
+        program.say("fork locked")
+        program.say("add parent 1")
+        program.wait_for("added 1")
+        wait_until(lambda: is_settled("held", "1"))
+        program.say("start child")
+        program.wait_for("child started")
+        run("child", "2")
+        program.say("shutdown")
+        program.wait_for("shut down")
+        program.say("exit")
+        program.wait_for("child ended 0")
+        run("parent", "3")
 
-
-def test_a_process_of_multiprocessing_adds_tasks(program: Child, folder: Folder) -> None:
-    for times, number in enumerate(("1", "2"), start=1):
-        program.say(f"work parent {number}")
-        program.wait_for("child ended 0", times=times)
-        wait_until(lambda number=number: is_settled("held", number))  # type: ignore[misc]
-    assert {note.pid for note in folder.notes("started")} == {program.pid}
-    program.say("exit")
-    assert program.exit_code() == 0
-    assert "Traceback" not in program.output
+    def test_a_process_of_multiprocessing_adds_tasks(self, program: Child, folder: Folder) -> None:
+        for times, number in enumerate(("1", "2"), start=1):
+            program.say(f"work parent {number}")
+            program.wait_for("child ended 0", times=times)
+            wait_until(lambda number=number: is_settled("held", number))  # type: ignore[misc]
+        assert {note.pid for note in folder.notes("started")} == {program.pid}
+        program.say("exit")
+        assert program.exit_code() == 0
+        assert "Traceback" not in program.output

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from urllib.request import urlopen
 
 import pytest
+from django.conf import settings
 
 from django_delayed_tasks.models import Executor
 from tests.processes.children import Child
@@ -51,26 +52,33 @@ def gunicorn(start: Start) -> Gunicorn:
     return gunicorn
 
 
-def test_workers_that_end_do_nothing_to_the_executor_of_the_master(gunicorn: Gunicorn, folder: Folder) -> None:
-    server = gunicorn("master", "--max-requests", "1")
-    for count in (1, 2):
-        worker = server.worker(count)
-        assert server.get(f"master/{count}") == worker
-        server.await_end(worker)
-    worker = server.worker(3)
-    os.kill(worker, signal.SIGTERM)
-    server.await_end(worker)
-    server.worker(4)
-    server.get("master/3")
-    for number in ("1", "2", "3"):
-        wait_until(lambda number=number: is_settled("held", number))  # type: ignore[misc]
-    assert {note.pid for note in folder.notes("started")} == {server.child.pid}
+class TestMasterWithAnExecutor:
+    """On servers: SQLite forbids that a forked worker uses the database then."""
 
-    server.child.send(signal.SIGTERM)
-    assert server.child.exit_code() == 0
-    [listens] = re.findall(r"listened (\d+) times", server.child.output)
-    assert int(listens) < MANY
-    assert alive("master") is None
+    __test__ = settings.DDT_DATABASE != "sqlite"
+
+    def test_workers_that_end_do_nothing_to_the_executor_of_the_master(
+        self, gunicorn: Gunicorn, folder: Folder
+    ) -> None:
+        server = gunicorn("master", "--max-requests", "1")
+        for count in (1, 2):
+            worker = server.worker(count)
+            assert server.get(f"master/{count}") == worker
+            server.await_end(worker)
+        worker = server.worker(3)
+        os.kill(worker, signal.SIGTERM)
+        server.await_end(worker)
+        server.worker(4)
+        server.get("master/3")
+        for number in ("1", "2", "3"):
+            wait_until(lambda number=number: is_settled("held", number))  # type: ignore[misc]
+        assert {note.pid for note in folder.notes("started")} == {server.child.pid}
+
+        server.child.send(signal.SIGTERM)
+        assert server.child.exit_code() == 0
+        [listens] = re.findall(r"listened (\d+) times", server.child.output)
+        assert int(listens) < MANY
+        assert alive("master") is None
 
 
 def test_each_worker_may_have_an_executor_of_its_own(gunicorn: Gunicorn, folder: Folder) -> None:

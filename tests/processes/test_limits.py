@@ -56,6 +56,7 @@ def test_given_back_when_it_stops(starttask: Start, folder: Folder, code: str) -
     add_task(Task(biz_code=code, biz_num="2"))
     wait_until(lambda: Task.objects.get(biz_num="2").status == TaskStatus.RUNNING)
     first.send(signal.SIGTERM)
+    wait_until(lambda: Task.objects.get(biz_num="2").status == TaskStatus.PENDING)
     gate.open()
     assert first.exit_code() == 0
     second = starttask("--name", "second", LEASE=600).wait_until_ready()

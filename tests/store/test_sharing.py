@@ -61,7 +61,7 @@ def test_few_again_when_others_were_quicker() -> None:
     leave_to_others(100)
     claim()
     request = ClaimRequest(1, "default", 0, 100, rank=0, executors=2)
-    share = affinity.Share(ALIAS, dialect_of(connection), request)
+    share = affinity.Affinity(ALIAS, dialect_of(connection), request)
     assert share.read()
     share.note(won_all=False)
     assert best_left() == FEWEST_OF_OTHERS

@@ -44,7 +44,7 @@ def _start(executor: Executor) -> None:
         with connections.of_thread(executor.options.database):
             executor.start()
 
-    with ThreadPoolExecutor(1, "start") as threads:
+    with ThreadPoolExecutor(1, "membership") as threads:
         threads.submit(begin).result()
 
 
