@@ -1,4 +1,4 @@
-"""The state table of ``docs/explanation/design.md`` in plain Python, for one identity: what tests compare the store with."""
+"""The state table of ``docs/explanation/design.md`` in plain Python, for one identity: a model of the store."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
