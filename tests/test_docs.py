@@ -24,6 +24,8 @@ API = ROOT / "docs/reference/api.md"
 COMMANDS = ROOT / "docs/reference/commands.md"
 HANDLERS = ROOT / "docs/reference/handlers.md"
 MODELS = ROOT / "docs/reference/models.md"
+PROMISES = ROOT / "docs/explanation/promises.md"
+SETTINGS = ROOT / "docs/reference/settings.md"
 
 every_page = pytest.mark.parametrize("page", pages.ALL, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -39,9 +41,15 @@ def test_page_can_be_reached_from_the_readme(page: Path) -> None:
 
 
 def test_named_tests_exist() -> None:
-    shown = [link for link in pages.links(README) if link.text.startswith("test_")]
+    shown = [link for link in pages.links(PROMISES) if link.text.startswith("test_")]
     assert len(shown) > 10
     assert [link.text for link in shown if f"def {link.text}(" not in link.file.read_text()] == []
+
+
+def test_each_promise_names_a_test() -> None:
+    promises = re.split(r"^\d+\. ", pages.prose(PROMISES), flags=re.MULTILINE)[1:]
+    assert len(promises) == 10
+    assert [promise for promise in promises if "[test_" not in promise] == []
 
 
 @every_page
@@ -152,8 +160,8 @@ def test_fields_are_those_of_the_reference(model: Any) -> None:
     assert lengths == {name: [str(field.max_length)] if field.max_length else [] for name, field in found.items()}
 
 
-def test_settings_in_the_readme_are_those_there_are() -> None:
-    documented = {row[0].strip("`"): row[1].strip("`") for row in rows(README, "Settings")}
+def test_settings_are_those_of_the_reference() -> None:
+    documented = {row[0].strip("`"): row[1].strip("`") for row in rows(SETTINGS, "Settings")}
     assert documented == {field.name: shown_setting(field.default) for field in fields(conf.Values)}
 
 

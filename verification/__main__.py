@@ -12,7 +12,7 @@ from verification.sizes import FULL, Size
 from verification.spin import PROMISES, SpinError, Verdict, search
 
 AT_ONCE = 2
-"""Searches beside each other: each takes a core and some 300 MB."""
+"""The number of searches in parallel: each takes a core and some 300 MB."""
 
 
 class Result(NamedTuple):

@@ -1,4 +1,4 @@
-"""How much of everything there is in a search: small enough to visit every state, large enough for every race."""
+"""The sizes of the searches: small enough to visit every state, large enough for every race."""
 
 from dataclasses import asdict, dataclass
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 class Size:
     """The constants of ``tasks.pml``.
 
-    ``steady`` executors keep their lease, ``mortal`` ones may lose it at any moment and register anew (``rebirths`` in
+    ``steady`` executors keep their lease, ``mortal`` ones may lose it at any moment and register again (``rebirths`` in
     all); ``calls`` are adds and cancels, ``claims`` the candidates that executors read, ``losses`` the answers of the
     database that get lost, ``rescues`` the orphans that ``reapers`` read, ``bulks`` the calls that may be adds in bulk.
     """
@@ -23,7 +23,7 @@ class Size:
     bulks: int = 0
 
     def definitions(self) -> list[str]:
-        """As arguments of spin."""
+        """Return the constants as arguments of spin."""
         return [f"-D{name.upper()}={value}" for name, value in asdict(self).items()]
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""DESIGN §3 in plain Python: one identity, without a database. What the store is compared with."""
+"""The state table of ``docs/explanation/design.md`` in plain Python, for one identity: a model of the store."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""More states of DESIGN §3 as rows: tasks that recur, that stand still, that are done once."""
+"""More states of ``docs/explanation/design.md`` as rows: tasks that recur, are paused, or are done once."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The states of DESIGN §3 as rows: how a task gets into each, and how a row looks that is in one."""
+"""The states of ``docs/explanation/design.md`` as rows: how a task gets into each, and what its row looks like."""
 
 from collections.abc import Callable
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""DESIGN §3, cell by cell: what each event makes of a task in each state."""
+"""The state table of ``docs/explanation/design.md``, cell by cell: what each event makes of a task in each state."""
 
 from collections.abc import Callable
 

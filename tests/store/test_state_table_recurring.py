@@ -1,4 +1,4 @@
-"""DESIGN §3 continued: tasks that recur, that stand still, that are done once; schedules that are compared."""
+"""The state table, continued: tasks that recur, are paused, or are done once; schedules that are compared."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""DESIGN §3 continued: a task that was cancelled while it runs, with nothing to come after, is as good as absent."""
+"""The state table, continued: a task that was cancelled while it is running counts as absent."""
 
 from collections.abc import Callable
 from functools import partial

@@ -68,7 +68,7 @@ inline check() {
 #if BULKS > 0
     was_armed = looking && (was_armed || (exists && !IS_STOPPING));
 #endif
-    /* never stuck: somebody holds the claim, or it can be reaped */
+    /* never stuck: an executor holds the claim, or it can be reaped */
     assert(!exists || status != RUNNING || !alive[executor] || IS_LEASE_OF_SOMEBODY(executor));
     /* what only a run can have goes with it */
     assert(!exists || status == RUNNING || (deferred == 0 && !cancel_requested && executor == 0))
@@ -78,7 +78,7 @@ inline forget_row() {
     exists = 0; id = 0; version = 0; status = 0; executor = 0; schedule = 0; deferred = 0; cancel_requested = 0
 }
 
-/* The claim is over, or another begins: whoever knew of it knows of a claim that is gone. */
+/* The claim has ended, or another one begins: executors that knew of it know of a claim that is gone. */
 inline end_claim() {
     current[0] = 0;
     current[1] = 0;

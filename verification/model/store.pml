@@ -48,7 +48,7 @@ inline add() {
 #ifndef ADD_DOES_NOT_DEFER
         :: exists && status == RUNNING ->
             deferred = calls;
-            printf("add %d: deferred, beside the run of (%d, %d)\n", calls, id, version)
+            printf("add %d: deferred, during the run of (%d, %d)\n", calls, id, version)
         :: exists && status != RUNNING ->
 #else
         :: exists ->
@@ -147,7 +147,7 @@ inline take(me, in_name_of, of_id, of_version, of_schedule, is_won) {
     }
 }
 
-/* settling.settle._settle_gone, its first statement: the history, of which nobody sees anything before the COMMIT */
+/* settling.settle._settle_gone, its first statement: the history, which others cannot see before the COMMIT */
 inline record(of_id, of_version, is_found) {
     d_step { is_found = FENCE(of_id, of_version) && status == RUNNING }
 }

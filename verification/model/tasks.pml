@@ -1,6 +1,6 @@
 /* One task, claimed by several executors, reaped, added and cancelled meanwhile. README.md says what this stands for.
  *
- * Sizes (-D): STEADY and MORTAL executors, REBIRTHS registrations anew, REAPERS; CLAIMS, LOSSES and RESCUES in all, and
+ * Sizes (-D): STEADY and MORTAL executors, REBIRTHS repeated registrations, REAPERS; CLAIMS, LOSSES and RESCUES in all, and
  * CALLS by callers, of which BULKS at most are adds in bulk.
  */
 

@@ -5,7 +5,7 @@ Run on a private server that may be written to (it drops and creates the databas
     python compare.py --port 3306 --threads 50 --seconds 5
 
 Needs mysqlclient alone. Every way does what "add (replace)" means: it creates the task, replaces one that is PENDING or
-FAILED, and keeps the schedule beside one that is RUNNING.
+FAILED, and defers the schedule if the task is RUNNING.
 """
 
 import argparse
@@ -106,7 +106,7 @@ WAYS: dict[str, Way] = {
 
 
 def adder(cursor: Cursor, way: Way, tasks: Iterator[tuple[str, str]], in_transaction: bool, until: float) -> None:
-    """Add tasks until the moment comes; a deadlock's victim loses its transaction and goes on."""
+    """Add tasks until the deadline; the victim of a deadlock loses its transaction and continues."""
     while time.monotonic() < until:
         num, when = next(tasks)
         task = {"num": num, "when": when, "ext": '{"a": 1}'}
