@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -20,7 +21,7 @@ def keep() -> list[BaseDatabaseWrapper]:
     """The connections of this thread, open or not, which are its own until :func:`close`: for a thread that this
     package starts, between transactions. To be called again when databases were added.
     """
-    found = _kept[get_ident()] = [connections[alias] for alias in connections]
+    found = _kept[get_ident()] = list(_connections())
     for connection in found:
         if _is_pooled(connection):
             connection.close()
@@ -37,7 +38,7 @@ def close() -> None:
 @contextmanager
 def outside_of_pools() -> Iterator[None]:
     """Inside, this thread opens its connections outside of pools. Those that are open already stay what they are."""
-    closed = [connections[alias] for alias in connections if connections[alias].connection is None]
+    closed = [connection for connection in _connections() if connection.connection is None]
     left = [(connection, connection.settings_dict) for connection in closed if _is_pooled(connection)]
     for connection, _ in left:
         _leave_pool(connection)
@@ -47,6 +48,12 @@ def outside_of_pools() -> Iterator[None]:
         for connection, pooled in left:
             connection.close()
             connection.settings_dict = pooled
+
+
+def _connections() -> Iterator[BaseDatabaseWrapper]:
+    for alias in connections:
+        with suppress(ImproperlyConfigured, ImportError):  # a driver that this machine lacks fails those who use it
+            yield connections[alias]
 
 
 def _is_pooled(connection: BaseDatabaseWrapper) -> bool:
