@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Callable
+from threading import Lock
 
 _forgetting: list[Callable[[], None]] = []
 _pid = os.getpid()
+_looking = Lock()
 
 
 def forget_in_child(forget: Callable[[], None]) -> None:
@@ -18,14 +20,16 @@ def look() -> None:
     uWSGI, for example, does not call the hooks of ``os.register_at_fork``.
     """
     if os.getpid() != _pid:
-        _forget()
+        with _looking:  # what another thread of the child begins meanwhile must not be forgotten with the rest
+            if os.getpid() != _pid:
+                _forget()
 
 
 def _forget() -> None:
     global _pid
-    _pid = os.getpid()
     for forget in _forgetting:
         forget()
+    _pid = os.getpid()
 
 
 if hasattr(os, "register_at_fork"):

@@ -11,6 +11,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskException, TaskExists
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Executor, PausedQueue, Resource, Success, Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
@@ -127,6 +128,21 @@ def test_an_executor_is_not_started(manual: None) -> None:
         api.start(name="here")
     assert not Executor.objects.exists()
     transaction.set_autocommit(False)
+
+
+def test_an_end_is_recorded_once_although_nothing_can_be_rolled_back(live_db: str) -> None:
+    """Something happened to the task while it ran, which the shortest way of settling finds out when it has written."""
+    verbs.add("runs")
+    run = verbs.claim_one()
+    verbs.add("runs", HOUR)
+    transaction.set_autocommit(False)
+    try:
+        verbs.settle(verbs.done(run, once=True))
+        transaction.commit()
+    finally:
+        transaction.rollback()
+        transaction.set_autocommit(True)
+    assert verbs.outcomes("runs") == [RunOutcome.DONE]
 
 
 @pytest.mark.parametrize("way", [atomically, in_one_statement])

@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
+from django.db import connections as django_connections
 
 from django_delayed_tasks.executor.running import workers
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.parts import add, executing, handler_of
 from tests.executor.test_atomic import EFFECT
 from tests.executor.test_settler import BREAK
@@ -39,6 +41,19 @@ def test_nor_when_it_ends_with_an_error() -> None:
             Task.objects.exists()
             raise ZeroDivisionError
         return is_open()
+
+    assert in_thread(work) is False
+
+
+def test_a_database_that_cannot_be_used_on_this_machine_is_in_the_way_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project may name one whose driver only some of its machines have; Django tells those who use it."""
+    entry = {**django_connections.settings["default"], "ENGINE": "no.such.backend"}
+    monkeypatch.setitem(django_connections.settings, "elsewhere", entry)
+
+    def work() -> bool:
+        with kept_connections.outside_of_pools(), connections.of_thread("default"):
+            connections.OfThread().tidy()
+            return Task.objects.exists()
 
     assert in_thread(work) is False
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from django_delayed_tasks import TaskRun, clock
+from django_delayed_tasks import TaskRun, api, clock
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.executor.membership.recurrences import RETIRE_AFTER, Recurrences
 from django_delayed_tasks.handlers import registry
@@ -55,6 +55,20 @@ class TestRetired:
         assert TaskRow.objects.get().status == TaskStatus.RUNNING
         settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
         assert settle("default", [settlement]) == {task.claim: Then.GONE}
+
+    def test_a_pause_that_was_asked_for_ends_with_it(self) -> None:
+        """As when a person cancels it: there is nothing to resume, and what comes back is not paused."""
+        nightly()
+        start_at(0)
+        with frozen_at(NOON + 10 * MINUTE):
+            [task] = claim(registered())
+            assert api.pause_task("nightly", declare.NUM)
+        assert self.retire_at(self.AFTER + 1) == ["nightly"]
+        assert not api.resume_task("nightly", declare.NUM)
+        start_at(self.AFTER + 2)
+        settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
+        assert settle("default", [settlement]) == {task.claim: Then.AGAIN}
+        assert TaskRow.objects.get().status == TaskStatus.PENDING
 
     def test_not_after_an_outage_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Nobody could confirm: whoever is first does not end what belongs to the others."""

@@ -189,7 +189,7 @@ def _end_another(alias: str, declared: Declared) -> bool:
 def _stop(cursor: CursorWrapper, dialect: Dialect, code: str, why: str) -> None:
     """End the task that the handler of this code declared: now, or when its current run has ended."""
     condition = "biz_code = %s AND biz_num = %s AND by_handler = TRUE"
-    stop = f"cancel_requested_at = {dialect.now}, {FORGET_DEFERRED}"
+    stop = f"cancel_requested_at = {dialect.now}, pause_requested = NULL, {FORGET_DEFERRED}"
     cursor.execute(f"UPDATE {TASK} SET {stop} WHERE {condition}", [code, NUM])
     waiting = f"{condition} AND status <> {RUNNING}"
     record_without_run(cursor, waiting, RunOutcome.CANCELLED, dialect.now, [code, NUM], why)

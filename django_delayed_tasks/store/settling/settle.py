@@ -20,7 +20,13 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUN, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, is_lock_timeout, is_transient, is_transient_at_once
+from django_delayed_tasks.store.sql.transactions import (
+    atomically,
+    in_transaction,
+    is_lock_timeout,
+    is_transient,
+    is_transient_at_once,
+)
 
 
 class _Changed(Exception):
@@ -85,7 +91,7 @@ def _settle(
         return atomically(alias, work, may_try_again)
 
     all_gone = all(settlement.then is Then.GONE for settlement in chosen)
-    if all_gone and not connections[alias].in_atomic_block:
+    if all_gone and not in_transaction(connections[alias]):  # within one, what it wrote could not be undone
         try:
             return write(_settle_gone)
         except _Changed:

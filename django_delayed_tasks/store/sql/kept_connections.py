@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
@@ -21,7 +22,7 @@ def keep() -> list[BaseDatabaseWrapper]:
 
     To be called by a thread that this package has started, between transactions, and again after databases were added.
     """
-    found = _kept[get_ident()] = [connections[alias] for alias in connections]
+    found = _kept[get_ident()] = list(_connections())
     for connection in found:
         if _is_pooled(connection):
             connection.close()
@@ -38,7 +39,7 @@ def close() -> None:
 @contextmanager
 def outside_of_pools() -> Iterator[None]:
     """Let this thread open connections outside Django's pools in the block; those already open are not changed."""
-    closed = [connections[alias] for alias in connections if connections[alias].connection is None]
+    closed = [connection for connection in _connections() if connection.connection is None]
     left = [(connection, connection.settings_dict) for connection in closed if _is_pooled(connection)]
     for connection, _ in left:
         _leave_pool(connection)
@@ -48,6 +49,12 @@ def outside_of_pools() -> Iterator[None]:
         for connection, pooled in left:
             connection.close()
             connection.settings_dict = pooled
+
+
+def _connections() -> Iterator[BaseDatabaseWrapper]:
+    for alias in connections:
+        with suppress(ImproperlyConfigured, ImportError):  # a driver that this machine lacks fails those who use it
+            yield connections[alias]
 
 
 def _is_pooled(connection: BaseDatabaseWrapper) -> bool:
