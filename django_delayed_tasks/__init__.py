@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.outcomes import AddResult, Done, Fail, Reschedule, Retry
     from django_delayed_tasks.states import AddAction, CancelResult
+    from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
     from django_delayed_tasks.triggers import Cron, Interval, Once, Trigger
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ __all__ = [
     "AddAction",
     "AddResult",
     "CancelResult",
+    "ClaimedTask",
     "Cron",
     "Done",
     "Fail",
@@ -82,6 +84,7 @@ _HOMES = {
     "models": "Task TaskRun",
     "outcomes": "AddResult Done Fail Reschedule Retry",
     "states": "AddAction CancelResult",
+    "store.claiming.claimed_task": "ClaimedTask",
     "triggers": "Cron Interval Once Trigger",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -96,4 +99,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted(__all__)

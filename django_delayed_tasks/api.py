@@ -14,7 +14,7 @@ from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExis
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler, scheduling
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import CancelResult, IfExists
+from django_delayed_tasks.states import CancelResult, IfExists, IfExistsName
 from django_delayed_tasks.store.claiming import paused_queues
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def add_task(
-    task: Task, *, if_exists: IfExists | str = IfExists.REPLACE, once: bool = False, using: str | None = None
+    task: Task, *, if_exists: IfExists | IfExistsName = IfExists.REPLACE, once: bool = False, using: str | None = None
 ) -> AddResult:
     """Schedule ``task``, an unsaved row, to run at its ``when``.
 
@@ -85,7 +85,7 @@ def add_task(
 def add_tasks(
     tasks: Iterable[Task],
     *,
-    if_exists: IfExists | str = IfExists.REPLACE,
+    if_exists: IfExists | IfExistsName = IfExists.REPLACE,
     once: bool = False,
     batch_size: int = 1000,
     using: str | None = None,

@@ -1,6 +1,7 @@
 """Enumerations: the status of a task, the outcome of a run, the result of a call (docs/explanation/design.md)."""
 
 from enum import StrEnum
+from typing import Literal
 
 from django.db.models import IntegerChoices
 from django.utils.translation import gettext_lazy as _
@@ -47,6 +48,10 @@ class IfExists(StrEnum):
     RAISE = "raise"
     EARLIEST = "earliest"
     LATEST = "latest"
+
+
+IfExistsName = Literal["replace", "keep", "raise", "earliest", "latest"]
+"""The values of :class:`IfExists` as callers write them."""
 
 
 class AddAction(StrEnum):

@@ -69,6 +69,17 @@ def test_task_and_outcomes_are_public() -> None:
     assert set(django_delayed_tasks.__all__) >= {"Task", *OUTCOMES, *FIXED_NAMES}
 
 
+def test_the_task_of_a_handler_is_public() -> None:
+    from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+    assert "ClaimedTask" in django_delayed_tasks.__all__
+    assert django_delayed_tasks.ClaimedTask is ClaimedTask
+
+
+def test_dir_has_public_names_only() -> None:
+    assert dir(django_delayed_tasks) == sorted(django_delayed_tasks.__all__)
+
+
 def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         getattr(django_delayed_tasks, "no_such_name")  # noqa: B009 (mypy would refuse the plain form)

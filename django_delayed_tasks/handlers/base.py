@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler
@@ -11,6 +11,9 @@ from django_delayed_tasks.handlers.retries import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.triggers import Trigger
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 HandleResult = Outcome | datetime | timedelta | None
 """The values that ``handle`` may return."""
@@ -58,18 +61,19 @@ class TaskHandler:
         """Return the code of the tasks that this handler runs."""
         return self.biz_code
 
-    def handle(self, task: Any) -> HandleResult:
+    def handle(self, task: "ClaimedTask") -> HandleResult:
         """Do the work of one task.
 
-        ``task`` is a :class:`~django_delayed_tasks.store.claiming.claimed_task.ClaimedTask`:
-        ``biz_code``, ``biz_num``, ``biz_ext``,
-        ``when``, ``attempts`` (this one counted), ``cancel_requested``, ``fencing_token``, ``check_claim()`` and
-        ``progress(fraction, note)``. Return None (done), a datetime or timedelta (again then), or an outcome. An
-        exception means another attempt after :meth:`backoff`, until ``max_attempts`` are used up.
+        ``task`` has ``biz_code``, ``biz_num``, ``biz_ext``, ``when``, ``attempts`` (including this one),
+        ``cancel_requested``, ``fencing_token``, ``check_claim()`` and ``progress(fraction, note)``. Return None if the
+        task is done, a datetime or timedelta to run it again then, or an outcome. An exception leads to another
+        attempt after :meth:`backoff`, until ``max_attempts`` are used up.
+
+        The handler must be idempotent: a task may run twice, for example if its executor dies.
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no handle()")
 
-    def handle_batch(self, tasks: list[Any]) -> Sequence[HandleResult | Exception] | None:
+    def handle_batch(self, tasks: list["ClaimedTask"]) -> Sequence[HandleResult | Exception] | None:
         """Do the work of several tasks of this code in one call; replaces :meth:`handle`.
 
         ``tasks`` are the due tasks, at least one and at most ``batch_size``. Return None if all are done, or a list
@@ -102,7 +106,13 @@ class TaskHandler:
         return None
 
     @classmethod
-    def schedule(cls, biz_num: str, when: scheduling.When = None, biz_ext: Any = None, **options: Any) -> AddResult:
+    def schedule(
+        cls,
+        biz_num: str,
+        when: scheduling.When = None,
+        biz_ext: Any = None,
+        **options: Unpack[scheduling.ScheduleOptions],
+    ) -> AddResult:
         """Add a task of this code.
 
         ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``

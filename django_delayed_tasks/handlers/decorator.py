@@ -1,44 +1,66 @@
 """``@task_handler("code")``: a function as a handler."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from difflib import get_close_matches
 from inspect import isroutine
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, cast
 
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.registry import register_task_handler
+from django_delayed_tasks.handlers.scheduling import ScheduleOptions, When
 from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.triggers import Trigger
 
-ATTRIBUTES = (
-    "queue",
-    "priority",
-    "max_attempts",
-    "timeout",
-    "keep_history",
-    "max_lateness",
-    "trigger",
-    "atomic",
-    "database",
-    "pool",
-    "max_concurrent",
-    "rate",
-    "backoff",
-    "on_failed",
-    "concurrency_key",
-)
+if TYPE_CHECKING:
+    from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+
+class HandlerOptions(TypedDict, total=False):
+    """The options of ``@task_handler``: the attributes and methods of :class:`TaskHandler` with the same names."""
+
+    queue: str
+    priority: int
+    max_attempts: int
+    timeout: timedelta | float | None
+    keep_history: KeepHistory | Literal["all", "failures", "none"]
+    max_lateness: timedelta | float | None
+    trigger: Trigger | None
+    atomic: bool
+    database: str
+    pool: str | None
+    max_concurrent: int | None
+    rate: str | None
+    backoff: Callable[[int], timedelta]
+    on_failed: Callable[["ClaimedTask", str], object]
+    concurrency_key: Callable[["ClaimedTask"], str | None]
+
+
+ATTRIBUTES = tuple(HandlerOptions.__annotations__)
+
+
+class ScheduleFunction(Protocol):
+    """The function that adds a task for a decorated function; see :meth:`TaskHandler.schedule`."""
+
+    def __call__(
+        self, biz_num: str, when: When = None, biz_ext: Any = None, **options: Unpack[ScheduleOptions]
+    ) -> AddResult: ...
 
 
 class DecoratedFunction(Protocol):
     """The decorated function, which has two more attributes."""
 
     handler: TaskHandler
-    schedule: Callable[..., AddResult]
+    schedule: ScheduleFunction
 
     def __call__(self, task: Any) -> HandleResult: ...
 
 
-def task_handler(biz_code: str, **attributes: Any) -> Callable[[Callable[[Any], Any]], DecoratedFunction]:
+def task_handler(
+    biz_code: str, **attributes: Unpack[HandlerOptions]
+) -> Callable[[Callable[["ClaimedTask"], Any]], DecoratedFunction]:
     """Register the decorated function, which takes the task, as the handler of ``biz_code``.
 
     ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``, ``on_failed(task, error)``
@@ -53,7 +75,7 @@ def task_handler(biz_code: str, **attributes: Any) -> Callable[[Callable[[Any], 
     for name in attributes:
         _refuse_unknown(biz_code, name)
 
-    def decorate(function: Callable[[Any], Any]) -> DecoratedFunction:
+    def decorate(function: Callable[["ClaimedTask"], Any]) -> DecoratedFunction:
         handler = register_task_handler(_class_of(function, biz_code, attributes))
         decorated = cast(DecoratedFunction, function)
         decorated.handler = handler
@@ -71,7 +93,7 @@ def _refuse_unknown(biz_code: str, name: str) -> None:
     raise InvalidHandler(f"task_handler({shortened(biz_code)}): unknown attribute {name!r}: {hint}")
 
 
-def _class_of(function: Any, biz_code: str, attributes: dict[str, Any]) -> type[TaskHandler]:
+def _class_of(function: Any, biz_code: str, attributes: Mapping[str, Any]) -> type[TaskHandler]:
     if not isroutine(function):
         raise InvalidHandler(
             f"task_handler({shortened(biz_code)}) decorates functions, not {shortened(function)}; "

@@ -2,12 +2,23 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import IfExists, IfExistsName
 
 When = datetime | timedelta | None
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The options of ``schedule``: those of the task, and those of ``add_task``."""
+
+    queue: str | None
+    priority: int | None
+    if_exists: IfExists | IfExistsName
+    once: bool
+    using: str | None
 
 
 class _Facade(NamedTuple):
@@ -32,16 +43,13 @@ def schedule(
     biz_num: str,
     when: When = None,
     biz_ext: Any = None,
-    *,
-    queue: str | None = None,
-    priority: int | None = None,
-    **options: Any,
+    **options: Unpack[ScheduleOptions],
 ) -> AddResult:
-    """Add a task of this code; ``options`` are those of ``add_task`` (``if_exists``, ``once``, ``using``)."""
+    """Add a task of this code."""
     if _facade is None:
         problem = "add it to INSTALLED_APPS and call django.setup()"
         raise TaskException(f"django_delayed_tasks is not ready: {problem}")
-    chosen = {"queue": queue, "priority": priority}
+    chosen = {"queue": options.pop("queue", None), "priority": options.pop("priority", None)}
     given = {name: value for name, value in chosen.items() if value is not None}
     task = _facade.make_task(biz_code=biz_code, biz_num=biz_num, when=when, biz_ext=biz_ext, **given)
     return _facade.add_task(task, **options)

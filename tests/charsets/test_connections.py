@@ -12,6 +12,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
+from django_delayed_tasks.states import IfExistsName
 from tests.charsets.texts import TEXTS
 from tests.complaints import found, numbers
 from tests.executor.parts import claim, registered
@@ -51,7 +52,7 @@ def identities() -> dict[str, Any]:
 
 @pytest.mark.parametrize("charset", CHARSETS)
 @pytest.mark.parametrize("if_exists", ["replace", "keep", "raise", "latest"])
-def test_tasks_are_added_as_they_are_or_not_at_all(charset: str, if_exists: str) -> None:
+def test_tasks_are_added_as_they_are_or_not_at_all(charset: str, if_exists: IfExistsName) -> None:
     tasks = {text: verbs.task(text, HOUR, biz_ext={text: text}) for text in TEXTS}
     with options(charset=charset):
         one_by_one = [text for text, task in tasks.items() if attempt(api.add_task, task, if_exists=if_exists)]
@@ -60,7 +61,7 @@ def test_tasks_are_added_as_they_are_or_not_at_all(charset: str, if_exists: str)
 
 @pytest.mark.parametrize("charset", CHARSETS)
 @pytest.mark.parametrize("if_exists", ["replace", "keep", "raise"])
-def test_rows_that_are_sent_along_pass_every_connection(charset: str, if_exists: str) -> None:
+def test_rows_that_are_sent_along_pass_every_connection(charset: str, if_exists: IfExistsName) -> None:
     with options(charset=charset):
         api.add_tasks((verbs.task(text, HOUR, biz_ext={text: text}) for text in TEXTS), if_exists=if_exists)
     assert identities() == {text: {text: text} for text in TEXTS}

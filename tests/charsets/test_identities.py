@@ -9,7 +9,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import NameInUse, TaskExists
 from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.models import Executor, Recurrence, Task
-from django_delayed_tasks.states import AddAction, CancelResult
+from django_delayed_tasks.states import AddAction, CancelResult, IfExistsName
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.triggers import Interval
 from tests.charsets.texts import TEXTS, TWINS
@@ -33,7 +33,7 @@ def nums() -> list[str]:
 
 
 @pytest.mark.parametrize("if_exists", ["replace", "keep", "raise", "earliest"])
-def test_bulk_calls_write_what_they_were_given(if_exists: str) -> None:
+def test_bulk_calls_write_what_they_were_given(if_exists: IfExistsName) -> None:
     api.add_task(later("there already"))
     tasks = [later(text, biz_ext={text: [text]}) for text in TEXTS]
     assert api.add_tasks(tasks, if_exists=if_exists) == len(TEXTS)
@@ -42,7 +42,7 @@ def test_bulk_calls_write_what_they_were_given(if_exists: str) -> None:
 
 
 @pytest.mark.parametrize("if_exists", ["replace", "keep", "raise", "earliest"])
-def test_single_calls_write_what_they_were_given(if_exists: str) -> None:
+def test_single_calls_write_what_they_were_given(if_exists: IfExistsName) -> None:
     for text in TEXTS:
         added = api.add_task(later(text, biz_ext={text: text}), if_exists=if_exists)
         assert added.action is AddAction.CREATED

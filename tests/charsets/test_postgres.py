@@ -8,6 +8,7 @@ from django.db import DataError, NotSupportedError
 
 from django_delayed_tasks import Done, api
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import IfExistsName
 from tests.charsets.databases import created, empty, switched_to
 from tests.charsets.texts import MIXED, TEXTS
 from tests.complaints import found
@@ -35,7 +36,7 @@ def without_encoding(ascii_name: str, django_db_blocker: Any) -> Iterator[None]:
 @pytest.mark.usefixtures("narrow")
 @pytest.mark.parametrize("if_exists", ["replace", "keep", "raise", "earliest"])
 @pytest.mark.parametrize("fields", [{"num": SAID}, {"biz_ext": {"x": SAID}}, {"queue": SAID}])
-def test_a_task_that_cannot_be_held_is_refused(fields: dict[str, Any], if_exists: str) -> None:
+def test_a_task_that_cannot_be_held_is_refused(fields: dict[str, Any], if_exists: IfExistsName) -> None:
     task = verbs.task(when=HOUR, **fields)
     with pytest.raises(DataError):
         api.add_task(task, if_exists=if_exists)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import IfExistsName, RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -45,7 +45,7 @@ def each(real: Callable[[Subject], Any], model: Callable[[Model], Any]) -> Call:
     return Call(lambda subjects: {subject.num: real(subject) for subject in subjects}, model)
 
 
-def adding(mode: str, *, once: bool = False, many: bool = False) -> Call:
+def adding(mode: IfExistsName, *, once: bool = False, many: bool = False) -> Call:
     def real(subject: Subject) -> Any:
         task = verbs.task(subject.num, NEW, biz_ext="new")
         try:
@@ -62,7 +62,7 @@ def adding(mode: str, *, once: bool = False, many: bool = False) -> Call:
     return each(real, model)
 
 
-MODES = ("replace", "keep", "raise", "earliest", "latest")
+MODES: tuple[IfExistsName, ...] = ("replace", "keep", "raise", "earliest", "latest")
 ADDS = {
     **{mode: adding(mode) for mode in MODES},
     **{f"many {mode}": adding(mode, many=True) for mode in MODES},

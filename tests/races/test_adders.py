@@ -10,6 +10,7 @@ from django.db import transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import IfExistsName
 from django_delayed_tasks.store.notices import wakeup
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
@@ -34,7 +35,7 @@ def at_once(action: Callable[[], Any]) -> Counter[Any]:
 
 @pytest.mark.parametrize("where", ["alone", "in a transaction"])
 @pytest.mark.parametrize(("if_exists", "others"), [("replace", "replaced"), ("keep", "kept")])
-def test_fifty_add_one_identity(live_db: str, where: str, if_exists: str, others: str) -> None:
+def test_fifty_add_one_identity(live_db: str, where: str, if_exists: IfExistsName, others: str) -> None:
     def add() -> str:
         if where == "alone":
             return verbs.add(if_exists=if_exists).action
@@ -73,7 +74,7 @@ def test_fifty_add_and_cancel_one_identity(live_db: str) -> None:
 
 @pytest.mark.parametrize("end", ["commit", "rollback"])
 @pytest.mark.parametrize(("if_exists", "finds"), [("replace", "replaced"), ("keep", "kept")])
-def test_two_create_one_identity(live_db: str, if_exists: str, finds: str, end: str) -> None:
+def test_two_create_one_identity(live_db: str, if_exists: IfExistsName, finds: str, end: str) -> None:
     """The second waits to see whether the first one's row comes to be."""
     with transaction.atomic():
         verbs.add(biz_ext=1)

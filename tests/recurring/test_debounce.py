@@ -9,7 +9,7 @@ from django_delayed_tasks import Task, add_task, add_tasks
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import AddAction, TaskStatus, Then
+from django_delayed_tasks.states import AddAction, IfExistsName, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import claim
 from tests.recurring.machine import MINUTE, NOON, Machine
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 MODES = pytest.mark.parametrize(("mode", "sign"), [("earliest", -1), ("latest", 1)])
 
 
-def add(minute: float, mode: str, ext: Any = None) -> AddAction:
+def add(minute: float, mode: IfExistsName, ext: Any = None) -> AddAction:
     with frozen_at(NOON):
         return add_task(
             Task(biz_code="recurring", biz_num="1", when=NOON + minute * MINUTE, biz_ext=ext), if_exists=mode
@@ -33,29 +33,29 @@ def stands() -> tuple[float, Any]:
 
 @MODES
 class TestEachMode:
-    def test_the_first_is_created(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_the_first_is_created(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         assert add(10, mode) is AddAction.CREATED
 
-    def test_a_preferred_one_replaces(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_a_preferred_one_replaces(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         add(10, mode, "old")
         assert add(10 + sign, mode, "new") is AddAction.REPLACED
         assert stands() == (10 + sign, "new")
         assert TaskRow.objects.get().version == 1
 
     @pytest.mark.parametrize("by", [0, 1])
-    def test_another_is_not_looked_at(self, machine: Machine, mode: str, sign: int, by: int) -> None:
+    def test_another_is_not_looked_at(self, machine: Machine, mode: IfExistsName, sign: int, by: int) -> None:
         add(10, mode, "old")
         assert add(10 - by * sign, mode, "new") is AddAction.KEPT
         assert stands() == (10, "old")
         assert TaskRow.objects.get().version == 0
 
-    def test_a_failed_one_is_replaced(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_a_failed_one_is_replaced(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         add(10, mode)
         TaskRow.objects.update(status=TaskStatus.FAILED)
         assert add(10 - sign, mode) is AddAction.REPLACED
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
-    def test_beside_a_run(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_beside_a_run(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         add(0, mode)
         with frozen_at(NOON):
             [task] = claim(machine.executor)
@@ -67,20 +67,20 @@ class TestEachMode:
         assert set(settle("default", [settlement]).values()) == {Then.AGAIN}
         assert stands() == (50 + sign, "third")
 
-    def test_at_once(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_at_once(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         add(10, mode)
         with frozen_at(NOON):
             task = Task(biz_code="recurring", biz_num="1", when=None)
             action = add_task(task, if_exists=mode).action
         assert action is (AddAction.REPLACED if mode == "earliest" else AddAction.KEPT)
 
-    def test_in_bulk(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_in_bulk(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         times = [Task(biz_code="recurring", biz_num="1", when=NOON + minute * MINUTE) for minute in (20, 40, 10, 30)]
         with frozen_at(NOON):
             assert add_tasks(times, if_exists=mode) == 2
         assert stands()[0] == (40 if mode == "latest" else 10)
 
-    def test_an_offset_from_now(self, machine: Machine, mode: str, sign: int) -> None:
+    def test_an_offset_from_now(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         add(10, mode)
         with frozen_at(NOON):
             task = Task(biz_code="recurring", biz_num="1", when=timedelta(minutes=10 + sign))

@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import AddAction, Then
+from django_delayed_tasks.states import AddAction, IfExistsName, Then
 from django_delayed_tasks.store.records.once import purge_successes
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
@@ -101,7 +101,7 @@ def test_in_bulk(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("mode", ["keep", "raise", "earliest", "latest"])
-def test_with_every_mode(machine: Machine, mode: str) -> None:
+def test_with_every_mode(machine: Machine, mode: IfExistsName) -> None:
     assert add(if_exists=mode).action is AddAction.CREATED
     if mode == "raise":
         with pytest.raises(TaskExists):

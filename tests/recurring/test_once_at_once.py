@@ -15,7 +15,7 @@ from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
-from django_delayed_tasks.states import AddAction, Then
+from django_delayed_tasks.states import AddAction, IfExistsName, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -39,7 +39,7 @@ def _noon() -> Iterator[None]:
         yield
 
 
-def add(mode: str = "replace", num: str = "1") -> AddAction:
+def add(mode: IfExistsName = "replace", num: str = "1") -> AddAction:
     return add_task(Task(biz_code="recurring", biz_num=num), once=True, if_exists=mode).action
 
 

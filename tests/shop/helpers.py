@@ -26,7 +26,8 @@ class RunningTask:
 
 def handle(code: str, number: int, when: datetime, biz_ext: Any = None) -> Any:
     """One run of the handler of that code."""
-    return get_task_handlers()[code].handle(RunningTask(str(number), when, biz_ext))
+    task: Any = RunningTask(str(number), when, biz_ext)
+    return get_task_handlers()[code].handle(task)
 
 
 def start_promotion(product: Product, lasts: timedelta = HOUR) -> Promotion:

@@ -6,7 +6,7 @@ from typing import Any
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import IfExistsName, TaskStatus
 from django_delayed_tasks.store.schedules import edit
 from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from django_delayed_tasks.triggers import Interval
@@ -27,7 +27,7 @@ def resume() -> bool:
     return api.resume_task(CODE, "1")
 
 
-def add_once(mode: str = "replace", **fields: Any) -> AddResult:
+def add_once(mode: IfExistsName = "replace", **fields: Any) -> AddResult:
     task = verbs.task(**{"when": NEW, "biz_ext": "new", **fields})
     return api.add_task(task, once=True, if_exists=mode)
 

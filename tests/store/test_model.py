@@ -16,7 +16,7 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.outcomes import UNCHANGED
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.states import IfExistsName, RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.schedules import edit
 from django_delayed_tasks.store.settling.reap import SPREAD, reap
 from django_delayed_tasks.store.settling.settle import settle
@@ -58,11 +58,11 @@ class StoreMachine(RuleBasedStateMachine):
         self.block.close()
 
     @rule(num=NUMS, when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
-    def add(self, num: str, when: Any, ext: int, mode: str, kind: dict[str, Any]) -> None:
+    def add(self, num: str, when: Any, ext: int, mode: IfExistsName, kind: dict[str, Any]) -> None:
         with clock.frozen_at(self.now):
             self._add(num, Wanted(self.now + when, ext, **kind), mode)
 
-    def _add(self, num: str, wanted: Wanted, mode: str) -> None:
+    def _add(self, num: str, wanted: Wanted, mode: IfExistsName) -> None:
         expected = self.tasks[num].add(self.now, wanted, mode)
         task = verbs.task(num, wanted.when, biz_ext=wanted.ext, trigger=wanted.trigger)
         try:
@@ -72,7 +72,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert action == expected
 
     @rule(when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
-    def add_both(self, when: Any, ext: int, mode: str, kind: dict[str, Any]) -> None:
+    def add_both(self, when: Any, ext: int, mode: IfExistsName, kind: dict[str, Any]) -> None:
         """In bulk; one that is refused undoes the other."""
         with clock.frozen_at(self.now):
             wanted = Wanted(self.now + when, ext, **kind)

@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import Then
+from django_delayed_tasks.states import IfExistsName, Then
 from django_delayed_tasks.store.settling.reap import reap, release
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
@@ -115,7 +115,7 @@ def settling(make: Callable[..., Settlement], *given: object) -> Callable[[Run],
     return settle
 
 
-def adding(if_exists: str) -> Callable[[Run], object]:
+def adding(if_exists: IfExistsName) -> Callable[[Run], object]:
     def add(_: Run) -> object:
         try:
             return verbs.add(when=NEW, biz_ext="new", if_exists=if_exists).action

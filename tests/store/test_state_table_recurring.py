@@ -7,7 +7,7 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import IfExistsName, RunOutcome, Then
 from django_delayed_tasks.store.schedules import edit
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
@@ -178,11 +178,11 @@ release         | once, moving   | 1       | moved, once | +1 |
 CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.strip().splitlines() if line]
 
 
-def comparing(mode: str, hours: int) -> Callable[[Run], object]:
+def comparing(mode: IfExistsName, hours: int) -> Callable[[Run], object]:
     return lambda _: verbs.add(when=OLD + hours * HOUR, biz_ext="new", if_exists=mode).action
 
 
-def once(mode: str) -> Callable[[Run], object]:
+def once(mode: IfExistsName) -> Callable[[Run], object]:
     def add(_: Run) -> object:
         try:
             return add_once(mode).action

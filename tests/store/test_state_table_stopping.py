@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import get_args
 
 import pytest
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
+from django_delayed_tasks.states import IfExistsName
 from django_delayed_tasks.store.schedules import edit as steering
 from tests.store import verbs
 from tests.store.states import NEW, Run, running_then
@@ -86,7 +88,7 @@ done once        | once, removed   | again    | moved, remembered | +0 | DONE
 CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.strip().splitlines() if line]
 
 
-def many(mode: str, *, once: bool = False) -> Callable[[Run], object]:
+def many(mode: IfExistsName, *, once: bool = False) -> Callable[[Run], object]:
     def add(_: Run) -> object:
         try:
             return api.add_tasks([verbs.task(when=NEW, biz_ext="new")], if_exists=mode, once=once)
@@ -102,7 +104,7 @@ def edit(_: Run) -> object:
 
 
 YET_MORE: dict[str, Callable[[Run], object]] = {
-    **{f"many {mode}": many(mode) for mode in ("replace", "keep", "raise", "earliest", "latest")},
+    **{f"many {mode}": many(mode) for mode in get_args(IfExistsName)},
     "many keep once": many("keep", once=True),
     "many raise once": many("raise", once=True),
     "delete": lambda _: api.delete_tasks(CODE, "1"),

@@ -7,7 +7,7 @@ from typing import Any
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import UNCHANGED, AddResult
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.states import IfExists, IfExistsName, RunOutcome, Then
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
@@ -31,7 +31,10 @@ def task(num: str = "1", when: datetime | timedelta | None = None, **fields: Any
 
 
 def add(
-    num: str = "1", when: datetime | timedelta | None = None, if_exists: str = "replace", **fields: Any
+    num: str = "1",
+    when: datetime | timedelta | None = None,
+    if_exists: IfExists | IfExistsName = "replace",
+    **fields: Any,
 ) -> AddResult:
     """``add_task`` of such a task."""
     return api.add_task(task(num, when, **fields), if_exists=if_exists)

@@ -1,0 +1,49 @@
+"""What a type checker finds in a project that uses the package."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+PROJECT = """
+from datetime import timedelta
+
+from django_delayed_tasks import ClaimedTask, Task, TaskHandler, add_task, task_handler
+
+
+class Greet(TaskHandler):
+    biz_code = "greet"
+
+    def handle(self, task: ClaimedTask) -> None:
+        task.check_claim()
+        task.check_clam()
+
+
+@task_handler("wave", max_attempts=2, keep_history="none", backoff=lambda attempt: timedelta(seconds=attempt))
+def wave(task: ClaimedTask) -> None:
+    print(task.biz_num)
+
+
+add_task(Task(biz_code="greet", biz_num="1"), if_exists="keep")
+wave.schedule("1", if_exists="earliest", queue="slow")
+
+add_task(Task(biz_code="greet", biz_num="1"), if_exists="kep")
+wave.schedule("1", if_exist="keep")
+Greet.schedule("1", if_exists="latst")
+
+
+@task_handler("wink", max_attempt=2)
+def wink(task: ClaimedTask) -> None: ...
+"""
+MISSPELLED = ["check_clam", '"kep"', "if_exist", '"latst"', "max_attempt"]
+
+
+def test_a_misspelling_is_found(tmp_path: Path) -> None:
+    project = tmp_path / "project.py"
+    project.write_text(PROJECT)
+    command = [sys.executable, "-m", "mypy", "--follow-imports=silent", f"--cache-dir={tmp_path}", str(project)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    expected = [next(n for n, line in enumerate(PROJECT.splitlines(), 1) if word in line) for word in MISSPELLED]
+    assert [int(line.split(":")[1]) for line in errors] == sorted(expected), done.stdout + done.stderr
