@@ -102,7 +102,7 @@ def test_a_class_without_a_code_of_its_own_is_refused() -> None:
 def test_an_unknown_option_is_an_error() -> None:
     register_task_handler(Promotion)
     with pytest.raises(TypeError, match="if_exist"):
-        Promotion.schedule("p-1", if_exist="keep")
+        Promotion.schedule("p-1", if_exist="keep")  # type: ignore[call-arg]
 
 
 WITHOUT_SETUP = """
