@@ -13,7 +13,7 @@ from tests.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
 NO_DATABASE = [
-    *(f"test_{name}.py" for name in ("conf", "docs", "installing", "layers", "lazy_names", "verification")),
+    *(f"test_{name}.py" for name in ("conf", "docs", "installing", "layers", "lazy_names", "typing", "verification")),
     "scripts",
 ]
 collect_ignore = [] if settings.DDT_DATABASE == "sqlite" else NO_DATABASE

@@ -36,7 +36,7 @@ Greet.schedule("1", if_exists="latst")
 @task_handler("wink", max_attempt=2)
 def wink(task: ClaimedTask) -> None: ...
 """
-MISSPELLED = ["check_clam", '"kep"', "if_exist", '"latst"', "max_attempt"]
+MISSPELLED = ["check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt="]
 
 
 def test_a_misspelling_is_found(tmp_path: Path) -> None:

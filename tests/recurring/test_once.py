@@ -126,7 +126,7 @@ def test_bad_once(machine: Machine, once: Any) -> None:
 
 
 def test_once_and_recurring_exclude_each_other(machine: Machine) -> None:
-    with pytest.raises(InvalidTask, match="recurs"):
+    with pytest.raises(InvalidTask, match="recurring task"):
         add_task(Task(biz_code="recurring", biz_num="1", trigger=Interval(hours=1)), once=True)
 
 
