@@ -78,7 +78,7 @@ class TestEffect:
         spoilt = task("1", status=TaskStatus.PAUSED, trigger="spoilt")
         response = do(boss, "resume", spoilt, task("2", status=TaskStatus.PAUSED))
         assert [message[:30] for message in messages_of(response)] == [
-            "1 task was resumed.", "1 task was left unchanged: it c",
+            "1 task was resumed.", "1 task was left unchanged: it ",
         ]  # fmt: skip
         assert Task.objects.get(status=TaskStatus.PAUSED).biz_num == "1"
 

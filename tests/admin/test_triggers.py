@@ -81,7 +81,7 @@ class TestOnce:
 
     def test_cannot_recur(self, boss: Client) -> None:
         response = add(boss, biz_num="1", once_only="on", trigger_text=EVERY_TEN)
-        assert "recurs" in errors_of(response)["once_only"][0]
+        assert "recurring task" in errors_of(response)["once_only"][0]
 
     def test_nor_later(self, boss: Client) -> None:
         row = task(once=True)

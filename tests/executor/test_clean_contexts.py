@@ -24,7 +24,9 @@ State = tuple[Any, ...]
 CLEAN: State = ("en-us", "Europe/Berlin", "", 28)
 COUNT_CONNECTIONS = {
     "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()",
-    "mysql": "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE()",
+    "mariadb": "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE()",
+    # Not its list of processes: that has the statements of all sessions, and may not be readable in this one's character set.
+    "mysql": "SELECT count(*) FROM performance_schema.threads WHERE processlist_db = DATABASE()",
 }
 
 
@@ -152,7 +154,8 @@ def count_connections() -> int:
     if connection.vendor == "sqlite":
         return 0
     with connection.cursor() as cursor:
-        cursor.execute(COUNT_CONNECTIONS[connection.vendor])
+        is_mariadb = getattr(connection, "mysql_is_mariadb", False)
+        cursor.execute(COUNT_CONNECTIONS["mariadb" if is_mariadb else connection.vendor])
         return int(cursor.fetchone()[0])
 
 

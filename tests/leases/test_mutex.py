@@ -226,7 +226,7 @@ def test_in_a_forked_child_it_is_the_parents(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_one_object_at_a_time() -> None:
     guard = mutex("index")
-    with guard, pytest.raises(RuntimeError, match="holds the mutex 'index' already"), guard:
+    with guard, pytest.raises(RuntimeError, match="already holds the mutex 'index'"), guard:
         pass
     with guard:
         pass
