@@ -25,7 +25,7 @@ CLEAN: State = ("en-us", "Europe/Berlin", "", 28)
 COUNT_CONNECTIONS = {
     "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()",
     "mariadb": "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE()",
-    # Not its list of processes: that has the statements of all sessions, and may not be readable in this one's character set.
+    # Not its list of processes, which has the statements of other sessions in their character sets.
     "mysql": "SELECT count(*) FROM performance_schema.threads WHERE processlist_db = DATABASE()",
 }
 
