@@ -83,7 +83,7 @@ def _check(options: ExecutorOptions) -> None:
     for name in _LIKE_SETTINGS:
         _check_as(name.upper(), name, getattr(options, name))
     if options.max_tasks is not None and (not isinstance(options.max_tasks, int) or options.max_tasks < 1):
-        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: must be a positive integer")
+        raise InvalidSetting(f"max_tasks={options.max_tasks!r}: expected an int of at least 1")
     if options.poll_interval > LONGEST_POLL:
         raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:

@@ -49,7 +49,7 @@ def refused(child: Child) -> str:
     ("options", "said"),
     [
         (["--threads", "0"], "threads=0: expected an int from 1"),
-        (["--max-tasks", "-1"], "max_tasks=-1: expected an int from 1"),
+        (["--max-tasks", "-1"], "max_tasks=-1: expected an int of at least 1"),
         (["--poll-interval", "0"], "poll_interval=0.0: expected"),
         (["--poll-interval", "nan"], "poll_interval=nan: expected"),
         (["--poll-interval", "inf"], "poll_interval=inf: expected"),
