@@ -30,8 +30,13 @@ def results_of(folder: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for path in sorted((RESULTS / folder).rglob("*.meta")):
         codes: Mapping[str, int | None] = json.loads(path.read_text())["exit_code_by_key"]
-        found.update({name: status_by_exit_code[code] for name, code in codes.items()})
+        found.update({name: status_of(code) for name, code in codes.items()})
     return found
+
+
+def status_of(code: int | None) -> str:
+    """Return mutmut's word for an exit code; 255 may mean that the tests did not start, and counts as no answer."""
+    return "no answer" if code == 255 else status_by_exit_code[code]
 
 
 def sample_of(names: Sequence[str], size: int) -> list[str]:
