@@ -10,7 +10,7 @@ MOST = THREADS + 2 * BATCH
 
 
 def ended(inflight: InFlight, count: int, seconds: float = 0.0, first: int = 0) -> None:
-    """So many runs ended after as many seconds each, and have still to be settled."""
+    """End ``count`` runs of this length; they still have to be settled."""
     tasks = [a_task(number) for number in range(first, first + count)]
     inflight.add(tasks)
     inflight.finish([task.claim for task in tasks], seconds)

@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """``later(seconds)``: the monotonic clock of this host goes on by as much, and stands still then."""
+    """``later(seconds)``: advance the monotonic clock of this host by that, and stop it there."""
     passed = [clock.monotonic()]
     monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
 

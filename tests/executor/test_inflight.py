@@ -63,7 +63,7 @@ def test_runs_in_one_call_count_as_one() -> None:
 
 
 def test_a_claim_that_comes_twice_is_one() -> None:
-    """A server that lost its last commits gives the same version to the next claim, while the first run goes on."""
+    """A server that lost its last commits gives the same version to the next claim, while the first run continues."""
     inflight, tasks = holding(1)
     inflight.add([a_task(0)])
     assert counts(inflight) == (1, 1, 1)

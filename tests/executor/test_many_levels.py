@@ -29,7 +29,7 @@ def slow(make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def fill(number: int, queue: str, **fields: object) -> None:
-    """So many tasks in a queue."""
+    """Add ``number`` tasks to a queue."""
     api.add_tasks(Task(biz_code="code", biz_num=f"{queue} {i}", queue=queue, **fields) for i in range(number))
 
 

@@ -26,7 +26,7 @@ Later = Callable[[float], None]
 
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch) -> Later:
-    """``later(seconds)``: the monotonic clock of this host goes on by as much, and stands still then."""
+    """``later(seconds)``: advance the monotonic clock of this host by that, and stop it there."""
     passed = [clock.monotonic()]
     monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
 
