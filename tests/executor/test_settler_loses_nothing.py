@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.threads.backoff import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settle import settle_soon
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, registered
 from tests.executor.test_settler import answering, done, ignore
@@ -38,8 +38,8 @@ def held(*nums: str) -> tuple[list[ClaimedTask], InFlight]:
     return tasks, inflight
 
 
-def all_locked(alias: str, batch: list[Settlement]) -> Any:
-    """Another transaction has locked the rows: what ``settle_soon`` answers then."""
+def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Any:
+    """Another transaction has locked the rows: what ``settle`` answers then."""
     return {}, {settlement.claim for settlement in batch}
 
 
@@ -52,8 +52,8 @@ def settle_rest(settler: Settler) -> None:
 def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something that is no answer of the database comes out of the attempt: it must not take the batch with it."""
     tasks, inflight = held("a", "b")
-    answers: list[Any] = [SystemExit("not an answer"), settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [SystemExit("not an answer"), settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler = Settler("default", inflight, ignore)
     for task in tasks:
         settler.put(done(task.claim))
@@ -65,8 +65,8 @@ def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.
 
 def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     [task], inflight = held("a")
-    answers: list[Any] = [GONE_AWAY, settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [GONE_AWAY, settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
 
     def fail(alias: str, used: Any) -> bool:
         raise InterfaceError("the driver cannot close it")
@@ -96,7 +96,7 @@ def test_of_two_batches_that_have_to_wait_both_are_settled(monkeypatch: pytest.M
     tasks, inflight = held("a", "b", "c")
     settler = Settler("default", inflight, ignore)
     with monkeypatch.context() as patch:
-        patch.setattr(settler_module, "settle_soon", all_locked)
+        patch.setattr(settler_module, "settle", all_locked)
         settler.settle([done(tasks[0].claim), done(tasks[1].claim)])
         settler.settle([done(tasks[2].claim)])
     settle_rest(settler)
@@ -109,12 +109,12 @@ def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.M
     tasks, inflight = held("a", "b")
     go_on = Event()
 
-    def first(alias: str, batch: list[Settlement]) -> Any:
+    def first(alias: str, batch: list[Settlement], wait: Wait) -> Any:
         assert go_on.wait(60)
-        return settle_soon(alias, batch)
+        return settle(alias, batch, wait)
 
-    answers: list[Any] = [first, all_locked, settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [first, all_locked, settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler = Settler("default", inflight, ignore)
     settler.start()
     settler.put(done(tasks[0].claim))
@@ -131,7 +131,7 @@ def test_what_has_to_wait_is_still_held(monkeypatch: pytest.MonkeyPatch) -> None
     """The executor must not take it for ended: a look for forgotten claims would release it."""
     [task], inflight = held("a")
     settler = Settler("default", inflight, ignore)
-    monkeypatch.setattr(settler_module, "settle_soon", all_locked)
+    monkeypatch.setattr(settler_module, "settle", all_locked)
     settler.settle([done(task.claim)])
     assert task.claim in inflight
 
@@ -141,7 +141,7 @@ def test_it_is_tried_again_after_half_a_second(monkeypatch: pytest.MonkeyPatch) 
     settler = Settler("default", inflight, ignore)
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
-    monkeypatch.setattr(settler_module, "settle_soon", all_locked)
+    monkeypatch.setattr(settler_module, "settle", all_locked)
     settler.settle([done(task.claim)])
     monkeypatch.setattr(clock, "monotonic", lambda: now + 0.4)
     assert settler._take_locked() == []
@@ -157,7 +157,7 @@ def test_a_failure_that_cannot_be_written_yet_is_not_the_last_one(monkeypatch: p
     answers: list[Any] = [refused, GONE_AWAY, refused, GONE_AWAY]
     settler = Settler("default", inflight, ignore)
     with monkeypatch.context() as patch:
-        patch.setattr(settler_module, "settle_soon", answering(answers))
+        patch.setattr(settler_module, "settle", answering(answers))
         for task in tasks:
             settler.settle([done(task.claim)])
     settle_rest(settler)
@@ -169,8 +169,8 @@ def test_an_outage_is_no_batch_that_breaks_connections(
 ) -> None:
     """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
     [task], inflight = held("a")
-    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(connections, "has_broken", lambda alias, used: True)
     monkeypatch.setattr(connections, "does_answer", lambda alias: False)
@@ -186,12 +186,12 @@ class TestOutageThatOutlastsTheStop:
         """The database is away until the event is set."""
         is_back = Event()
 
-        def fail(alias: str, batch: list[Settlement]) -> Any:
+        def fail(alias: str, batch: list[Settlement], wait: Wait) -> Any:
             if is_back.is_set():
-                return settle_soon(alias, batch)
+                return settle(alias, batch, wait)
             raise GONE_AWAY
 
-        monkeypatch.setattr(settler_module, "settle_soon", fail)
+        monkeypatch.setattr(settler_module, "settle", fail)
         yield is_back
         is_back.set()
 
