@@ -43,7 +43,7 @@ def test_every_node_is_recognised(nodes: tuple[str, ...]) -> None:
 
 def test_claims_are_compared_and_set(nodes: tuple[str, ...]) -> None:
     assert strategy_for("node2", "auto") is compare_and_set.claim
-    with pytest.raises(ValueError, match="Galera"):
+    with pytest.raises(ValueError, match="only PostgreSQL"):
         strategy_for("node2", "skip_locked")
 
 
