@@ -14,5 +14,5 @@ Around them:
 - ``threads/`` holds what every thread of an executor needs: its loop, its pauses, its connections;
 - ``process/`` starts an executor: for the command, for a supervisor, or in the caller's process.
 
-``executor.py`` joins the parts, ``options.py`` configures them, and ``inflight.py`` knows the claims that are held.
+``executor.py`` joins the parts, ``options.py`` configures them, and ``held.py`` knows the claims that this process holds.
 """

@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.store.sql.tables import TASK
@@ -133,7 +133,7 @@ def test_a_settlement_that_fits_no_collation_is_not_tried_for_ever(
         verbs.add("1", biz_ext=["first"])
         run = verbs.claim_one()
         api.reschedule_task(verbs.CODE, "1", HOUR)
-        settler = Settler("default", InFlight(), lambda task, error: None)
+        settler = Settler("default", Held(), lambda task, error: None)
         settler.put(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
         settler.start()
         assert settler.finish(30)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.agenda_reader import Sweeps
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.executor.claiming.poller import FRESH
 from django_delayed_tasks.store import executors
 from tests.executor.parts import Bench, add, handler_of
@@ -57,9 +57,9 @@ def test_after_an_error_nothing_is_known(make_bench: Any, monkeypatch: pytest.Mo
 
 def sweeps_are_slow(bench: Bench) -> None:
     """So that the next reading is none."""
-    bench.poller.sweeps = Sweeps()
+    bench.poller.reader.scans = FullScans()
     for took in (0.0, 0.1, 0.1):
-        bench.poller.sweeps.note(clock.monotonic(), took)
+        bench.poller.reader.scans.note(clock.monotonic(), took)
 
 
 def test_nor_where_levels_begin(bench: Bench) -> None:

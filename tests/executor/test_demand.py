@@ -1,7 +1,7 @@
 """How many tasks an executor wants: enough for its threads, no more than it can start and settle soon."""
 
 from django_delayed_tasks.executor.claiming.demand import Demand
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from tests.executor.test_inflight import a_task
 
 THREADS, BATCH = 2, 10
@@ -9,14 +9,14 @@ MOST = THREADS + 2 * BATCH
 """That are held of fast handlers."""
 
 
-def ended(inflight: InFlight, count: int, seconds: float = 0.0, first: int = 0) -> None:
+def ended(inflight: Held, count: int, seconds: float = 0.0, first: int = 0) -> None:
     """End ``count`` runs of this length; they still have to be settled."""
     tasks = [a_task(number) for number in range(first, first + count)]
     inflight.add(tasks)
     inflight.finish([task.claim for task in tasks], seconds)
 
 
-def fast(inflight: InFlight) -> Demand:
+def fast(inflight: Held) -> Demand:
     """The demand of an executor whose handlers were fast so far."""
     demand = Demand(inflight, THREADS, BATCH)
     ended(inflight, 1, 0.001)
@@ -26,13 +26,13 @@ def fast(inflight: InFlight) -> Demand:
 
 
 def test_one_claim_is_bounded_however_many_threads_there_are() -> None:
-    assert Demand(InFlight(), 100, BATCH).wanted() == BATCH
-    assert Demand(InFlight(), 5, BATCH).wanted() == 5
+    assert Demand(Held(), 100, BATCH).wanted() == BATCH
+    assert Demand(Held(), 5, BATCH).wanted() == 5
 
 
 def test_nothing_while_too_much_waits_to_be_settled() -> None:
     """The database takes no settlements: what was claimed now would only wait with the rest."""
-    inflight = InFlight()
+    inflight = Held()
     demand = Demand(inflight, THREADS, BATCH)
     ended(inflight, 2 * MOST - 1)
     assert demand.wanted() > 0
@@ -46,7 +46,7 @@ def test_nothing_while_too_much_waits_to_be_settled() -> None:
 
 
 def test_more_as_soon_as_half_of_it_has_ended() -> None:
-    inflight = InFlight()
+    inflight = Held()
     demand = fast(inflight)
     assert demand.refill_below == MOST // 2
     tasks = [a_task(number) for number in range(MOST // 2)]
@@ -57,7 +57,7 @@ def test_more_as_soon_as_half_of_it_has_ended() -> None:
 
 
 def test_what_waits_for_a_limit_takes_no_place() -> None:
-    inflight = InFlight()
+    inflight = Held()
     demand = Demand(inflight, THREADS, BATCH)
     tasks = [a_task(number) for number in range(2 * MOST)]
     inflight.add(tasks)

@@ -44,7 +44,7 @@ def test_retries_until_it_succeeds() -> None:
     add()
     with executing() as executor:
         wait_until(lambda: not Task.objects.exists())
-        assert executor.inflight.claimed == 3
+        assert executor.held.claimed == 3
     assert list(TaskRun.objects.order_by("id").values_list("attempt", "outcome")) == [
         (1, RunOutcome.RETRIED),
         (2, RunOutcome.RETRIED),
@@ -116,7 +116,7 @@ def test_what_waits_behind_a_slow_run_is_given_back() -> None:
     with executing(threads=1) as executor:
         assert slow.wait(30)
         wait_until(lambda: Task.objects.filter(status=TaskStatus.PENDING).count() == 20)
-        assert executor.inflight.unfinished == 1
+        assert executor.held.unfinished == 1
         go_on.set()
         wait_until(lambda: not Task.objects.exists())
     assert TaskRun.objects.filter(attempt=1, outcome=RunOutcome.DONE).count() == 41
@@ -196,7 +196,7 @@ def test_a_claim_of_an_earlier_life_is_not_started() -> None:
     add()
     [task] = claim(registered("earlier life"))
     with executing() as executor:
-        executor.inflight.add([task])
+        executor.held.add([task])
         executor.pool.put([[task]])
         wait_until(lambda: ran)
         assert [task.executor for task in ran] == [executor.lease.executor]

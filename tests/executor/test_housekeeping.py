@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db
 
 def housekeeping(bench: Bench, tell_failed: Callable[[ClaimedTask, str], None] = lambda t, e: None) -> Housekeeping:
     bench.clock.set(clock.host_now())
-    return Housekeeping(bench.options, bench.lease, bench.rank, bench.clock, tell_failed)
+    return Housekeeping(bench.options, bench.lease, bench.peers, bench.clock, tell_failed)
 
 
 def orphan(rescues: int = 0) -> int:
@@ -100,8 +100,8 @@ def test_a_clock_that_was_set_back_is_not_asked_again_and_again(bench: Bench, dj
 def test_rank_and_codes_of_the_others(bench: Bench) -> None:
     registered("other", codes=("theirs",))
     housekeeping(bench).tick()
-    assert (bench.rank.among("default"), bench.rank.executors) == ((0, 2), 2)
-    assert bench.rank.codes_elsewhere == {"theirs"}
+    assert (bench.peers.among("default"), bench.peers.executors) == ((0, 2), 2)
+    assert bench.peers.codes_elsewhere == {"theirs"}
 
 
 def test_rank_of_one_that_is_not_listed() -> None:
@@ -124,7 +124,7 @@ def peer(executor: int, *queues: str) -> Peer:
 def test_what_another_serves_is_in_its_row(bench: Bench) -> None:
     registered("other", queues=("mail",))
     housekeeping(bench).tick()
-    assert (bench.rank.among("default"), bench.rank.among("mail")) == ((0, 1), (0, 2))
+    assert (bench.peers.among("default"), bench.peers.among("mail")) == ((0, 1), (0, 2))
 
 
 @pytest.mark.parametrize("strange", [5, True, [["a"]], "text", {"a": 1}])
@@ -132,7 +132,7 @@ def test_a_strange_row_of_an_executor_stops_nothing(bench: Bench, strange: Any) 
     task_id = orphan()
     Executor.objects.filter(id=registered("strange")).update(queues=strange, codes=strange)
     housekeeping(bench).tick()
-    assert bench.rank.among("default")[1] == bench.rank.executors
+    assert bench.peers.among("default")[1] == bench.peers.executors
     assert Task.objects.get(id=task_id).status == TaskStatus.PENDING
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from threading import Thread
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -14,14 +14,14 @@ def a_task(number: int) -> ClaimedTask:
     return ClaimedTask(number, 1, "code", str(number), NOW, None, "default", 0, 1, 0, "default")
 
 
-def holding(count: int) -> tuple[InFlight, list[ClaimedTask]]:
-    inflight = InFlight()
+def holding(count: int) -> tuple[Held, list[ClaimedTask]]:
+    inflight = Held()
     tasks = [a_task(number) for number in range(count)]
     inflight.add(tasks)
     return inflight, tasks
 
 
-def counts(inflight: InFlight) -> tuple[int, int, int]:
+def counts(inflight: Held) -> tuple[int, int, int]:
     """(held, unfinished, unsettled)."""
     return len(inflight), inflight.unfinished, inflight.unsettled
 

@@ -7,7 +7,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.running.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -83,7 +83,7 @@ class TestPoller:
 
     def test_what_cannot_be_claimed_ahead_is_waited_for(self, bench: Bench) -> None:
         # It has no handler here: it is released at once, and not looked at again before its time.
-        bench.rank.codes_elsewhere = frozenset({"unknown"})
+        bench.peers.codes_elsewhere = frozenset({"unknown"})
         with clock.frozen_at(database_now()):
             add("1", "unknown", when=NOT_YET)
             bench.poller.poll()
@@ -215,7 +215,7 @@ class TestExecutor:
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())
             assert ran == ["1"]
-            assert executor.inflight.claimed == 1
+            assert executor.held.claimed == 1
 
     def test_drain_takes_only_what_is_due(self) -> None:
         handler_of(lambda task: None)

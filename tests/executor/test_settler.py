@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import DataError, OperationalError, connection, transaction
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads import connections
@@ -52,7 +52,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
     for number in range(50):
         add(str(number))
     tasks = claim(registered())
-    inflight = InFlight()
+    inflight = Held()
     inflight.add(tasks)
     settler = Settler("default", inflight, ignore)
     for task in tasks:
@@ -64,7 +64,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
 
 
 def test_batches_are_natural_and_bounded() -> None:
-    settler = Settler("default", InFlight(), ignore)
+    settler = Settler("default", Held(), ignore)
     for number in range(LARGEST + 3):
         settler.put(done((number, 1)))
     assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST, 3]
@@ -74,7 +74,7 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
     for number in range(3):
         add(str(number))
     first, second, third = claim(registered())
-    settler = Settler("default", InFlight(), ignore)
+    settler = Settler("default", Held(), ignore)
     settler.settle([done(first.claim), done(second.claim, result="{no json"), done(third.claim)])
     task = Task.objects.get()
     assert (task.id, task.status) == (second.id, TaskStatus.FAILED)
@@ -86,7 +86,7 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
-    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    Settler("default", Held(), ignore).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
 
@@ -100,7 +100,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
         return settle_soon(alias, batch)
 
     monkeypatch.setattr(settler_module, "settle_soon", slow)
-    settler = Settler("default", InFlight(), ignore)
+    settler = Settler("default", Held(), ignore)
     settler.start()
     assert settler.busy_for() == 0
     settler.put(done(task.claim))
@@ -114,7 +114,7 @@ def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: 
     task = claim_one()
     answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
-    inflight = InFlight()
+    inflight = Held()
     inflight.add([task])
     told: list[str] = []
     settler = Settler("default", inflight, lambda task, error: told.append(error))
@@ -130,7 +130,7 @@ def test_it_tells_of_a_failure_that_was_written_and_of_no_other() -> None:
     for number in range(3):
         add(str(number))
     tasks = claim(registered())
-    inflight = InFlight()
+    inflight = Held()
     inflight.add(tasks)
     cancel("default", "code", tasks[1].biz_num)
     settle("default", [Settlement(tasks[2].claim, RunOutcome.LOST, Then.RESCUED)])
@@ -144,7 +144,7 @@ def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     task = claim_one()
     settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
     before = list(Task.objects.values())
-    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    Settler("default", Held(), ignore).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST
 
@@ -164,7 +164,7 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(settler_module, "settle_soon", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
-    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    Settler("default", Held(), ignore).settle([done(task.claim)])
     assert not Task.objects.exists()
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
 
@@ -188,7 +188,7 @@ class TestBreakingConnections:
             return settle_soon(alias, batch)
 
         monkeypatch.setattr(settler_module, "settle_soon", breaking)
-        settler = Settler("default", InFlight(), ignore)
+        settler = Settler("default", Held(), ignore)
         for task in tasks:
             settler.put(done(task.claim))
         losses = connections.losses
@@ -218,7 +218,7 @@ class TestLongestStatement:
         for number in range(40):
             add(str(number))
         tasks = claim(registered())
-        inflight = InFlight()
+        inflight = Held()
         inflight.add(tasks)
         settler = Settler("default", inflight, ignore)
         for task in tasks:

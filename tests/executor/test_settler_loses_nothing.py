@@ -8,7 +8,7 @@ import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads import connections
@@ -28,12 +28,12 @@ pytestmark = pytest.mark.django_db(transaction=True)
 GONE_AWAY = OperationalError(2006, "gone away")
 
 
-def held(*nums: str) -> tuple[list[ClaimedTask], InFlight]:
+def held(*nums: str) -> tuple[list[ClaimedTask], Held]:
     """Claimed tasks, and the claims of the process that holds them."""
     for num in nums:
         add(num)
     tasks = claim(registered())
-    inflight = InFlight()
+    inflight = Held()
     inflight.add(tasks)
     return tasks, inflight
 

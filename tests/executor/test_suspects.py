@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django_delayed_tasks.executor.claiming.crash_suspects import PAUSE, SUSPECT
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.crash_suspects import PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settlement import released
@@ -129,7 +129,7 @@ def test_none_begins_while_the_others_cannot_be_let_go(bench: Bench) -> None:
         bench.poller.poll()
     assert bench.numbers == []
     assert len(bench.released) == 3
-    assert len(bench.inflight) == 0
+    assert len(bench.held) == 0
 
 
 def test_let_go_when_it_returns(transactional_db: None) -> None:
@@ -137,7 +137,7 @@ def test_let_go_when_it_returns(transactional_db: None) -> None:
         executor._polling.stop()
         add_rescued("a", "b")
         tasks = claim(executor.lease.executor or 0)
-        executor.inflight.add(tasks)
+        executor.held.add(tasks)
         executor._give_back_now([released(task) for task in tasks])
         assert not Task.objects.exclude(status=TaskStatus.PENDING).exists()
-        assert len(executor.inflight) == 0
+        assert len(executor.held) == 0

@@ -73,7 +73,7 @@ def test_a_run_is_settled_although_its_resource_could_not_be_given_back(
     with executing() as executor:
         add("1")
         wait_until(lambda: TaskRun.objects.exists())
-        wait_until(lambda: not len(executor.inflight))
+        wait_until(lambda: not len(executor.held))
     assert (ran, len(unreleasable)) == (["1"], 1)
     assert verbs.outcomes("1", "code") == [RunOutcome.DONE]
     assert not Task.objects.exists()
@@ -107,7 +107,7 @@ def test_what_fails_at_the_gate_has_still_to_be_settled(bench: GateBench) -> Non
     add_some(3)
     bench.turn()
     assert len(bench.failed) == 3
-    assert (bench.inflight.unfinished, bench.inflight.unsettled) == (0, 3)
+    assert (bench.held.unfinished, bench.held.unsettled) == (0, 3)
 
 
 def test_a_slow_rate_is_asked_again_after_a_minute(make_bench: MakeBench, later: Later) -> None:

@@ -78,7 +78,7 @@ def test_those_that_wait_take_no_place_of_others(make_bench: MakeBench) -> None:
     bench.turn()
     add_some(2, "other", "other ")
     bench.turn()
-    assert bench.inflight.unfinished == len(bench.running) == 2
+    assert bench.held.unfinished == len(bench.running) == 2
 
 
 def test_no_more_than_there_are_threads_for(make_bench: MakeBench) -> None:
@@ -132,7 +132,7 @@ def test_a_key_that_cannot_be_told_fails_its_own_task(bench: GateBench, key: Any
     [settlement] = bench.failed
     assert "test_gate" in settlement.error or "concurrency_key() gave 5" in settlement.error
     assert bench.gate.is_empty
-    assert bench.inflight.unfinished == 1
+    assert bench.held.unfinished == 1
 
 
 def test_a_pool_that_nobody_made(bench: GateBench, caplog: pytest.LogCaptureFixture) -> None:

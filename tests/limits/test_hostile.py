@@ -161,7 +161,7 @@ def test_what_is_too_late_uses_up_no_start(bench: GateBench) -> None:
     bench.turn()
     assert bench.numbers == ["fresh"]
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.EXPIRED] * 4
-    assert bench.inflight.unfinished == 1
+    assert bench.held.unfinished == 1
 
 
 def test_what_is_too_late_by_now_uses_up_no_start(bench: GateBench) -> None:
@@ -169,7 +169,7 @@ def test_what_is_too_late_by_now_uses_up_no_start(bench: GateBench) -> None:
     limited(max_concurrent=1)
     add_some(2)
     bench.turn()
-    waiting = [task for task in bench.inflight.tasks() if task.biz_num == "1"]
+    waiting = [task for task in bench.held.tasks() if task.biz_num == "1"]
     waiting[0].expires_at = clock.host_now() - timedelta(seconds=1)
     bench.gate.tick()
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.EXPIRED]
@@ -199,11 +199,11 @@ def test_those_that_wait_do_not_fill_the_executor(
         add(f"{number:03}", priority=1)
     bench.turn()
     for _ in range(PER_ROOM + 20):
-        bench.inflight.park([task.claim for task in bench.running])  # as if the thread was free
+        bench.held.park([task.claim for task in bench.running])  # as if the thread was free
         bench.poller.poll()
-    assert len(bench.inflight) <= PER_ROOM + 5
+    assert len(bench.held) <= PER_ROOM + 5
     add("behind", "other")
-    bench.inflight.park([task.claim for task in bench.running])
+    bench.held.park([task.claim for task in bench.running])
     bench.turn()
     assert "behind" in bench.numbers
 

@@ -100,7 +100,7 @@ def test_taken_back_while_permits_are_taken(bench: GateBench, monkeypatch: pytes
     bench.turn()
     assert [task.biz_num for task in taken] == ["1"]
     assert bench.numbers == []
-    assert bench.inflight.unfinished == 0
+    assert bench.held.unfinished == 0
 
 
 def test_taken_back_when_the_executor_ends(bench: GateBench) -> None:

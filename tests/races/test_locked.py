@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
@@ -62,7 +62,7 @@ def numbers_left() -> set[str]:
 @pytest.mark.parametrize("outcome", [(RunOutcome.DONE, Then.GONE), (RunOutcome.RETRIED, Then.RETRY)])
 def test_the_settler_goes_on_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
     tasks = claimed("a", "b", "c")
-    inflight = InFlight()
+    inflight = Held()
     inflight.add(tasks)
     settler = Settler("default", inflight, lambda task, error: None)
     settler.start()
@@ -80,7 +80,7 @@ def test_the_settler_goes_on_with_the_others(outcome: tuple[RunOutcome, Then]) -
 
 def test_the_settler_may_be_ended_meanwhile() -> None:
     [task] = tasks = claimed("a")
-    inflight = InFlight()
+    inflight = Held()
     inflight.add(tasks)
     settler = Settler("default", inflight, lambda task, error: None)
     settler.start()
@@ -133,7 +133,7 @@ def test_the_reaper_takes_the_others() -> None:
 
 def test_progress_is_written_of_the_others() -> None:
     tasks = claimed("a", "b", "c")
-    inflight = InFlight()
+    inflight = Held()
     inflight.add(tasks)
     reports = ProgressReports("default", inflight)
     for task in tasks:

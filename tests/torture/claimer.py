@@ -4,10 +4,11 @@ import time
 from collections.abc import Iterable
 from statistics import quantiles
 
+from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
+
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -28,7 +29,7 @@ class Claimer:
         options = ExecutorOptions(name="claimer", threads=size, batch_size=size, lease=3600.0, heartbeat=60.0)
         self._lease = Lease(options)
         self._lease.acquire()
-        self._inflight = InFlight()
+        self._inflight = Held()
         self._claimed: list[ClaimedTask] = []
         rank = Peers()
         self._poller = Poller(

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Final
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until, not_before
 
 LONGEST: Final = 0.02
@@ -25,7 +26,8 @@ REMEMBERED: Final = 100
 class Lookahead:
     """How far to look ahead, from how long the poller's recent statements took."""
 
-    def __init__(self, database_clock: clock.DatabaseClock) -> None:
+    def __init__(self, options: ExecutorOptions, database_clock: clock.DatabaseClock) -> None:
+        self._is_drain = options.drain
         self._clock = database_clock
         self._readings = deque([FIRST], maxlen=REMEMBERED)
         self._claims = deque([FIRST], maxlen=REMEMBERED)
@@ -40,7 +42,12 @@ class Lookahead:
 
     @property
     def length(self) -> timedelta:
-        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim."""
+        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim.
+
+        It is 0 for a drain, which runs only what is due.
+        """
+        if self._is_drain:
+            return timedelta()
         return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:

@@ -1,0 +1,91 @@
+"""Runs what a worker thread took from the queue, and passes on how it ended."""
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.running.batch import BatchEnd, run_batch
+from django_delayed_tasks.executor.running.lookahead import Lookahead
+from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
+from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A current run of one task, or of a batch, in a worker; ``began`` is a monotonic second."""
+
+    tasks: Batch
+    began: float
+    is_abandoned: bool = False
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def abandon(self) -> None:
+        """Take the run from its worker; what the worker hands over from now on does not count."""
+        with self._lock:
+            self.is_abandoned = True
+
+    def hand_over(self, tasks: Batch) -> bool:
+        """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
+        with self._lock:
+            if not self.is_abandoned:
+                handed = set(tasks)
+                self.tasks = [task for task in self.tasks if task not in handed]
+            return not self.is_abandoned
+
+
+class Performer:
+    """Performs runs; :meth:`perform` is called in worker threads."""
+
+    def __init__(
+        self, lease: Lease, held: Held, queue: RunQueue, lookahead: Lookahead, database_clock: clock.DatabaseClock
+    ) -> None:
+        self._lease = lease
+        self._held = held
+        self._queue = queue
+        self._lookahead = lookahead
+        self._clock = database_clock
+
+    def perform(self, running: Running) -> None:
+        """Run a task or a batch, if it may still start here, and note how it ended."""
+        tasks = running.tasks
+        is_due = all(map(self._lookahead.hold, tasks))
+        running.began = clock.monotonic()
+        if not (is_due and self._lease.is_trusted and all(map(self._is_held, tasks))):
+            self._held.release(tasks)
+            return
+        try:
+            end = self._run(tasks)
+        finally:
+            for task in tasks:
+                self._held.free_resource(task)
+        self._note_end(running, end)
+
+    def _is_held(self, task: ClaimedTask) -> bool:
+        """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
+        return task.executor == self._lease.executor and (task.resource is None or task.resource.is_held)
+
+    def _run(self, tasks: Batch) -> BatchEnd | None:
+        handler = find(tasks[0].biz_code)
+        if handler is None:  # it was unregistered after the claim
+            self._held.release(tasks)
+            return None
+        if handler.is_batched:
+            return run_batch(tasks, handler, self._clock)
+        settlement = run(tasks[0], handler, self._clock)
+        return BatchEnd([settlement] if settlement else [], [])
+
+    def _note_end(self, running: Running, end: BatchEnd | None) -> None:
+        if end is None or not running.hand_over(end.alone):
+            return
+        ended = [task.claim for task in running.tasks]
+        self._held.finish(ended, clock.monotonic() - running.began)
+        for settlement in end.left:
+            self._held.settle(settlement)
+        if len(end.left) < len(ended):
+            self._held.remove(set(ended) - {settlement.claim for settlement in end.left})
+        if end.alone:
+            self._queue.put_alone(end.alone)
