@@ -58,10 +58,16 @@ def claim_one(**fields: Any) -> ClaimedTask:
     return task
 
 
+class OnTime(Lookahead):
+    """Claims nothing before it is due."""
+
+    length = timedelta()
+
+
 class Bench:
     """The parts of an executor without its threads: the test turns the loops, takes what was queued, and settles."""
 
-    def __init__(self, name: str = "bench", lookahead: type[Lookahead] = Lookahead, **options: Any) -> None:
+    def __init__(self, name: str = "bench", lookahead: type[Lookahead] = OnTime, **options: Any) -> None:
         self.options = ExecutorOptions(name=name, **options)
         self.lease = Lease(self.options)
         self.lease.acquire()

@@ -1,6 +1,5 @@
 """Duties that any executor does for all."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -13,22 +12,23 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.records.history import purge
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.failures import Told
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db
 
 
-def housekeeping(bench: Bench, tell_failed: Callable[[ClaimedTask, str], None] = lambda t, e: None) -> Housekeeping:
+def housekeeping(bench: Bench, failures: Failures | None = None) -> Housekeeping:
     bench.clock.set(clock.host_now())
-    return Housekeeping(bench.options, bench.lease, bench.peers, bench.clock, tell_failed)
+    return Housekeeping(bench.options, bench.lease, bench.peers, bench.clock, failures or Told())
 
 
 def orphan(rescues: int = 0) -> int:
@@ -51,12 +51,12 @@ def test_a_dead_executors_task_is_taken(bench: Bench) -> None:
 
 def test_too_many_rescues_fail_the_task(bench: Bench) -> None:
     orphan(rescues=3)
-    told: list[tuple[str, str]] = []
-    housekeeping(bench, lambda task, error: told.append((task.biz_num, error))).tick()
+    failures = Told()
+    housekeeping(bench, failures).tick()
     task = Task.objects.get()
     assert task.status == TaskStatus.FAILED
     assert "died 4 times" in task.last_error
-    assert told == [("orphan", task.last_error)]
+    assert [(task.biz_num, error) for task, error in failures.told] == [("orphan", task.last_error)]
 
 
 def test_an_expired_lease_is_seen_without_polling(bench: Bench, django_assert_num_queries: Any) -> None:

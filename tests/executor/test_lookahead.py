@@ -7,6 +7,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -46,10 +47,10 @@ def database_now() -> datetime:
 
 
 @pytest.fixture
-def bench(bench: Bench) -> Bench:
+def bench(make_bench: Any) -> Bench:
     """One that looks ahead."""
-    bench.poller.lookahead = Steady(bench.clock)
-    return bench
+    made: Bench = make_bench(lookahead=Steady)
+    return made
 
 
 def claim_ahead(ahead: timedelta = NOT_YET, **fields: Any) -> ClaimedTask:
@@ -100,8 +101,7 @@ class TestPoller:
     @pytest.mark.parametrize("strategy", ["auto", "compare_and_set"])
     def test_both_strategies_claim_no_further_ahead(self, make_bench: Any, strategy: str) -> None:
         handler_of(lambda task: None)
-        bench = make_bench(claim=strategy)
-        bench.poller.lookahead = Steady(bench.clock)
+        bench = make_bench(lookahead=Steady, claim=strategy)
         with clock.frozen_at(database_now()):
             add("in", when=AHEAD)
             add("out", when=AHEAD + timedelta(microseconds=1))
@@ -137,7 +137,7 @@ def test_retry_is_held_until_it_may_be_claimed_and_not_taken_for_an_early_run() 
         Task.objects.update(claim_at=later)
         request = ClaimRequest(registered(), "default", 0, 10, ahead=AHEAD)
         [task] = strategy_for("default", "auto")("default", request)
-        Lookahead(DatabaseClock()).mark([task])
+        Lookahead(ExecutorOptions(), DatabaseClock()).mark([task])
     assert not_before(task) == later > task.when
     assert not is_early(task)
 
@@ -156,7 +156,7 @@ class TestHolding:
         with clock.frozen_at(moment):
             task = claim_ahead()
         hold_until(task, moment + NOT_YET)
-        assert Lookahead(told).hold(task)
+        assert Lookahead(ExecutorOptions(), told).hold(task)
         assert told.moment >= moment + NOT_YET
         assert slept[0] == pytest.approx(NOT_YET.total_seconds())
 
@@ -164,21 +164,21 @@ class TestHolding:
         told = HandClock()
         with clock.frozen_at(database_now()):
             task = claim_ahead()
-            Lookahead(told).mark([task])
+            Lookahead(ExecutorOptions(), told).mark([task])
             told.moment = database_now() - timedelta(hours=1)
-        assert not Lookahead(told).hold(task)
+        assert not Lookahead(ExecutorOptions(), told).hold(task)
 
     def test_what_was_due_is_not_held(self) -> None:
         told = HandClock()
         told.moment = database_now() - timedelta(days=1)
         add()
         [task] = strategy_for("default", "auto")("default", ClaimRequest(registered(), "default", 0, 10))
-        assert Lookahead(told).hold(task)
+        assert Lookahead(ExecutorOptions(), told).hold(task)
 
 
 class TestLength:
     def test_slowest_of_late_but_not_too_long(self) -> None:
-        one = Lookahead(DatabaseClock())
+        one = Lookahead(ExecutorOptions(), DatabaseClock())
         assert one.length == timedelta(seconds=2 * FIRST + MARGIN)
         one.note_reading(0.003)
         one.note_claim(0.004)
@@ -222,7 +222,7 @@ class TestExecutor:
         add("due")
         add("later", when=timedelta(hours=1))
         with executing(drain=True) as executor:
-            assert executor.poller.lookahead is None
+            assert executor.lookahead.length == timedelta()
             assert executor.drained.wait(30)
         assert Task.objects.get().biz_num == "later"
 

@@ -146,7 +146,8 @@ class Gate:
         code = handler.get_biz_code()
         with self._lock:
             if code not in self._rooms:
-                self._rooms[code] = WaitingRoom(handler, Permits(self._options.database, handler, self._held, self._ttl))
+                permits = Permits(self._options.database, handler, self._held, self._ttl)
+                self._rooms[code] = WaitingRoom(handler, permits)
             return self._rooms[code]
 
     def _seat(self) -> None:

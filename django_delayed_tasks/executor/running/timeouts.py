@@ -10,9 +10,10 @@ from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.deciding import Raised, decide
+from django_delayed_tasks.executor.running.performer import Running
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.starting import is_over, refuse
-from django_delayed_tasks.executor.running.workers import Running, Worker, WorkerPool
+from django_delayed_tasks.executor.running.workers import Worker, WorkerPool
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
