@@ -4,35 +4,30 @@ import logging
 from threading import Event
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.batches import BrokenBatches, batches_of
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.inflight import InFlight, give_back_resource
 from django_delayed_tasks.executor.limits.gate import Gate
-from django_delayed_tasks.executor.limits.permits import give_back_resource
 from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.batch import Batch, BatchEnd, run_batch
-from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.running.performer import Performer
 from django_delayed_tasks.executor.running.timeouts import Watchdog
-from django_delayed_tasks.executor.running.workers import Running, WorkerPool
+from django_delayed_tasks.executor.running.workers import Running
 from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.handlers import find, get_task_handlers
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.postpone import pull_forward
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settlement import Settlement, released
-from django_delayed_tasks.store.sql.fences import Claim
 
 logger = logging.getLogger(__name__)
 
@@ -55,16 +50,17 @@ class Executor:
         self.clock = clock.DatabaseClock()
         self.sleeper = Event()
         self.drained = Event()
-        self.broken = BrokenBatches()
         self.worn_out = Event()
         self._stopping = False
         self.failures = Failures(alias)
         self.settler = Settler(alias, self.inflight, self.failures.put)
-        self.pool = WorkerPool(alias, options.threads, self._perform)
+        self.performer = Performer(options, self.inflight, self.settler, self.lease, self.clock)
+        self.pool = self.performer.pool
         rank = Peers()
         screening = UnknownCodes(rank)
-        self.lookahead = Lookahead(self.clock)
+        self.lookahead = Lookahead()
         self.gate = self._make_gate()
+        self.inflight.when_finished = self._refill
         self.inflight.when_removed = self._note_removed
         self.poller = Poller(
             options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back,
@@ -98,7 +94,7 @@ class Executor:
             self.lease,
             self.clock,
             lambda: self.options.threads - self.inflight.unfinished,
-            self._queue,
+            self.performer.queue,
             self._give_back,
             self.settler.put,
         )
@@ -143,24 +139,6 @@ class Executor:
             self.drained.set()
         return min(seconds, 0.02) if self.options.drain and not self.drained.is_set() else seconds
 
-    def _perform(self, running: Running) -> None:
-        """Run a task or a batch in a worker thread and pass on how it ended."""
-        tasks = running.tasks
-        if not all(map(self.lookahead.hold, tasks)):
-            self._give_back([released(task) for task in tasks])
-            return
-        running.began = clock.monotonic()
-        if not self.lease.is_trusted or not all(map(self._is_held, tasks)):
-            self._give_back([released(task) for task in tasks])
-            return
-        try:
-            end = self._run(tasks)
-        finally:
-            for task in tasks:
-                give_back_resource(task)
-        self._note_end(running, end)
-        self._refill()
-
     def _note_removed(self) -> None:
         """React in the settler's thread to claims that have ended."""
         self.gate.wake()
@@ -174,51 +152,8 @@ class Executor:
     def _has_room(self) -> bool:
         return self.inflight.unfinished < self.poller.demand.refill_below
 
-    def _is_held(self, task: ClaimedTask) -> bool:
-        """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
-        return task.executor == self.lease.executor and (task.resource is None or task.resource.is_held)
-
-    def _run(self, tasks: Batch) -> BatchEnd:
-        handler = find(tasks[0].biz_code)
-        if handler is None:
-            for task in tasks:
-                self.inflight.give_back(task.claim)
-            return BatchEnd([released(task) for task in tasks], [])
-        if handler.is_batched:
-            return run_batch(tasks, handler, self.clock)
-        settlement = run(tasks[0], handler, self.clock)
-        return BatchEnd([settlement] if settlement else [], [])
-
-    def _note_end(self, running: Running, end: BatchEnd) -> None:
-        if not self.pool.hand_over(running, end.alone):
-            return
-        ended = [task.claim for task in running.tasks]
-        self._finish(running, ended)
-        for settlement in end.left:
-            self.settler.put(settlement)
-        if len(end.left) < len(ended):
-            self.inflight.remove(set(ended) - {settlement.claim for settlement in end.left})
-        if end.alone:
-            self._run_alone(end.alone)
-
-    def _queue(self, tasks: Batch) -> None:
-        batches = batches_of(tasks, self.broken)
-        self.inflight.join_batch(task.claim for batch in batches for task in batch[1:])
-        self.pool.put(batches)
-
-    def _run_alone(self, tasks: Batch) -> None:
-        self.broken.note(tasks)
-        self.inflight.leave_batch(task.claim for task in tasks)
-        if self._stopping:
-            self._give_back([released(task) for task in tasks])
-        else:
-            self.pool.put([task] for task in tasks)
-
-    def _finish(self, running: Running, claims: list[Claim]) -> None:
-        self.inflight.finish(claims, clock.monotonic() - running.began)
-
     def _give_up(self, running: Running, settlements: list[Settlement]) -> None:
-        self._finish(running, [task.claim for task in running.tasks])
+        self.inflight.finish([task.claim for task in running.tasks], clock.monotonic() - running.began)
         for settlement in settlements:
             self.settler.put(settlement)
 
@@ -281,7 +216,8 @@ class Executor:
         if self._listening:
             self._listening.stop()
         self._guarding.stop()
-        self._give_back([released(task) for task in self.gate.take_back() + self.pool.take_back()])
+        self._give_back([released(task) for task in self.gate.take_back()])
+        self.performer.stop()
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):

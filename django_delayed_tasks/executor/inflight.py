@@ -1,11 +1,16 @@
 """The claims that this process holds, from the moment they are won until they are settled."""
 
+import logging
 from collections.abc import Callable, Iterable
 from enum import IntEnum, auto
 from threading import Lock
 
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django.db import DatabaseError
+
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.sql.fences import Claim
+
+logger = logging.getLogger(__name__)
 
 
 class Stage(IntEnum):
@@ -25,7 +30,8 @@ class InFlight:
     """The claims of this process and their stages; thread-safe.
 
     ``unfinished`` counts the claims that wait in the local queue or run, a batch as one; ``work_done`` is (the number
-    of runs that ended, the seconds they took). ``when_removed()`` is called when claims have ended.
+    of runs that ended, the seconds they took). ``when_finished()`` is called when runs have ended, ``when_removed()``
+    when claims have ended.
     """
 
     def __init__(self) -> None:
@@ -36,6 +42,7 @@ class InFlight:
         self.work_done = (0, 0.0)
         self.claimed = 0
         self.settled = 0
+        self.when_finished: Callable[[], None] = lambda: None
         self.when_removed: Callable[[], None] = lambda: None
 
     def add(self, tasks: Iterable[ClaimedTask]) -> None:
@@ -72,6 +79,7 @@ class InFlight:
             ended = before - self._counts[Stage.UNFINISHED]
             runs, spent = self.work_done
             self.work_done = runs + ended, spent + ended * seconds
+        self.when_finished()
 
     def give_back(self, claim: Claim) -> None:
         """Mark the claim as one to be released; it no longer counts as claimed."""
@@ -136,3 +144,17 @@ class InFlight:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+
+def give_back_resource(task: ClaimedTask) -> None:
+    """Release the resource of a task that has ended or will not be started here.
+
+    If the database refuses, the resource is free again when its lease is over.
+    """
+    resource = lend(task, None)
+    if resource is None:
+        return
+    try:
+        resource.release()
+    except DatabaseError as error:
+        logger.warning("the resource of %s could not be given back; it is free when its lease is over: %s", task, error)

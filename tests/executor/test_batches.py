@@ -9,8 +9,8 @@ from django.db import connection
 
 from django_delayed_tasks import Done, Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.batches import batches_of
 from django_delayed_tasks.executor.running.batch import run_batch
+from django_delayed_tasks.executor.running.batches import batches_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.chunks import LARGEST_TEXT

@@ -9,8 +9,8 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.batches import BrokenBatches, batches_of
 from django_delayed_tasks.executor.running.batch import run_batch
+from django_delayed_tasks.executor.running.batches import BrokenBatches, batches_of
 from django_delayed_tasks.executor.running.workers import Running, WorkerPool
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -150,7 +150,7 @@ class TestBroken:
         add_some(3)
         with executing(threads=10) as executor:
             assert started.wait(30)
-            executor._stopping = True
+            executor.performer.stop()
             executor._polling.stop()
             go_on.set()
             wait_until(lambda: not len(executor.inflight))

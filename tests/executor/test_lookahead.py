@@ -8,6 +8,8 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.running import performer
+from django_delayed_tasks.executor.running.performer import hold_until_due
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -48,7 +50,7 @@ def database_now() -> datetime:
 @pytest.fixture
 def bench(bench: Bench) -> Bench:
     """One that looks ahead."""
-    bench.poller.lookahead = Steady(bench.clock)
+    bench.poller.lookahead = Steady()
     return bench
 
 
@@ -101,7 +103,7 @@ class TestPoller:
     def test_both_strategies_claim_no_further_ahead(self, make_bench: Any, strategy: str) -> None:
         handler_of(lambda task: None)
         bench = make_bench(claim=strategy)
-        bench.poller.lookahead = Steady(bench.clock)
+        bench.poller.lookahead = Steady()
         with clock.frozen_at(database_now()):
             add("in", when=AHEAD)
             add("out", when=AHEAD + timedelta(microseconds=1))
@@ -137,7 +139,7 @@ def test_retry_is_held_until_it_may_be_claimed_and_not_taken_for_an_early_run() 
         Task.objects.update(claim_at=later)
         request = ClaimRequest(registered(), "default", 0, 10, ahead=AHEAD)
         [task] = strategy_for("default", "auto")("default", request)
-        Lookahead(DatabaseClock()).mark([task])
+        Lookahead().mark([task])
     assert not_before(task) == later > task.when
     assert not is_early(task)
 
@@ -156,7 +158,7 @@ class TestHolding:
         with clock.frozen_at(moment):
             task = claim_ahead()
         hold_until(task, moment + NOT_YET)
-        assert Lookahead(told).hold(task)
+        assert hold_until_due(task, told)
         assert told.moment >= moment + NOT_YET
         assert slept[0] == pytest.approx(NOT_YET.total_seconds())
 
@@ -164,21 +166,21 @@ class TestHolding:
         told = HandClock()
         with clock.frozen_at(database_now()):
             task = claim_ahead()
-            Lookahead(told).mark([task])
+            Lookahead().mark([task])
             told.moment = database_now() - timedelta(hours=1)
-        assert not Lookahead(told).hold(task)
+        assert not hold_until_due(task, told)
 
     def test_what_was_due_is_not_held(self) -> None:
         told = HandClock()
         told.moment = database_now() - timedelta(days=1)
         add()
         [task] = strategy_for("default", "auto")("default", ClaimRequest(registered(), "default", 0, 10))
-        assert Lookahead(told).hold(task)
+        assert hold_until_due(task, told)
 
 
 class TestLength:
     def test_slowest_of_late_but_not_too_long(self) -> None:
-        one = Lookahead(DatabaseClock())
+        one = Lookahead()
         assert one.length == timedelta(seconds=2 * FIRST + MARGIN)
         one.note_reading(0.003)
         one.note_claim(0.004)
@@ -210,7 +212,7 @@ class TestExecutor:
         handler_of(lambda task: ran.append(task.biz_num))
         refusals = iter([False])
         with executing() as executor:
-            monkeypatch.setattr(executor.lookahead, "hold", lambda task: next(refusals, True))
+            monkeypatch.setattr(performer, "hold_until_due", lambda task, clock: next(refusals, True))
             add()
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())
@@ -269,7 +271,7 @@ class TestDatabaseClock:
 
 
 def test_released_settlement_is_what_the_executor_gives_back() -> None:
-    """What :meth:`Executor._perform` does with what could not be held, in the store."""
+    """What :meth:`Performer.perform` does with what could not be held, in the store."""
     with clock.frozen_at(database_now()):
         task = claim_ahead()
         release("default", [released(task)])

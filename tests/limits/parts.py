@@ -5,9 +5,8 @@ from typing import Any
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.inflight import InFlight, give_back_resource
 from django_delayed_tasks.executor.limits.gate import Gate
-from django_delayed_tasks.executor.limits.permits import give_back_resource
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions

@@ -12,7 +12,6 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaMemory, Sweeps, floor_of
-from django_delayed_tasks.executor.claiming.batches import missing_in_batch
 from django_delayed_tasks.executor.claiming.crash_suspects import CrashSuspects
 from django_delayed_tasks.executor.claiming.demand import Demand
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
@@ -26,6 +25,7 @@ from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.batches import missing_in_batch
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask

@@ -9,8 +9,8 @@ from threading import Event, Lock
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.limits.permits import Permits, give_back_resource
+from django_delayed_tasks.executor.inflight import InFlight, give_back_resource
+from django_delayed_tasks.executor.limits.permits import Permits
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Waiting, WaitingRoom
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions

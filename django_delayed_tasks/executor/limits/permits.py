@@ -8,10 +8,9 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from django.db import DatabaseError
-
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
+from django_delayed_tasks.executor.inflight import give_back_resource
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
@@ -135,17 +134,3 @@ class Permits:
         if clock.monotonic() - self._complained >= COMPLAIN_EVERY:
             logger.error("tasks of %r wait: %s", self._code, error)
             self._complained = clock.monotonic()
-
-
-def give_back_resource(task: ClaimedTask) -> None:
-    """Release the resource of a task that has ended or will not be started here.
-
-    If the database refuses, the resource is free again when its lease is over.
-    """
-    resource = lend(task, None)
-    if resource is None:
-        return
-    try:
-        resource.release()
-    except DatabaseError as error:
-        logger.warning("the resource of %s could not be given back; it is free when its lease is over: %s", task, error)

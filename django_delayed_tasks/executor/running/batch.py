@@ -9,6 +9,7 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import InvalidOutcome
 from django_delayed_tasks.executor.running.atomic import settle_stubbornly
+from django_delayed_tasks.executor.running.batches import Batch
 from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.running.starting import refuse
 from django_delayed_tasks.executor.settling.failures import tell_failed
@@ -20,9 +21,6 @@ from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.redaction import shown
 
 logger = logging.getLogger(__name__)
-
-
-Batch = list[ClaimedTask]
 
 
 class BatchEnd(NamedTuple):

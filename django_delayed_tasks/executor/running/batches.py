@@ -3,9 +3,11 @@
 from collections.abc import Container, Iterable, Sequence
 
 from django_delayed_tasks.clock import monotonic
-from django_delayed_tasks.executor.running.batch import Batch
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+Batch = list[ClaimedTask]
+"""Tasks of one handler that are run in one call; at least one."""
 
 REMEMBERED = 3600.0
 """Seconds for which a task of a broken batch is remembered."""
