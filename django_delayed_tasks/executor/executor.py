@@ -5,6 +5,7 @@ from threading import Event
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.listener import listening_for
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
@@ -15,7 +16,6 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.lookahead import Lookahead
 from django_delayed_tasks.executor.running.performer import Performer
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.timeouts import Watchdog
@@ -53,8 +53,8 @@ class Executor:
         self.failures = Failures(alias)
         self.settler = Settler(alias, self.held, self.failures)
         self.queue = RunQueue(self.held)
-        self.lookahead = Lookahead(options, self.clock)
-        self.performer = Performer(self.lease, self.held, self.queue, self.lookahead, self.clock)
+        self.lookahead = Lookahead(options)
+        self.performer = Performer(self.lease, self.held, self.queue, self.clock)
         self.pool = WorkerPool(options, self.queue, self.performer)
         self.gate = Gate(options, self.lease, self.held, self.queue, self.clock)
         self.poller = Poller(

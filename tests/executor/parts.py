@@ -7,6 +7,7 @@ from typing import Any
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.held import Held
@@ -14,7 +15,6 @@ from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.lookahead import Lookahead
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
@@ -76,7 +76,7 @@ class Bench:
         self.clock = DatabaseClock()
         self.queue = RunQueue(self.held)
         self.gate = Gate(self.options, self.lease, self.held, self.queue, self.clock)
-        self.lookahead = lookahead(self.options, self.clock)
+        self.lookahead = lookahead(self.options)
         self.poller = Poller(
             self.options, self.lease, self.held, self.peers, self.queue, self.gate, self.lookahead, self.clock
         )

@@ -7,8 +7,10 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.claiming.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.running import performer
+from django_delayed_tasks.executor.running.performer import hold_until_due
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -137,7 +139,7 @@ def test_retry_is_held_until_it_may_be_claimed_and_not_taken_for_an_early_run() 
         Task.objects.update(claim_at=later)
         request = ClaimRequest(registered(), "default", 0, 10, ahead=AHEAD)
         [task] = strategy_for("default", "auto")("default", request)
-        Lookahead(ExecutorOptions(), DatabaseClock()).mark([task])
+        Lookahead(ExecutorOptions()).mark([task])
     assert not_before(task) == later > task.when
     assert not is_early(task)
 
@@ -156,7 +158,7 @@ class TestHolding:
         with clock.frozen_at(moment):
             task = claim_ahead()
         hold_until(task, moment + NOT_YET)
-        assert Lookahead(ExecutorOptions(), told).hold(task)
+        assert hold_until_due(task, told)
         assert told.moment >= moment + NOT_YET
         assert slept[0] == pytest.approx(NOT_YET.total_seconds())
 
@@ -164,21 +166,21 @@ class TestHolding:
         told = HandClock()
         with clock.frozen_at(database_now()):
             task = claim_ahead()
-            Lookahead(ExecutorOptions(), told).mark([task])
+            Lookahead(ExecutorOptions()).mark([task])
             told.moment = database_now() - timedelta(hours=1)
-        assert not Lookahead(ExecutorOptions(), told).hold(task)
+        assert not hold_until_due(task, told)
 
     def test_what_was_due_is_not_held(self) -> None:
         told = HandClock()
         told.moment = database_now() - timedelta(days=1)
         add()
         [task] = strategy_for("default", "auto")("default", ClaimRequest(registered(), "default", 0, 10))
-        assert Lookahead(ExecutorOptions(), told).hold(task)
+        assert hold_until_due(task, told)
 
 
 class TestLength:
     def test_slowest_of_late_but_not_too_long(self) -> None:
-        one = Lookahead(ExecutorOptions(), DatabaseClock())
+        one = Lookahead(ExecutorOptions())
         assert one.length == timedelta(seconds=2 * FIRST + MARGIN)
         one.note_reading(0.003)
         one.note_claim(0.004)
@@ -210,7 +212,7 @@ class TestExecutor:
         handler_of(lambda task: ran.append(task.biz_num))
         refusals = iter([False])
         with executing() as executor:
-            monkeypatch.setattr(executor.lookahead, "hold", lambda task: next(refusals, True))
+            monkeypatch.setattr(performer, "hold_until_due", lambda task, clock: next(refusals, True))
             add()
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())

@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.limits.waiting_room import LONGEST, OF_LATE, 
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import claim, handler_of, registered
-from tests.executor.test_inflight import a_task
+from tests.executor.test_held import a_task
 from tests.limits.parts import add_some
 
 Later = Callable[[float], None]

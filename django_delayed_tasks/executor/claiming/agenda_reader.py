@@ -8,7 +8,7 @@ makes one rarely: see "The watermark" in docs/explanation/claiming.md.
 from datetime import UTC, datetime, timedelta
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.running.lookahead import Lookahead
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.levels import KnownLevels, LevelKey

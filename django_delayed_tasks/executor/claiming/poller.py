@@ -15,6 +15,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark_of
 from django_delayed_tasks.executor.claiming.demand import Demand
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
 from django_delayed_tasks.executor.held import Held
@@ -22,7 +23,6 @@ from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.lookahead import Lookahead
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level

@@ -1,17 +1,21 @@
-"""Runs what a worker thread took from the queue, and passes on how it ended."""
+"""What a worker thread does with a queued task: hold it until it is due, run it, pass on how the run ended."""
 
+import time
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.running.batch import BatchEnd, run_batch
-from django_delayed_tasks.executor.running.lookahead import Lookahead
 from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
 from django_delayed_tasks.executor.running.runner import run
-from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, not_before
+
+LONGEST_HOLD: Final = 0.02
+"""Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -40,25 +44,23 @@ class Running:
 class Performer:
     """Performs runs; :meth:`perform` is called in worker threads."""
 
-    def __init__(
-        self, lease: Lease, held: Held, queue: RunQueue, lookahead: Lookahead, database_clock: clock.DatabaseClock
-    ) -> None:
+    def __init__(self, lease: Lease, held: Held, queue: RunQueue, database_clock: clock.DatabaseClock) -> None:
         self._lease = lease
         self._held = held
         self._queue = queue
-        self._lookahead = lookahead
         self._clock = database_clock
 
     def perform(self, running: Running) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
         tasks = running.tasks
-        is_due = all(map(self._lookahead.hold, tasks))
+        is_due = all(hold_until_due(task, self._clock) for task in tasks)
         running.began = clock.monotonic()
-        if not (is_due and self._lease.is_trusted and all(map(self._is_held, tasks))):
+        handler = find(tasks[0].biz_code)
+        if handler is None or not is_due or not self._lease.is_trusted or not all(map(self._is_held, tasks)):
             self._held.release(tasks)
             return
         try:
-            end = self._run(tasks)
+            end = self._run(tasks, handler)
         finally:
             for task in tasks:
                 self._held.free_resource(task)
@@ -68,18 +70,14 @@ class Performer:
         """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
         return task.executor == self._lease.executor and (task.resource is None or task.resource.is_held)
 
-    def _run(self, tasks: Batch) -> BatchEnd | None:
-        handler = find(tasks[0].biz_code)
-        if handler is None:  # it was unregistered after the claim
-            self._held.release(tasks)
-            return None
+    def _run(self, tasks: Batch, handler: TaskHandler) -> BatchEnd:
         if handler.is_batched:
             return run_batch(tasks, handler, self._clock)
         settlement = run(tasks[0], handler, self._clock)
         return BatchEnd([settlement] if settlement else [], [])
 
-    def _note_end(self, running: Running, end: BatchEnd | None) -> None:
-        if end is None or not running.hand_over(end.alone):
+    def _note_end(self, running: Running, end: BatchEnd) -> None:
+        if not running.hand_over(end.alone):
             return
         ended = [task.claim for task in running.tasks]
         self._held.finish(ended, clock.monotonic() - running.began)
@@ -89,3 +87,16 @@ class Performer:
             self._held.remove(set(ended) - {settlement.claim for settlement in end.left})
         if end.alone:
             self._queue.put_alone(end.alone)
+
+
+def hold_until_due(task: ClaimedTask, database_clock: clock.DatabaseClock) -> bool:
+    """Wait until a task that was claimed ahead is due; return False if the database's clock was set back."""
+    moment = not_before(task)
+    if moment is None:
+        return True
+    deadline = clock.monotonic() + 2 * LONGEST_HOLD
+    while (seconds := (moment - database_clock.now()).total_seconds()) > 0:
+        if clock.monotonic() > deadline:
+            return False
+        time.sleep(min(seconds, LONGEST_HOLD))
+    return True
