@@ -66,7 +66,7 @@ class Poller:
         self._lookahead = lookahead
         self._clock = database_clock
         self._claim = strategy_for(options.database, options.claim)
-        self._claims_as = lease.executor
+        self._claims_as: int | None = None
         self.demand = Demand(options, held)
         self.reader = AgendaReader(options.database, lookahead, database_clock)
         self._levels = RoundRobin(options.poll_interval)
@@ -113,8 +113,8 @@ class Poller:
 
     def _drop_lost(self) -> None:
         """Drop claims that have not started if this executor was declared dead: other executors own them now."""
-        if self._claims_as != self._lease.executor:
-            self._claims_as = self._lease.executor
+        before, self._claims_as = self._claims_as, self._lease.executor
+        if before not in (None, self._claims_as):
             self._held.drop(self._queue.take_back() + self._gate.take_back())
 
     def _note_nothing(self, claimed: int) -> None:

@@ -12,8 +12,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.threads import connections
-from django_delayed_tasks.executor.threads.backoff import Backoff
-from django_delayed_tasks.executor.threads.busy import Busy
+from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.chunks import Chunk, in_chunks
 from django_delayed_tasks.store.settling.plain import plain
