@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection
 
 from django_delayed_tasks.store.claiming import compare_and_set
-from tests.database_urls import build
+from harness.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
 NO_DATABASE = [

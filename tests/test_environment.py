@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
-from tests.database_urls import build, parse
+from harness.database_urls import build, parse
 from tests.threads import in_thread
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=None)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import packages
+from harness.servers import packages
 
 # As root finds it: says what it is asked, and whether somebody has the lock.
 APT_GET = """#!/bin/sh

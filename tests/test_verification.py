@@ -1,4 +1,4 @@
-"""The model of ``verification/`` speaks of the code that there is. Spin itself is run by ``make verify``."""
+"""The model of ``harness/verification/`` speaks of the code that there is. Spin itself is run by ``make verify``."""
 
 import re
 from importlib import import_module
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from verification.mutants import MUTANTS, REDUNDANT
-from verification.sizes import FULL
-from verification.spin import MODEL, PROMISES, SpinError, verdict_of
+from harness.verification.mutants import MUTANTS, REDUNDANT
+from harness.verification.sizes import FULL
+from harness.verification.spin import MODEL, PROMISES, SpinError, verdict_of
 
 STORE = (MODEL.parent / "store.pml").read_text()
-README = (Path(__file__).parent.parent / "verification" / "README.md").read_text()
+README = (Path(__file__).parent.parent / "harness/verification" / "README.md").read_text()
 
 OUTPUT = """
 Full statespace search for:

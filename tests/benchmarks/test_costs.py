@@ -7,8 +7,6 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from benchmarks import stock
-from benchmarks.counts import Counts, counted
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.runner import run
@@ -18,6 +16,8 @@ from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.settling.settlement import Settlement
+from harness.benchmarks import stock
+from harness.benchmarks.counts import Counts, counted
 from tests.executor.parts import Bench
 from tests.store import verbs
 from tests.store.meters import UNIT

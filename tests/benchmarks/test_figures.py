@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.figures import Figure, Figures, Spread, read
+from harness.benchmarks.figures import Figure, Figures, Spread, read
 
 RATE = Figure("drain", "sqlite", "us", "plain", "tasks/s")
 OTHER = Figure("add", "sqlite", "us", "plain", "tasks/s")

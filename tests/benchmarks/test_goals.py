@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks.cases import NAMES, case_of
-from benchmarks.figures import Figure, Figures
-from benchmarks.goals import Goal, measured
+from harness.benchmarks.cases import NAMES, case_of
+from harness.benchmarks.figures import Figure, Figures
+from harness.benchmarks.goals import Goal, measured
 
 OURS, ONE, OTHER = (Figure("case", "sqlite", subject, "plain", "tasks/s") for subject in ("us", "one", "other"))
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.cases import peers
-from benchmarks.figures import Figures
-from benchmarks.peers import environments, recorder, workers
-from benchmarks.peers.catalogue import PEERS, WORKERS
-from benchmarks.peers.environments import NotMeasured
+from harness.benchmarks.cases import peers
+from harness.benchmarks.figures import Figures
+from harness.benchmarks.peers import environments, recorder, workers
+from harness.benchmarks.peers.catalogue import PEERS, WORKERS
+from harness.benchmarks.peers.environments import NotMeasured
 
 TWO_PROCESSES = """
 import os
-from benchmarks.peers.recorder import executed
+from harness.benchmarks.peers.recorder import executed
 executed()
 if os.fork() == 0:
     for _ in range(3):
@@ -24,7 +24,7 @@ if os.fork() == 0:
 os.wait()
 executed()
 """
-ONE_EXECUTION = "import time; from benchmarks.peers.recorder import executed; executed(); time.sleep(60)"
+ONE_EXECUTION = "import time; from harness.benchmarks.peers.recorder import executed; executed(); time.sleep(60)"
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks.figures import Figure, Figures
-from benchmarks.goals import Goal
-from benchmarks.report import figures_table, goals_table, number
+from harness.benchmarks.figures import Figure, Figures
+from harness.benchmarks.goals import Goal
+from harness.benchmarks.report import figures_table, goals_table, number
 
 RATE = Figure("drain", "sqlite", "us", "plain", "tasks/s")
 FLOOR = RATE._replace(subject="floor")

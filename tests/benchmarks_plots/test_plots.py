@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from benchmarks import plot_data, plots, publish, series
-from benchmarks.figures import LEAN, PRODUCT, Figure, Figures
+from harness.benchmarks import plot_data, plots, publish, series
+from harness.benchmarks.figures import LEAN, PRODUCT, Figure, Figures
 
 ABOUT = {"python": "3.13.0", "django": "6.1", "databases": ["MariaDB 10.11"], "processors": 2, "repeats": [3]}
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_suite import Part, run_failed_again, run_lanes, table
+from harness.scripts.run_suite import Part, run_failed_again, run_lanes, table
 
 FLAKY = """
 from pathlib import Path

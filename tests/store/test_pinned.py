@@ -9,8 +9,8 @@ from django.db import connection, connections
 from django_delayed_tasks import api
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.levels import KnownLevels
+from harness.database_pages import pages_of
 from tests.store import verbs
-from tests.store.pages import pages_of
 from tests.store.verbs import ALIAS, HOUR
 
 FINISHED, BATCH = 6_000, 1_000

@@ -41,7 +41,7 @@ def _chosen_by(item: Any) -> str:
 
 def _run(chosen: list[str], database: str, folder: Path) -> tuple[dict[str, Result], str]:
     document = folder / "report.json"
-    command = [sys.executable, "-m", "tests.torture", "--databases", database, "--size", "short", "--seed", SEED]
+    command = [sys.executable, "-m", "harness.torture", "--databases", database, "--size", "short", "--seed", SEED]
     command += ["--lanes", str(LANES), "--json", str(document)]
     command += [word for name in dict.fromkeys(chosen) for word in ("--scenario", name)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from tests.torture.bugs import BUGS
+from harness.torture.bugs import BUGS
 
 # What the harness makes of a bug is the same on every database: once is enough.
 __test__ = settings.DDT_DATABASE == "postgres"

@@ -8,10 +8,10 @@ import pytest
 from django.conf import settings
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from tests.torture.facts import Facts
-from tests.torture.invariants import AT_THE_END, violations
-from tests.torture.ledger import Call, Ledger, Row, Run, Seen
-from tests.torture.texts import AS_TOLD, TEXTS, escaped, text_of, text_of_claim, unescaped
+from harness.torture.facts import Facts
+from harness.torture.invariants import AT_THE_END, violations
+from harness.torture.ledger import Call, Ledger, Row, Run, Seen
+from harness.torture.texts import AS_TOLD, TEXTS, escaped, text_of, text_of_claim, unescaped
 
 # Needs no database.
 __test__ = settings.DDT_DATABASE == "sqlite"

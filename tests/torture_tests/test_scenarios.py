@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from tests.torture.scenario import scenarios
+from harness.torture.scenario import scenarios
 
 HERE = [one.name for one in scenarios() if settings.DDT_DATABASE in one.databases and one.number]
 

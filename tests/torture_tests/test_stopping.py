@@ -20,7 +20,7 @@ STOPPING = f"""
 import sqlite3, sys, threading, time
 from django.conf import settings
 settings.configure(DATABASES={{"default": {{"ENGINE": "django.db.backends.sqlite3", "NAME": sys.argv[1]}}}})
-from tests.torture import hooks
+from harness.torture import hooks
 
 def write():
     writer = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)
