@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     servers = [database for database in databases if database != "sqlite"]
     if not all(f"DATABASE_URL_{database.upper()}" in os.environ for database in servers):
         command = [sys.executable, "-m", "harness.servers", "--databases", ",".join(servers)]
-        return subprocess.call([*command, "--", sys.executable, "-m", "benchmarks", *arguments])
+        return subprocess.call([*command, "--", sys.executable, "-m", "harness.benchmarks", *arguments])
     bench = Bench(databases, options.repeats, options.quick)
     names = options.cases or cases.NAMES
     about = about_run(options, bench)

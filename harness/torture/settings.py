@@ -7,8 +7,6 @@ from harness.settings import *  # noqa: F403
 from harness.settings import DATABASES
 
 INSTALLED_APPS = ["django_delayed_tasks", "harness.torture"]
-ROOT_URLCONF = ""
-MIDDLEWARE = []
 TASK_HANDLERS = json.loads(os.environ.get("DDT_TORTURE_HANDLERS", "null"))
 if TASK_HANDLERS is None:
     from harness.torture.codes import HANDLERS

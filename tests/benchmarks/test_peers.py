@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import ROOT
 from harness.benchmarks.cases import peers
 from harness.benchmarks.figures import Figures
 from harness.benchmarks.peers import environments, recorder, workers
@@ -35,7 +36,7 @@ def own_python(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_executions_of_a_process_and_of_its_fork_are_all_noted(tmp_path: Path) -> None:
     environment = {**os.environ, recorder.FOLDER: str(tmp_path), recorder.CAPACITY: "10"}
-    subprocess.run([sys.executable, "-c", TWO_PROCESSES], env=environment, cwd=environments.ROOT, check=True)
+    subprocess.run([sys.executable, "-c", TWO_PROCESSES], env=environment, cwd=ROOT, check=True)
     assert len(recorder.executions(tmp_path)) == 5
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from tests.processes.children import ROOT
+from harness import ROOT
 
 Result = dict[str, Any]
 TIMEOUT = 900.0

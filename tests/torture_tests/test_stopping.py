@@ -10,7 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-from tests.processes.children import ROOT
+from harness import ROOT
 from tests.waiting import wait_until
 
 __test__ = settings.DDT_DATABASE == "sqlite"

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from harness.benchmarks.peers.environments import ROOT
+from harness import ROOT
 
 PROGRAMS = "harness.benchmarks.peers.programs"
 WORKERS = (1, 2)

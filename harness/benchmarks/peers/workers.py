@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
+from harness import ROOT
 from harness.benchmarks.peers import environments, recorder
 from harness.benchmarks.peers.environments import NotMeasured
 from harness.servers.processes import die_with_parent
@@ -56,7 +57,7 @@ def started(
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """A program of a peer (the first word is python or node), in a session of its own that ends with the block."""
     words, modules = resolved(command)
-    settings = {"PYTHONPATH": str(environments.ROOT), **modules, **environment}
+    settings = {"PYTHONPATH": str(ROOT), **modules, **environment}
     with (folder / "log").open("ab") as log:
         process = subprocess.Popen(
             words, env={**os.environ, **settings}, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
