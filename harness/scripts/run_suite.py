@@ -28,13 +28,17 @@ LOOK_EVERY = 0.1  # seconds
 TESTS_FAILED = 1  # pytest's exit code; others say that pytest itself could not go through
 
 # What is told by the work of the whole machine, or of the whole server: nothing else goes on beside it.
-ALONE = ("tests/leases/test_contention.py", "tests/store/test_pinned.py", "tests/executor/test_settler.py")
+ALONE = (
+    "tests/leases/test_contention.py",
+    "tests/store/claiming/test_old_snapshots.py",
+    "tests/executor/settling/test_settler.py",
+)
 # What goes on side by side; much of it waits more than it computes.
-FAULTS = ("tests/torture_tests", "tests/galera", "tests/test_docs_followed.py")
+FAULTS = ("tests/harness/torture", "tests/galera", "tests/test_docs_followed.py")
 PROCESSES = ("tests/processes",)
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
-ENGINE = ("tests/executor", "tests/limits", "tests/races", "tests/recurring")
+ENGINE = ("tests/executor", "tests/races", "tests/recurring")
 
 
 def without(paths: Sequence[str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from django_delayed_tasks import api
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from tests.executor.limits.parts import GateBench, add_some, limited
 from tests.executor.parts import add
-from tests.limits.parts import GateBench, add_some, limited
 
 Later = Callable[[float], None]
 

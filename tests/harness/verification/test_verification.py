@@ -2,16 +2,16 @@
 
 import re
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 
+from harness import ROOT
 from harness.verification.mutants import MUTANTS, REDUNDANT
 from harness.verification.sizes import FULL
 from harness.verification.spin import MODEL, PROMISES, SpinError, verdict_of
 
 STORE = (MODEL.parent / "store.pml").read_text()
-README = (Path(__file__).parent.parent / "harness/verification" / "README.md").read_text()
+README = (ROOT / "harness/verification/README.md").read_text()
 
 OUTPUT = """
 Full statespace search for:

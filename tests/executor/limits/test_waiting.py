@@ -13,8 +13,8 @@ from django_delayed_tasks.executor.limits.waiting_room import PER_KEY
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from tests.executor.limits.parts import GateBench, add_some, limited
 from tests.executor.parts import add
-from tests.limits.parts import GateBench, add_some, limited
 from tests.store import verbs
 
 MakeBench = Callable[..., GateBench]

@@ -15,8 +15,8 @@ from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import changed_meanwhile
+from tests.executor.limits.parts import GateBench, add_some, limited
 from tests.executor.parts import add, executing, handler_of
-from tests.limits.parts import GateBench, add_some, limited
 from tests.store import verbs
 from tests.waiting import wait_until
 

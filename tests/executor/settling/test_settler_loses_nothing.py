@@ -19,7 +19,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle_soon
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, registered
-from tests.executor.test_settler import answering, done, ignore
+from tests.executor.settling.test_settler import answering, done, ignore
 from tests.threads import start_thread
 from tests.waiting import wait_until
 

@@ -10,8 +10,8 @@ from django_delayed_tasks.executor.limits import gate, permits
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.executor.limits.parts import GateBench, add_some, attempts, limited
 from tests.executor.parts import add, executing, handler_of
-from tests.limits.parts import GateBench, add_some, attempts, limited
 from tests.store import verbs
 from tests.waiting import wait_until
 

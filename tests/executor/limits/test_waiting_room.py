@@ -9,9 +9,9 @@ import pytest
 from django_delayed_tasks.executor.limits.permits import Permits
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST, OF_LATE, PER_ROOM, SPAN, WaitingRoom
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from tests.executor.limits.parts import add_some
 from tests.executor.parts import claim, handler_of, registered
 from tests.executor.test_inflight import a_task
-from tests.limits.parts import add_some
 
 Later = Callable[[float], None]
 

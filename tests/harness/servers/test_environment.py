@@ -2,12 +2,12 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import Group
 from django.db import connection
 
+from harness import ROOT
 from harness.database_urls import build, parse
 from tests.threads import in_thread
 
@@ -74,8 +74,7 @@ def test_other_connection_sees_a_commit(live_db: str) -> None:
 def test_other_process_sees_a_commit(process_environment: dict[str, str]) -> None:
     Group.objects.create(name="committed")
     command = [sys.executable, "-c", COUNT_GROUPS]
-    root = Path(__file__).parent.parent
-    done = subprocess.run(command, env=process_environment, cwd=root, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=process_environment, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("1", "")
 
 

@@ -24,7 +24,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.transactions import atomically
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim
-from tests.executor.test_settler import BREAK
+from tests.executor.settling.test_settler import BREAK
 from tests.store.meters import statements
 from tests.threads import in_thread
 

@@ -6,17 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.handlers import registry
-from tests.limits.parts import GateBench
-
-
-@pytest.fixture(autouse=True)
-def own_handlers(settings: Any) -> Iterator[None]:
-    """Each test has the handlers that it registers itself, and may add tasks before."""
-    settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True}
-    with registry.preserved():
-        registry.clear()
-        yield
+from tests.executor.limits.parts import GateBench
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from django_delayed_tasks.executor.limits.waiting_room import PER_KEY
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
+from tests.executor.limits.parts import GateBench, add_some, limited
 from tests.executor.parts import add
-from tests.limits.parts import GateBench, add_some, limited
 from tests.store import verbs
 
 MakeBench = Callable[..., GateBench]

@@ -17,8 +17,8 @@ from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.resources.slots import take_slots
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.membership.test_housekeeping import housekeeping, orphan, runs
 from tests.executor.parts import Bench, add, claim, registered
-from tests.executor.test_housekeeping import housekeeping, orphan, runs
 
 pytestmark = pytest.mark.django_db
 
