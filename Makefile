@@ -12,7 +12,7 @@ PYTEST ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-sources := django_delayed_tasks tests testproject scripts benchmarks verification
+sources := django_delayed_tasks harness tests testproject
 
 .PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench mutants
 
@@ -26,12 +26,12 @@ help: ## Say what can be made
 
 venv: $(STAMP) ## Make the virtual environment .venv with everything needed
 
-$(STAMP): pyproject.toml scripts/make_venv.sh
-	scripts/make_venv.sh $(VENV) $(PYTHON)
+$(STAMP): pyproject.toml harness/scripts/make_venv.sh
+	harness/scripts/make_venv.sh $(VENV) $(PYTHON)
 	@touch $@
 
 test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the run
-	$(PY) -m tests.servers --databases "$(servers_list)" -- $(PY) -m scripts.run_suite "$(DATABASES)" $(PYTEST)
+	$(PY) -m harness.servers --databases "$(servers_list)" -- $(PY) -m harness.scripts.run_suite "$(DATABASES)" $(PYTEST)
 
 lint: $(STAMP) ## Check style, types and that no migration is missing
 	$(PY) -m ruff check $(sources)
@@ -48,24 +48,24 @@ demo: $(STAMP) ## Run the shop with real processes and check what came out
 
 TORTURE ?=
 torture: $(STAMP) ## Break executors, servers and connections at random under load, and count what is lost or doubled
-	$(PY) -m tests.torture $(TORTURE)
+	$(PY) -m harness.torture $(TORTURE)
 
 torture-galera: $(STAMP) ## The same on a cluster of three MariaDB Galera nodes
-	$(PY) -m tests.torture.galera $(TORTURE)
+	$(PY) -m harness.torture.galera $(TORTURE)
 
 verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and that it finds bugs put into it
-	$(PY) -m verification
+	$(PY) -m harness.verification
 
 BENCH ?=
 bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw the plots
-	$(PY) -m benchmarks $(BENCH)
+	$(PY) -m harness.benchmarks $(BENCH)
 
 MUTANTS ?=
 mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
-	$(PY) -m scripts.mutants $(MUTANTS)
+	$(PY) -m harness.scripts.mutants $(MUTANTS)
 
 matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
-	$(PY) -m scripts.matrix $(PYTEST)
+	$(PY) -m harness.scripts.matrix $(PYTEST)
 
 clean: ## Remove what was made
 	rm -rf $(VENV) .matrix mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

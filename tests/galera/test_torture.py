@@ -5,15 +5,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.processes.children import ROOT
-from tests.torture.galera import SCENARIOS
+from harness import ROOT
+from harness.torture.galera import SCENARIOS
 
 TIMEOUT = 600.0  # seconds; three servers start, and nodes are killed and synchronized again
 
 
 def test_promises_are_kept_on_a_cluster(tmp_path: Path) -> None:
     document = tmp_path / "report.json"
-    command = [sys.executable, "-m", "tests.torture.galera", "--size", "short", "--seed", "1", "--json", str(document)]
+    options = ["--size", "short", "--seed", "1", "--json", str(document)]
+    command = [sys.executable, "-m", "harness.torture.galera", *options]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
     output = ended.stdout + ended.stderr
     assert document.exists(), output

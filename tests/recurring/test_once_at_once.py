@@ -21,11 +21,11 @@ from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.tables import SUCCESS
 from django_delayed_tasks.store.sql.transactions import is_transient
+from harness.database_pages import pages_of
 from tests.executor.parts import claim
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import NOON, Machine
 from tests.store.meters import UNIT, reads
-from tests.store.pages import pages_of
 from tests.threads import DatabaseThread, start_thread
 
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
