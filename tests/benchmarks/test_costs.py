@@ -11,7 +11,6 @@ from benchmarks import stock
 from benchmarks.counts import Counts, counted
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -19,6 +18,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import Bench
+from tests.executor.runs import run_one
 from tests.store import verbs
 from tests.store.meters import UNIT
 from tests.store.verbs import ALIAS, HOUR
@@ -117,7 +117,7 @@ def test_an_atomic_run(live_db: str) -> None:
 
     verbs.add("1")
     task = verbs.claim_one()
-    assert sent(lambda: run(task, Reading(), DatabaseClock())) == (1 + 2, 1)
+    assert sent(lambda: run_one(task, Reading(), DatabaseClock())) == (1 + 2, 1)
     assert not Task.objects.exists()
 
 

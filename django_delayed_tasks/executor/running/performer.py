@@ -7,12 +7,11 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.inflight import InFlight, give_back_resource
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.batch import BatchEnd, run_batch
 from django_delayed_tasks.executor.running.batches import Batch, BrokenBatches, batches_of
-from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.running.runner import RunEnd, run
 from django_delayed_tasks.executor.running.workers import Running, WorkerPool
 from django_delayed_tasks.executor.settling.settler import Settler
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, not_before
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 
@@ -60,7 +59,7 @@ class Performer:
             self._release(tasks)
             return
         try:
-            end = self._run(tasks, handler)
+            end = run(tasks, handler, self._clock)
         finally:
             for task in tasks:
                 give_back_resource(task)
@@ -70,13 +69,7 @@ class Performer:
         """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
         return task.executor == self._lease.executor and (task.resource is None or task.resource.is_held)
 
-    def _run(self, tasks: Batch, handler: TaskHandler) -> BatchEnd:
-        if handler.is_batched:
-            return run_batch(tasks, handler, self._clock)
-        settlement = run(tasks[0], handler, self._clock)
-        return BatchEnd([settlement] if settlement else [], [])
-
-    def _note_end(self, running: Running, end: BatchEnd) -> None:
+    def _note_end(self, running: Running, end: RunEnd) -> None:
         if not self.pool.hand_over(running, end.alone):
             return
         self._settle(running, end.left)

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
-from django_delayed_tasks.executor.running.deciding import Raised, decide
-from django_delayed_tasks.executor.running.starting import is_over, refuse
+from django_delayed_tasks.executor.running.deciding import Raised
+from django_delayed_tasks.executor.running.runner import failed
 from django_delayed_tasks.executor.running.workers import Running, Worker, WorkerPool
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
 
@@ -49,12 +49,4 @@ class Watchdog:
         raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()
         started = finished - timedelta(seconds=monotonic() - running.began)
-        self._give_up(running, [_ended(task, handler, raised, started, finished) for task in running.tasks])
-
-
-def _ended(
-    task: ClaimedTask, handler: TaskHandler, raised: Raised, started: datetime, finished: datetime
-) -> Settlement:
-    # A task that was too late to start has not been run with its batch.
-    refused = refuse(task, handler, started) if is_over(task, handler, started) else None
-    return refused or decide(task, handler, raised, started, finished)
+        self._give_up(running, [failed(task, handler, raised, started, finished) for task in running.tasks])
