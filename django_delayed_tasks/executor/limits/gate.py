@@ -1,7 +1,6 @@
 """The gate that claimed tasks pass on their way to the threads: tasks of limited handlers wait for permits here."""
 
 import random
-import traceback
 from collections import Counter
 from datetime import timedelta
 from threading import Lock
@@ -14,9 +13,9 @@ from django_delayed_tasks.executor.limits.permits import Permits
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Waiting, WaitingRoom
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.deciding import Raised, decide, keeps
+from django_delayed_tasks.executor.running.deciding import raised
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.starting import is_over, refuse
+from django_delayed_tasks.executor.running.runner import failed, refusal
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, changed_meanwhile
 from django_delayed_tasks.store.claiming.request import ClaimRequest
@@ -202,12 +201,9 @@ class Gate:
     def _refuse_late(self, room: WaitingRoom) -> None:
         """End tasks that are too late to run before they use up a permit."""
         now = self._clock.now()
-        for task in self._emptied(room, [one for one in room if is_over(one.task, room.handler, now)]):
-            refused = refuse(task, room.handler, now)
-            if refused is None:
-                self._put_back(room, [task])
-            else:
-                self._end(task, refused._replace(keep=keeps(room.handler, refused.outcome)))
+        late = {one.task: refused for one in room if (refused := refusal(one.task, room.handler, now))}
+        for task in self._emptied(room, [one for one in room if one.task in late]):
+            self._end(task, late[task])
 
     def _let_through(self, room: WaitingRoom, tasks: list[ClaimedTask]) -> None:
         try:
@@ -261,8 +257,7 @@ class Gate:
 
     def _fail(self, task: ClaimedTask, handler: TaskHandler, error: BaseException) -> None:
         now = self._clock.now()
-        raised = Raised(error, "".join(traceback.format_exception(error)))
-        self._end(task, refuse(task, handler, now) or decide(task, handler, raised, now, now))
+        self._end(task, failed(task, handler, raised(error), now, now))
 
     def _end(self, task: ClaimedTask, settlement: Settlement) -> None:
         self._held.unpark([task.claim])

@@ -8,10 +8,9 @@ from typing import Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.running.batch import BatchEnd, run_batch
 from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
-from django_delayed_tasks.executor.running.runner import run
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.executor.running.runner import RunEnd, run
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, not_before
 
 LONGEST_HOLD: Final = 0.02
@@ -60,7 +59,7 @@ class Performer:
             self._held.release(tasks)
             return
         try:
-            end = self._run(tasks, handler)
+            end = run(tasks, handler, self._clock)
         finally:
             for task in tasks:
                 self._held.free_resource(task)
@@ -70,13 +69,7 @@ class Performer:
         """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
         return task.executor == self._lease.executor and (task.resource is None or task.resource.is_held)
 
-    def _run(self, tasks: Batch, handler: TaskHandler) -> BatchEnd:
-        if handler.is_batched:
-            return run_batch(tasks, handler, self._clock)
-        settlement = run(tasks[0], handler, self._clock)
-        return BatchEnd([settlement] if settlement else [], [])
-
-    def _note_end(self, running: Running, end: BatchEnd) -> None:
+    def _note_end(self, running: Running, end: RunEnd) -> None:
         if not running.hand_over(end.alone):
             return
         ended = [task.claim for task in running.tasks]

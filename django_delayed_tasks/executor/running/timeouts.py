@@ -4,19 +4,18 @@ When no thread is free for a moment, it also releases the tasks that wait for on
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.running.deciding import Raised, decide
+from django_delayed_tasks.executor.running.deciding import Raised
 from django_delayed_tasks.executor.running.performer import Running
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.starting import is_over, refuse
+from django_delayed_tasks.executor.running.runner import failed
 from django_delayed_tasks.executor.running.workers import Worker, WorkerPool
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settlement import Settlement
 
 logger = logging.getLogger(__name__)
 
@@ -58,15 +57,7 @@ class Watchdog:
         finished = self._clock.now()
         seconds = monotonic() - running.began
         started = finished - timedelta(seconds=seconds)
-        settlements = [_ended(task, handler, raised, started, finished) for task in running.tasks]
+        settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
         self._held.finish([task.claim for task in running.tasks], seconds)
         for settlement in settlements:
             self._held.settle(settlement)
-
-
-def _ended(
-    task: ClaimedTask, handler: TaskHandler, raised: Raised, started: datetime, finished: datetime
-) -> Settlement:
-    # A task that was too late to start has not been run with its batch.
-    refused = refuse(task, handler, started) if is_over(task, handler, started) else None
-    return refused or decide(task, handler, raised, started, finished)

@@ -10,13 +10,13 @@ from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.parts import add, claim_one, handler_of
+from tests.executor.runs import run_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,7 +37,7 @@ def effects() -> list[str]:
 
 
 def run_once(handle: Any, task: Any = None, **attributes: Any) -> Settlement | None:
-    return run(task or claim_one(), handler_of(handle, atomic=True, **attributes), DatabaseClock())
+    return run_one(task or claim_one(), handler_of(handle, atomic=True, **attributes), DatabaseClock())
 
 
 def settled_later(settlement: Settlement | None) -> Then | None:

@@ -10,13 +10,13 @@ from django.db import transaction
 
 from django_delayed_tasks import Done, Fail, Retry, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import AddAction, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.batches import batched, claim_some, effects, numbers, outcomes, write, write_all
 from tests.executor.parts import add, claim, handler_of, registered
+from tests.executor.runs import run_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,7 +30,7 @@ def test_a_run(returned: Any) -> None:
         return returned
 
     [task] = claim_some(1)
-    settlement = run(task, handler_of(handle, atomic=True), DatabaseClock())
+    settlement = run_one(task, handler_of(handle, atomic=True), DatabaseClock())
     assert settlement
     assert settlement.outcome == RunOutcome.RETRIED
     assert settlement.error.startswith("Handler (code) returned ")
@@ -44,7 +44,7 @@ def test_what_may_be_returned_keeps_them(returned: Any) -> None:
         return returned
 
     [task] = claim_some(1)
-    assert run(task, handler_of(handle, atomic=True), DatabaseClock()) is None
+    assert run_one(task, handler_of(handle, atomic=True), DatabaseClock()) is None
     assert effects() == {"0"}
 
 
@@ -57,7 +57,7 @@ def test_what_is_to_be_done_once_has_been_done(returned: Any) -> None:
 
     add_once()
     [task] = claim(registered())
-    assert run(task, handler_of(lambda task: returned, atomic=True), DatabaseClock()) is None
+    assert run_one(task, handler_of(lambda task: returned, atomic=True), DatabaseClock()) is None
     assert not Task.objects.exists()
     assert add_once() is AddAction.FILTERED
 
@@ -65,7 +65,7 @@ def test_what_is_to_be_done_once_has_been_done(returned: Any) -> None:
 def test_what_failed_has_not_been_done() -> None:
     add_task(Task(biz_code="code", biz_num="1"), once=True)
     [task] = claim(registered())
-    assert run(task, handler_of(lambda task: Fail("no"), atomic=True), DatabaseClock()) is None
+    assert run_one(task, handler_of(lambda task: Fail("no"), atomic=True), DatabaseClock()) is None
     assert not Success.objects.exists()
 
 
@@ -78,7 +78,7 @@ def test_the_history_has_what_the_handler_wants_kept(keep_history: str, kept: li
     for num, fails in (("good", False), ("bad", True)):
         add(num, biz_ext=fails)
     for task in claim(registered()):
-        assert run(task, handler, DatabaseClock()) is None
+        assert run_one(task, handler, DatabaseClock()) is None
     assert list(TaskRun.objects.order_by("id").values_list("outcome", flat=True)) == kept
 
 
@@ -87,7 +87,7 @@ def test_not_within_another_transaction() -> None:
     handler = handler_of(write, atomic=True)
     [task] = claim_some(1)
     with transaction.atomic():
-        settlement = run(task, handler, DatabaseClock())
+        settlement = run_one(task, handler, DatabaseClock())
     assert settlement
     assert settlement.outcome == RunOutcome.RETRIED
     assert "durable" in settlement.error
@@ -111,10 +111,10 @@ def test_a_batch(way: str) -> None:
         return OF_A_BATCH[way](tasks)
 
     handler = batched(handle_batch, atomic=True)
-    end = run_batch(claim_some(3), handler, DatabaseClock())
+    end = run(claim_some(3), handler, DatabaseClock())
     assert (end.left, numbers(end.alone), effects()) == ([], ["0", "1", "2"], set())
     for task in end.alone:
-        settle("default", run_batch([task], handler, DatabaseClock()).left)
+        settle("default", run([task], handler, DatabaseClock()).left)
     wrong = {"0", "1", "2"} if way in ("another length", "no list") else {"1"}
     assert effects() == {"0", "1", "2"} - wrong
     assert {num for num, outcome in outcomes().items() if outcome == RunOutcome.RETRIED} == wrong

@@ -9,8 +9,8 @@ from django.db import connection
 
 from django_delayed_tasks import Done, Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.executor.running.run_queue import batches_of
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.chunks import LARGEST_TEXT
@@ -116,7 +116,7 @@ class TestOutcomes:
         handler = batched(
             lambda tasks: (None, Done(result={"n": 1}), Reschedule(timedelta(hours=1)), Fail("no"), ValueError("bad"))
         )
-        end = run_batch(claim_some(5), handler, DatabaseClock())
+        end = run(claim_some(5), handler, DatabaseClock())
         assert end.alone == []
         became = settle("default", end.left)
         assert list(became.values()) == [Then.GONE, Then.GONE, Then.AGAIN, Then.FAILED, Then.RETRY]
@@ -129,7 +129,7 @@ class TestOutcomes:
     @pytest.mark.parametrize("returned", [[], [None], [None] * 4, "abc", {"0": None}, iter([None] * 3), 7])
     def test_that_cannot_be_told_apart_fail_the_attempt_of_each(self, returned: Any) -> None:
         handler = batched(lambda tasks: returned)
-        end = run_batch(claim_some(3), handler, DatabaseClock())
+        end = run(claim_some(3), handler, DatabaseClock())
         assert end.alone == []
         settle("default", end.left)
         assert set(outcomes().values()) == {RunOutcome.RETRIED}
@@ -137,7 +137,7 @@ class TestOutcomes:
 
     def test_an_outcome_of_one_that_is_none_fails_that_one(self) -> None:
         handler = batched(lambda tasks: [None, 7, None])
-        settle("default", run_batch(claim_some(3), handler, DatabaseClock()).left)
+        settle("default", run(claim_some(3), handler, DatabaseClock()).left)
         assert list(outcomes().values()) == [RunOutcome.DONE, RunOutcome.RETRIED, RunOutcome.DONE]
 
     def test_what_is_too_late_is_left_out(self) -> None:
@@ -145,7 +145,7 @@ class TestOutcomes:
         handler = batched(lambda tasks: seen.append(numbers(tasks)), max_lateness=60)
         add_some(2)
         add("late", when=timedelta(hours=-1))
-        settle("default", run_batch(claim(registered()), handler, DatabaseClock()).left)
+        settle("default", run(claim(registered()), handler, DatabaseClock()).left)
         assert seen == [["0", "1"]]
         assert outcomes() == {"0": RunOutcome.DONE, "1": RunOutcome.DONE, "late": RunOutcome.EXPIRED}
 
@@ -159,7 +159,7 @@ def test_signals_are_sent_for_each_task() -> None:
     signals.run_started.connect(note)
     signals.run_finished.connect(note)
     try:
-        run_batch(claim_some(2), batched(lambda tasks: None), DatabaseClock())
+        run(claim_some(2), batched(lambda tasks: None), DatabaseClock())
     finally:
         signals.run_started.disconnect(note)
         signals.run_finished.disconnect(note)
@@ -178,7 +178,7 @@ def test_large_results_of_an_atomic_batch_are_written_in_portions() -> None:
     handler = batched(lambda tasks: [Done("x" * 50_000) for _ in tasks], atomic=True)
     tasks = claim_some(count)
     with connection.execute_wrapper(measure):
-        assert run_batch(tasks, handler, DatabaseClock()) == ([], [])
+        assert run(tasks, handler, DatabaseClock()) == ([], [])
     assert set(outcomes().values()) == {RunOutcome.DONE}
     assert len(outcomes()) == count
     assert max(sizes) < 1.2 * LARGEST_TEXT

@@ -9,9 +9,9 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.executor.running.performer import Running
 from django_delayed_tasks.executor.running.run_queue import BrokenBatches, batches_of
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
@@ -41,7 +41,7 @@ class TestBroken:
             if raises:
                 raise ValueError
 
-        end = run_batch(claim_some(3), batched(consume, atomic=atomic), DatabaseClock())
+        end = run(claim_some(3), batched(consume, atomic=atomic), DatabaseClock())
         if raises:
             assert numbers(end.alone) == ["0", "1", "2"]
         else:
@@ -51,7 +51,7 @@ class TestBroken:
     def test_its_tasks_are_not_put_together_again(self) -> None:
         handler = batched(lambda tasks: 1 / 0)
         tasks, broken = claim_some(3), BrokenBatches()
-        broken.note(run_batch(tasks, handler, DatabaseClock()).alone)
+        broken.note(run(tasks, handler, DatabaseClock()).alone)
         assert [len(batch) for batch in batches_of(tasks, broken)] == [1, 1, 1]
         assert [len(batch) for batch in batches_of(tasks)] == [3]
 
@@ -77,7 +77,7 @@ class TestBroken:
         tasks = claim_some(3)
         signal.connect(leave)
         try:
-            end = run_batch(tasks, handler, DatabaseClock())
+            end = run(tasks, handler, DatabaseClock())
         finally:
             signal.disconnect(leave)
         assert end.alone == []
@@ -93,14 +93,14 @@ class TestBroken:
         Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))
         tasks = claim(registered())
         whens = {task.biz_num: task.when for task in tasks}
-        assert {task.biz_num: task.when for task in run_batch(tasks, handler, DatabaseClock()).alone} == whens
+        assert {task.biz_num: task.when for task in run(tasks, handler, DatabaseClock()).alone} == whens
 
     @pytest.mark.parametrize("error", [ValueError("no"), SystemExit("no"), KeyboardInterrupt()])
     def test_one_task_fails_its_attempt(self, error: BaseException) -> None:
         def fail(tasks: list[Any]) -> None:
             raise error
 
-        end = run_batch(claim_some(1), batched(fail), DatabaseClock())
+        end = run(claim_some(1), batched(fail), DatabaseClock())
         assert [settlement.outcome for settlement in end.left] == [RunOutcome.RETRIED]
         assert end.alone == []
 
@@ -133,8 +133,8 @@ class TestBroken:
         seen: list[Any] = []
         handler = batched(spoil)
         add_some(2, biz_ext={"n": 0})
-        for task in run_batch(claim(registered()), handler, DatabaseClock()).alone:
-            run_batch([task], handler, DatabaseClock())
+        for task in run(claim(registered()), handler, DatabaseClock()).alone:
+            run([task], handler, DatabaseClock())
         assert seen == [{"n": 1}, {"n": 1}]
 
     def test_those_to_be_run_alone_are_given_back_by_an_executor_that_ends(self) -> None:
@@ -177,7 +177,7 @@ class TestAtomic:
             return execute(sql, *rest)
 
         with connection.execute_wrapper(watch):
-            end = run_batch(tasks, handler, DatabaseClock())
+            end = run(tasks, handler, DatabaseClock())
         assert end == ([], [])
         assert effects() == {"0", "1", "2"}
         assert set(outcomes().values()) == {RunOutcome.DONE}
@@ -189,16 +189,16 @@ class TestAtomic:
         for size in (2, 50):
             tasks = claim_some(size)
             with statements() as sent:
-                run_batch(tasks, handler, DatabaseClock())
+                run(tasks, handler, DatabaseClock())
             counts.append(len(sent))
         assert counts[0] == counts[1] <= 5
 
     def test_what_breaks_undoes_all_and_each_is_run_alone(self) -> None:
         handler = batched(refuse_number_one, atomic=True, max_attempts=1)
-        end = run_batch(claim_some(3), handler, DatabaseClock())
+        end = run(claim_some(3), handler, DatabaseClock())
         assert (end.left, effects(), outcomes()) == ([], set(), {})
         for task in end.alone:
-            settle("default", run_batch([task], handler, DatabaseClock()).left)
+            settle("default", run([task], handler, DatabaseClock()).left)
         assert effects() == {"0", "2"}
         assert outcomes() == {"0": RunOutcome.DONE, "1": RunOutcome.FAILED, "2": RunOutcome.DONE}
 
@@ -206,10 +206,10 @@ class TestAtomic:
         handler = batched(write_all, atomic=True)
         tasks = claim_some(3)
         settle("default", [Settlement(tasks[1].claim, RunOutcome.LOST, Then.RESCUED)])
-        end = run_batch(tasks, handler, DatabaseClock())
+        end = run(tasks, handler, DatabaseClock())
         assert effects() == set()
         for task in end.alone:
-            settle("default", run_batch([task], handler, DatabaseClock()).left)
+            settle("default", run([task], handler, DatabaseClock()).left)
         assert effects() == {"0", "2"}
         assert Task.objects.get().biz_num == "1"
 
@@ -219,5 +219,5 @@ class TestAtomic:
             lambda tasks: [Fail("no"), None], atomic=True,
             on_failed=lambda self, task, error: told.append((task.biz_num, error)),
         )  # fmt: skip
-        run_batch(claim_some(2), handler, DatabaseClock())
+        run(claim_some(2), handler, DatabaseClock())
         assert told == [("0", "no")]

@@ -8,8 +8,8 @@ import pytest
 
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock, monotonic
-from django_delayed_tasks.executor.running.batch import run_batch
 from django_delayed_tasks.executor.running.run_queue import REMEMBERED, BrokenBatches
+from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
@@ -36,7 +36,7 @@ def claimed(count: int) -> list[Any]:
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_when_the_rest_is_done(count: int, atomic: bool) -> None:
     handler = batched(lambda tasks: None, atomic=atomic, max_lateness=60)
-    settle("default", run_batch(claimed(count), handler, DatabaseClock()).left)
+    settle("default", run(claimed(count), handler, DatabaseClock()).left)
     assert outcomes() == {str(number): RunOutcome.DONE for number in range(count)} | {"late": RunOutcome.EXPIRED}
     assert not Task.objects.exists()
 
@@ -45,17 +45,17 @@ def test_when_the_rest_is_done(count: int, atomic: bool) -> None:
 @pytest.mark.parametrize("count", [1, 3])
 def test_when_the_rest_raises(count: int, atomic: bool) -> None:
     handler = batched(raise_error, atomic=atomic, max_lateness=60)
-    end = run_batch(claimed(count), handler, DatabaseClock())
+    end = run(claimed(count), handler, DatabaseClock())
     assert len(end.left) + len(end.alone) == count + 1
     settle("default", end.left)
     for task in end.alone:
-        settle("default", run_batch([task], handler, DatabaseClock()).left)
+        settle("default", run([task], handler, DatabaseClock()).left)
     assert outcomes() == {str(number): RunOutcome.RETRIED for number in range(count)} | {"late": RunOutcome.EXPIRED}
 
 
 def test_the_history_keeps_of_it_what_the_handler_says() -> None:
     handler = batched(lambda tasks: None, max_lateness=60, keep_history="none")
-    settle("default", run_batch(claimed(1), handler, DatabaseClock()).left)
+    settle("default", run(claimed(1), handler, DatabaseClock()).left)
     assert not TaskRun.objects.exists()
 
 
@@ -80,7 +80,7 @@ def test_each_is_announced_and_none_that_was_refused(atomic: bool) -> None:
 
     signals.run_finished.connect(note)
     try:
-        run_batch(claimed(2), batched(lambda tasks: None, atomic=atomic, max_lateness=60), DatabaseClock())
+        run(claimed(2), batched(lambda tasks: None, atomic=atomic, max_lateness=60), DatabaseClock())
     finally:
         signals.run_finished.disconnect(note)
     assert told == ["0", "1"]
@@ -93,7 +93,7 @@ def test_all_of_it_lasts_as_long_as_the_call(atomic: bool) -> None:
     def take_time(tasks: list[Any]) -> None:
         hand.moment += MINUTE
 
-    end = run_batch(claim_some(2), batched(take_time, atomic=atomic), hand)
+    end = run(claim_some(2), batched(take_time, atomic=atomic), hand)
     settle("default", end.left)
     assert set(TaskRun.objects.values_list("started", "finished")) == {(NOON, NOON + MINUTE)}
 

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Interval
-from django_delayed_tasks.executor.running.starting import is_over, refuse
+from django_delayed_tasks.executor.running.runner import refusal, run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.recurring.machine import HandClock
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 MINUTE, SECOND = timedelta(minutes=1), timedelta(seconds=1)
@@ -28,43 +29,59 @@ def claimed(when: datetime = NOON, trigger: str | None = None, attempts: int = 1
     return ClaimedTask(7, 4, "code", "1", when, None, "default", 0, attempts, 0, "default", **fields)
 
 
+def at(now: datetime) -> HandClock:
+    hand = HandClock()
+    hand.moment = now
+    return hand
+
+
 def refused(task: ClaimedTask, now: datetime, **attributes: Any) -> Settlement:
     """How it is settled unrun; the look that changes nothing says the same."""
-    assert is_over(task, handler(**attributes), now)
-    settlement = refuse(task, handler(**attributes), now)
-    assert settlement is not None
+    looked = refusal(task, handler(**attributes), now)
+    [settlement] = run([task], handler(**attributes), at(now)).left
+    assert looked
+    assert settlement == looked._replace(after=settlement.after)  # which is by chance
     return settlement
 
 
+def starts(task: ClaimedTask, now: datetime, **attributes: Any) -> bool:
+    """Whether the handler is called, as the look that changes nothing says."""
+    calls: list[Any] = []
+    when = task.when
+    looked = refusal(task, handler(**attributes), now)
+    assert task.when == when
+    run([task], handler(handle=lambda self, task: calls.append(task), **attributes), at(now))
+    assert (looked is None) == bool(calls)
+    return bool(calls)
+
+
 def test_a_task_in_time_starts() -> None:
-    task = claimed()
-    assert not is_over(task, handler(max_lateness=60), NOON)
-    assert refuse(task, handler(max_lateness=60), NOON) is None
+    assert starts(claimed(), NOON, max_lateness=60)
 
 
 @pytest.mark.parametrize("trigger", [None, EVERY_TEN])
 def test_as_late_as_is_allowed_it_starts_and_a_moment_later_it_does_not(trigger: str | None) -> None:
-    assert refuse(claimed(trigger=trigger), handler(max_lateness=60), NOON + MINUTE) is None
+    assert starts(claimed(trigger=trigger), NOON + MINUTE, max_lateness=60)
     late = refused(claimed(trigger=trigger), NOON + MINUTE + SECOND, max_lateness=60)
     assert late.outcome is RunOutcome.EXPIRED
     assert late.then is (Then.RECUR if trigger else Then.GONE)
 
 
 def test_at_the_moment_when_it_expires_it_starts_and_later_it_does_not() -> None:
-    assert refuse(claimed(expires_at=NOON + MINUTE), handler(), NOON + MINUTE) is None
+    assert starts(claimed(expires_at=NOON + MINUTE), NOON + MINUTE)
     late = refused(claimed(expires_at=NOON + MINUTE), NOON + MINUTE + SECOND)
     assert late.outcome is RunOutcome.EXPIRED
     assert "it expired at 2026-05-01 12:01:00 UTC" in late.error
 
 
 def test_a_retry_belongs_to_a_run_that_was_in_time() -> None:
-    assert refuse(claimed(attempts=2), handler(max_lateness=60), NOON + 60 * MINUTE) is None
+    assert starts(claimed(attempts=2), NOON + 60 * MINUTE, max_lateness=60)
     assert refused(claimed(attempts=2, expires_at=NOON), NOON + SECOND).outcome is RunOutcome.EXPIRED
 
 
 def test_jitter_is_not_lateness() -> None:
     trigger = str(Interval(minutes=10, jitter=120, start=NOON))
-    assert refuse(claimed(trigger=trigger), handler(max_lateness=60), NOON + 3 * MINUTE) is None
+    assert starts(claimed(trigger=trigger), NOON + 3 * MINUTE, max_lateness=60)
     refused(claimed(trigger=trigger), NOON + 3 * MINUTE + SECOND, max_lateness=60)
 
 
@@ -73,13 +90,13 @@ def test_a_clock_that_is_behind_lets_nothing_expired_start() -> None:
     behind = NOON - MINUTE
     assert refused(claimed(expires_at=NOON - SECOND), behind).outcome is RunOutcome.EXPIRED
     task = claimed(trigger=EVERY_TEN)
-    assert refuse(task, handler(), behind) is None
+    assert starts(task, behind)
     assert task.when == NOON
 
 
 def test_after_an_outage_it_stands_for_the_latest_of_its_times() -> None:
     task = claimed(trigger=EVERY_TEN)
-    assert refuse(task, handler(max_lateness=120), NOON + 61 * MINUTE) is None
+    assert starts(task, NOON + 61 * MINUTE, max_lateness=120)
     assert task.when == NOON + 60 * MINUTE
 
 
@@ -97,8 +114,7 @@ def test_one_that_does_not_recur_is_shown_at_its_own_time() -> None:
 def test_a_run_between_two_times_takes_none_of_them_away() -> None:
     """It was told to run now: its planned time comes all the same."""
     task = claimed(NOON + 10 * MINUTE, EVERY_TEN, _claim_at=NOON + 5 * MINUTE, _is_early=True)
-    assert not is_over(task, handler(max_lateness=60), NOON + 5 * MINUTE)
-    assert refuse(task, handler(max_lateness=60), NOON + 5 * MINUTE) is None
+    assert starts(task, NOON + 5 * MINUTE, max_lateness=60)
     assert task.when == NOON + 5 * MINUTE
 
 

@@ -9,7 +9,6 @@ import pytest
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.executor.settling.progress_reports import REPORT_EVERY, ProgressReports
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
@@ -19,6 +18,7 @@ from django_delayed_tasks.store.schedules.cancel import cancel
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
+from tests.executor.runs import run_one
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +89,7 @@ class TestRunThatIsToldItsClaimIsGone:
 
     def ask(self, task: ClaimedTask, **attributes: Any) -> Settlement:
         with frozen_at(Executor.objects.get().expires_at):
-            settlement = run(task, handler_of(lambda task: task.check_claim(), **attributes), DatabaseClock())
+            settlement = run_one(task, handler_of(lambda task: task.check_claim(), **attributes), DatabaseClock())
         assert settlement
         return settlement
 

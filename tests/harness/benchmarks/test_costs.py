@@ -9,7 +9,6 @@ from django.db import connection
 
 from django_delayed_tasks import api
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -19,6 +18,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from harness.benchmarks import stock
 from harness.benchmarks.counts import Counts, counted
 from tests.executor.parts import Bench
+from tests.executor.runs import run_one
 from tests.store import verbs
 from tests.store.meters import UNIT
 from tests.store.verbs import ALIAS, HOUR
@@ -129,7 +129,7 @@ def test_an_atomic_run(live_db: str) -> None:
 
     verbs.add("1")
     task = verbs.claim_one()
-    assert sent(lambda: run(task, Reading(), DatabaseClock())) == (1 + 2, 1)
+    assert sent(lambda: run_one(task, Reading(), DatabaseClock())) == (1 + 2, 1)
     assert not Task.objects.exists()
 
 
