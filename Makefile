@@ -12,7 +12,7 @@ PYTEST ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-sources := django_delayed_tasks harness tests testproject
+sources := django_delayed_tasks harness tests testproject noxfile.py
 
 .PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench mutants
 
@@ -20,6 +20,7 @@ help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
+	@echo '           CELLS="python3.14-django6.1 postgres18"  (of the matrix)'
 	@echo '           TORTURE="--minutes 2 --seed 7" or "--scenario NAME" ("--list" names them)'
 	@echo '           TORTURE="--databases sqlite,mariadb-latin1,postgres,mysql" ("--help" tells more)'
 	@echo '           BENCH="drain lateness --databases mariadb --repeats 5" ("--help" tells more)'
@@ -64,8 +65,10 @@ MUTANTS ?=
 mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
 	$(PY) -m harness.scripts.mutants $(MUTANTS)
 
-matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
-	$(PY) -m harness.scripts.matrix $(PYTEST)
+CELLS ?=
+matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django supported, and some on PostgreSQL 18
+	-$(PY) -m harness.scripts.python_sid
+	$(PY) -m nox --envdir .matrix $(if $(CELLS),--session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
 
 clean: ## Remove what was made
 	rm -rf $(VENV) .matrix mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prints the Python that the development environment is made with: the first of 3.13, 3.12, 3.11 and
-# python3 (3.11 or later) that works, on PATH or among pyenv's versions. With --all: one of each minor version.
+# python3 (3.11 or later) that works, on PATH or among pyenv's versions. With a version, as 3.14: one of that version,
+# also among those that this project has made (see python_sid.py).
 set -u
 
 works() {
@@ -13,6 +14,7 @@ candidates() {
     else
         command -v "python$1"
         ls -d "${HOME:-/nonexistent}"/.pyenv/versions/"$1".*/bin/python 2>/dev/null | sort -rV
+        ls -d "${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}"/django-delayed-tasks/"python$1"-*/usr/bin/"python$1" 2>/dev/null
     fi
 }
 
@@ -27,11 +29,9 @@ first_working() {
     return 1
 }
 
-if [ "${1:-}" = --all ]; then
-    for version in 3.11 3.12 3.13 3.14; do
-        first_working "$version"
-    done
-    exit 0
+if [ $# -gt 0 ]; then
+    first_working "$1"
+    exit
 fi
 
 for version in 3.13 3.12 3.11 3; do

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from harness.servers.commands import Interrupted, catch_signals, run_command, signals_ignored
 from harness.servers.mariadb import MariaDB
 from harness.servers.mysql import MySQL
-from harness.servers.postgres import Postgres
+from harness.servers.postgres import Postgres, Postgres18
 from harness.servers.processes import ServerError
 from harness.servers.server import Server
 
-KINDS: dict[str, type[Server]] = {"mariadb": MariaDB, "postgres": Postgres, "mysql": MySQL}
+KINDS: dict[str, type[Server]] = {"mariadb": MariaDB, "postgres": Postgres, "mysql": MySQL, "postgres18": Postgres18}
 COMMAND_GRACE = 40.0  # seconds between passing a signal on to the command and killing it
 
 

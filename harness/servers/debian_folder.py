@@ -1,21 +1,58 @@
-"""A folder with Debian sid's MySQL, made once with debootstrap and kept in the user's cache."""
+"""Folders with what Debian sid has and this machine has not: made once with debootstrap, kept in the user's cache.
+
+One each for MySQL, PostgreSQL 18 and Python 3.14.
+"""
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.servers.packages import can_install, find_program, install
 from harness.servers.processes import ServerError
 
 SUITE = "sid"
-PACKAGE = "mysql-server-core"
 BUILD_TIMEOUT = 1200  # seconds
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a folder has: `check`, run in it as its root, prints what the pattern `expected` matches."""
+
+    title: str
+    prefix: str
+    package: str
+    check: Sequence[str]
+    expected: str
+    without: str
+    """What to do where the folder cannot be made."""
+    finish: Callable[[Path, Path], None] = lambda half_made, folder: None
+    """Given the folder as it is made, and where it will be."""
+
+
+MYSQL = Contents(
+    "MySQL",
+    "mysql",
+    "mysql-server-core",
+    ("/usr/sbin/mysqld", "--no-defaults", "--version"),
+    r"Ver (?!.*MariaDB)",
+    "Install MySQL 8.4 or later, or leave it out: make test DATABASES=sqlite,mariadb,postgres",
+)
+POSTGRES = Contents(
+    "PostgreSQL 18",
+    "postgres18",
+    "postgresql-18",
+    ("/usr/lib/postgresql/18/bin/postgres", "--version"),
+    r"\(PostgreSQL\) 18\.",
+    "Its cell of the matrix is left out.",
+)
 
 
 def cache_folder() -> Path:
@@ -24,21 +61,18 @@ def cache_folder() -> Path:
     return Path(home) / "django-delayed-tasks"
 
 
-def mysql_folder() -> Path:
+def debian_folder(contents: Contents) -> Path:
     """The folder, made when it is not there yet; ServerError where it cannot be made."""
     cache = cache_folder()
-    folder = cache / f"mysql-{SUITE}-{os.uname().machine}"
+    folder = cache / f"{contents.prefix}-{SUITE}-{os.uname().machine}"
     if folder.exists():
         return folder
     if not can_install():
-        raise ServerError(
-            "MySQL was not found and cannot be installed here. Install MySQL 8.4 or later, or leave it out: "
-            "make test DATABASES=sqlite,mariadb,postgres"
-        )
+        raise ServerError(f"{contents.title} was not found and cannot be installed here. {contents.without}")
     cache.mkdir(parents=True, exist_ok=True)
     with _lock(cache):
         if not folder.exists():
-            _build(folder)
+            _build(folder, contents)
     return folder
 
 
@@ -50,14 +84,19 @@ def _lock(cache: Path) -> Iterator[None]:
         yield
 
 
-def _build(folder: Path) -> None:
+def _build(folder: Path, contents: Contents) -> None:
     if find_program(["debootstrap"]) is None:
-        install(["debootstrap"], "MySQL")
-    print(f"Making a folder with Debian {SUITE}'s MySQL, once (about two minutes) ...", file=sys.stderr, flush=True)
+        install(["debootstrap"], contents.title)
+    print(
+        f"Making a folder with Debian {SUITE}'s {contents.title}, once (about two minutes) ...",
+        file=sys.stderr,
+        flush=True,
+    )
     half_made = Path(tempfile.mkdtemp(prefix="building-", dir=folder.parent))
     try:
-        _debootstrap(half_made)
-        _check(half_made)
+        _debootstrap(half_made, contents)
+        _check(half_made, contents)
+        contents.finish(half_made, folder)
         half_made.chmod(0o755)
         half_made.rename(folder)
     except BaseException:
@@ -65,10 +104,10 @@ def _build(folder: Path) -> None:
         raise
 
 
-def _debootstrap(target: Path) -> None:
+def _debootstrap(target: Path, contents: Contents) -> None:
     program = find_program(["debootstrap"])
     assert program is not None
-    command = [program, "--variant=minbase", f"--include={PACKAGE}", SUITE, str(target), debian_mirror()]
+    command = [program, "--variant=minbase", f"--include={contents.package}", SUITE, str(target), debian_mirror()]
     result = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -79,15 +118,14 @@ def _debootstrap(target: Path) -> None:
         timeout=BUILD_TIMEOUT,
     )
     if result.returncode != 0:
-        raise ServerError(f"debootstrap could not make the folder for MySQL:\n{result.stdout[-4000:]}")
+        raise ServerError(f"debootstrap could not make the folder for {contents.title}:\n{result.stdout[-4000:]}")
     shutil.rmtree(target / "var/cache/apt/archives", ignore_errors=True)
 
 
-def _check(folder: Path) -> None:
-    command = ["chroot", str(folder), "/usr/sbin/mysqld", "--no-defaults", "--version"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    if result.returncode != 0 or "MariaDB" in result.stdout:
-        raise ServerError(f"The folder made for MySQL does not work:\n{result.stdout}{result.stderr}")
+def _check(folder: Path, contents: Contents) -> None:
+    result = subprocess.run(["chroot", str(folder), *contents.check], capture_output=True, text=True, timeout=60)
+    if result.returncode != 0 or not re.search(contents.expected, result.stdout):
+        raise ServerError(f"The folder made for {contents.title} does not work:\n{result.stdout}{result.stderr}")
 
 
 def debian_mirror() -> str:

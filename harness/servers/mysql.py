@@ -4,7 +4,7 @@ import signal
 import subprocess
 from collections.abc import Sequence
 
-from harness.servers.debian_folder import mysql_folder
+from harness.servers.debian_folder import MYSQL, debian_folder
 from harness.servers.mariadb import common_options, greets, write_accounts
 from harness.servers.packages import find_program
 from harness.servers.processes import choose_account, run_as
@@ -29,7 +29,7 @@ class MySQL(Server):
     def find(self) -> None:
         program = find_on_machine()
         if program is None:
-            self.root = mysql_folder()
+            self.root = debian_folder(MYSQL)
             program = "/usr/sbin/mysqld"
         self.program = program
         self.account = choose_account("mysql")

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.servers.debian_folder import POSTGRES, debian_folder
 from harness.servers.packages import find_program, install
 from harness.servers.processes import ServerError, child_environment, choose_account, run_as
 from harness.servers.server import DATABASE, MAX_CONNECTIONS, PASSWORD, USER, Server
@@ -48,15 +49,15 @@ class Postgres(Server):
         password = self.folder / "password"
         password.write_text(PASSWORD)
         self.account.own(password)
-        options = [f"--username={USER}", f"--pwfile={password}", "--encoding=UTF8", "--locale=C.UTF-8"]
-        command = [str(self.programs / "initdb"), *options, "--auth=scram-sha-256", str(self.folder / "data")]
-        run_as(self.account, command, self.folder)
+        options = [f"--username={USER}", f"--pwfile={self.inside(password)}", "--encoding=UTF8", "--locale=C.UTF-8"]
+        command = [str(self.programs / "initdb"), *options, "--auth=scram-sha-256", self.inside(self.folder / "data")]
+        run_as(self.account, command, self.folder, root=self.root)
 
     def command(self) -> Sequence[str]:
         settings = {
             "listen_addresses": "127.0.0.1",
             "port": self.port,
-            "unix_socket_directories": self.folder,
+            "unix_socket_directories": self.inside(self.folder),
             "max_connections": MAX_CONNECTIONS,
             "fsync": "on",
             "synchronous_commit": "on",
@@ -64,7 +65,7 @@ class Postgres(Server):
             "shared_buffers": "256MB",
         }
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
-        return [str(self.programs / "postgres"), "-D", str(self.folder / "data"), *options]
+        return [str(self.programs / "postgres"), "-D", self.inside(self.folder / "data"), *options]
 
     def answers(self) -> bool:
         ready = self._client("pg_isready", "-q")
@@ -73,5 +74,15 @@ class Postgres(Server):
     def _client(self, program: str, *arguments: str) -> int:
         address = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres"]
         environment = {**child_environment(self.folder), "PGPASSWORD": PASSWORD}
-        command = [str(self.programs / program), *address, *arguments]
+        enter = [] if self.root is None else ["chroot", str(self.root)]
+        command = [*enter, str(self.programs / program), *address, *arguments]
         return subprocess.run(command, env=environment, capture_output=True, timeout=60).returncode
+
+
+class Postgres18(Postgres):
+    """Debian sid's, in a folder of its own. It stands in for the other one, under the same name."""
+
+    def find(self) -> None:
+        self.root = debian_folder(POSTGRES)
+        self.programs = Path("/usr/lib/postgresql/18/bin")
+        self.account = choose_account("postgres")
