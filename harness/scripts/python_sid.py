@@ -1,7 +1,7 @@
 """Have the newest Python that the matrix runs on: the machine's own, or Debian sid's in a folder of its own.
 
-``python -m harness.scripts.python_sid`` prints its path, and says on stderr why there is none. ``harness/scripts/find_python.sh`` finds
-the one in the folder too.
+``python -m harness.scripts.python_sid`` prints its path, and says on stderr why there is none. The script
+``harness/scripts/find_python.sh`` finds the one in the folder too.
 """
 
 import subprocess
