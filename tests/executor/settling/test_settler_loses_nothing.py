@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from django.db import DataError, InterfaceError, OperationalError
-from django_delayed_tasks.executor.threads.backoff import Backoff
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
