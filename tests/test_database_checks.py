@@ -218,6 +218,19 @@ class Payment(TaskHandler):
     def handle(self, task: Any) -> None: ...
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize("claim", ["auto", "compare_and_set", "skip_locked"])
+def test_skip_locked_is_for_postgres_only(database: str, claim: str) -> None:
+    with override_settings(DELAYED_TASKS={"CLAIM": claim}):
+        if claim == "skip_locked" and database != "postgres":
+            message = the_only(DEFAULT_ONLY)
+            assert (message.id, message.level) == (PREFIX + "E016", checks.ERROR)
+            assert f"'skip_locked', and the database 'default' is {connection.display_name}" in message.msg
+            assert "Remove CLAIM" in str(message.hint)
+        else:
+            assert numbers(DEFAULT_ONLY) == []
+
+
 @pytest.fixture
 def payments() -> Iterator[None]:
     """A handler whose tasks need a resource."""

@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from django.apps import apps
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
 
+from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import charset_problems
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
 from django_delayed_tasks.checks.pools import pool_problems
@@ -61,7 +63,18 @@ def _vendor_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[
         yield from server_problems(alias, connection)
     elif connection.vendor == "sqlite":
         yield from _journal_problems(alias, connection)
+    if connection.vendor != "postgresql":
+        yield from _claim_problems(alias, connection)
     yield from charset_problems(alias, connection)
+
+
+def _claim_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
+    if conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].CLAIM == "skip_locked":
+        yield Error(
+            f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is {connection.display_name}.",
+            hint="Only PostgreSQL claims with SKIP LOCKED, and does so by default. Remove CLAIM, or set it to 'auto'.",
+            id="django_delayed_tasks.E016",
+        )
 
 
 def _isolation_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:

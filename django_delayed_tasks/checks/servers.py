@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
-from django_delayed_tasks import conf
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.galera import CURRENT, is_galera
 from django_delayed_tasks.store.sql.tables import EXECUTOR
@@ -25,13 +23,12 @@ LARGEST_SKEW = timedelta(seconds=1)
 
 
 def server_problems(alias: str, connection: "BaseDatabaseWrapper") -> Iterator[CheckMessage]:
-    """Yield E009, E016 and W012 to W016."""
+    """Yield E009 and W012 to W016."""
     variables = _variables(connection)
     yield from _mode_problems(alias, variables)
     yield from _durability_problems(alias, variables)
     yield from _binlog_problems(alias, variables)
     if is_galera(connection):
-        yield from _claim_problems(alias)
         yield from _cluster_problems(alias, variables)
         yield from _clock_problems(alias, connection)
 
@@ -72,16 +69,6 @@ def _binlog_problems(alias: str, variables: dict[str, str]) -> Iterator[CheckMes
             hint="InnoDB then refuses writes at READ COMMITTED, and at any other level replicas would claim other "
             "tasks than their source did. Set it to ROW.",
             id="django_delayed_tasks.W013",
-        )
-
-
-def _claim_problems(alias: str) -> Iterator[CheckMessage]:
-    if conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].CLAIM == "skip_locked":
-        yield Error(
-            f"DELAYED_TASKS['CLAIM'] is 'skip_locked', and the database {alias!r} is a Galera cluster.",
-            hint="Its nodes do not see each other's locks: all of them would claim the same tasks, and all but one "
-            "would fail. Remove CLAIM, or set it to 'compare_and_set'.",
-            id="django_delayed_tasks.E016",
         )
 
 

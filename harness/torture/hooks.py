@@ -45,7 +45,7 @@ def install() -> None:
     settling: Any = import_module("django_delayed_tasks.store.settling.settle")
     compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
     atomic: Any = import_module("django_delayed_tasks.executor.running.atomic")
-    for module, way in ((settling, "_settle_gone"), (settling, "settle_locked"), (atomic, "settle_run")):
+    for module, way in ((settling, "_settle_gone"), (settling, "_settle_locked"), (atomic, "settle_run")):
         setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_SETTLE))
     executors.renew = _blocked_before(executors.renew)
 

@@ -253,5 +253,5 @@ def test_nothing_of_an_abandoned_run_counts_later() -> None:
     add()
     [task] = claim(registered())
     settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)])
-    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]) == {}
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became == {}
     assert Task.objects.get().status == TaskStatus.PENDING

@@ -132,6 +132,6 @@ def test_what_a_handler_returns(outcome: Any) -> None:
     with transaction.atomic():
         task = claim_one()
         settlement = decide(task, Handler(), outcome, NOW, NOW + timedelta(seconds=1))
-        assert settle("default", [settlement]) == {task.claim: settlement.then}
+        assert settle("default", [settlement]).became == {task.claim: settlement.then}
         assert len(list(TaskRun.objects.all())) == 1
         transaction.set_rollback(True)

@@ -18,7 +18,7 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
-from django_delayed_tasks.store.settling.settle import settle, settle_soon
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.failures import Told
 from tests.executor.parts import add, claim, registered
@@ -98,7 +98,7 @@ def test_what_waits_is_told_from_what_is_gone() -> None:
     settle("default", [Settlement(gone.claim, RunOutcome.DONE, Then.GONE)])
     with locked_by_a_caller("b"):
         ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (gone, locked, free)]
-        assert settle_soon("default", ends) == ({free.claim: Then.GONE}, {locked.claim})
+        assert settle("default", ends, Wait.A_SECOND) == ({free.claim: Then.GONE}, {locked.claim})
 
 
 def test_the_settler_waits_no_longer_for_the_history() -> None:
@@ -106,8 +106,8 @@ def test_the_settler_waits_no_longer_for_the_history() -> None:
     [task] = claimed("a")
     ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]
     with history_locked():
-        assert start_thread(lambda: settle_soon("default", ends)).result(timeout=20) == ({}, {task.claim})
-    assert settle_soon("default", ends) == ({task.claim: Then.GONE}, set())
+        assert start_thread(lambda: settle("default", ends, Wait.A_SECOND)).result(timeout=20) == ({}, {task.claim})
+    assert settle("default", ends, Wait.A_SECOND) == ({task.claim: Then.GONE}, set())
 
 
 @contextmanager

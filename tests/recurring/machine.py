@@ -63,7 +63,7 @@ class Machine:
         settlement = run_one(tasks[0], self.handler, self.clock)
         assert settlement
         with frozen_at(self.clock.moment):
-            return settle("default", [settlement])[tasks[0].claim]
+            return settle("default", [settlement]).became[tasks[0].claim]
 
     @property
     def next(self) -> float:

@@ -29,7 +29,7 @@ def run_at(machine: Machine, minute: float, lag: timedelta = LAG) -> Then:
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     with frozen_at(NOON + minute * MINUTE):
-        return settle("default", [settlement])[task.claim]
+        return settle("default", [settlement]).became[task.claim]
 
 
 @pytest.mark.parametrize("trigger", [*(Interval(minutes=10, misfire=how) for how in MISFIRES), Cron("*/10 * * * *")])

@@ -64,7 +64,7 @@ class TestEachMode:
         assert add(50 + sign, mode, "third") is AddAction.DEFERRED
         settlement = run_one(task, machine.handler, machine.clock)
         assert settlement
-        assert set(settle("default", [settlement]).values()) == {Then.AGAIN}
+        assert set(settle("default", [settlement]).became.values()) == {Then.AGAIN}
         assert stands() == (50 + sign, "third")
 
     def test_at_once(self, machine: Machine, mode: IfExistsName, sign: int) -> None:

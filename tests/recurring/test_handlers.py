@@ -152,7 +152,7 @@ def test_changed_and_gone_while_it_runs() -> None:
     for trigger in (Interval(minutes=7), None):
         nightly(trigger)
         start_at(12)
-    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]) == {task.claim: Then.GONE}
+    assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became == {task.claim: Then.GONE}
     assert not TaskRow.objects.exists()
 
 
@@ -198,7 +198,7 @@ def test_a_persons_task_that_runs_for_the_last_time_is_as_none(cancelled: bool) 
         if cancelled:
             api.cancel_task("nightly", "recurring")
     start_at(4)
-    became = settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)])
+    became = settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became
     assert became == {task.claim: Then.AGAIN if cancelled else Then.GONE}
     found = [(task.trigger, task.by_handler, task.biz_ext) for task in TaskRow.objects.all()]
     assert found == ([(EVERY_TEN, True, None)] if cancelled else [])

@@ -76,7 +76,7 @@ def test_an_add_while_it_runs_is_dropped_if_it_succeeds(machine: Machine) -> Non
     assert add(when=MINUTE).action is AddAction.DEFERRED
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
-    assert settle("default", [settlement]) == {task.claim: Then.GONE}
+    assert settle("default", [settlement]).became == {task.claim: Then.GONE}
     assert not TaskRow.objects.exists()
     assert add().action is AddAction.FILTERED
 
@@ -88,7 +88,7 @@ def test_an_add_without_once_while_it_runs_is_not(machine: Machine) -> None:
     machine.add(trigger=None, when=NOON + MINUTE)
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
-    assert settle("default", [settlement]) == {task.claim: Then.AGAIN}
+    assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
 
 
 def test_in_bulk(machine: Machine) -> None:

@@ -116,7 +116,7 @@ class TestRaces:
         task = claimed(machine)
         settlement = ended(machine, task)
         with transaction.atomic():
-            assert settle("default", [settlement]) == {task.claim: Then.GONE}
+            assert settle("default", [settlement]).became == {task.claim: Then.GONE}
             adders = begin(FIFTY)
             wait_until_blocked(*adders)
             transaction.set_rollback(end == "rollback")
@@ -124,7 +124,7 @@ class TestRaces:
         assert (results == {FILTERED}) == (end == "commit")
         if end == "rollback":
             assert FILTERED not in results
-            assert settle("default", [settlement]) == {task.claim: Then.GONE}
+            assert settle("default", [settlement]).became == {task.claim: Then.GONE}
         assert {way() for way in EACH_WAY} == {FILTERED}
         assert is_done_for_good(machine)
 
@@ -137,7 +137,7 @@ class TestRaces:
             settling = start_thread(lambda: settle("default", [settlement]))
             wait_until_blocked(settling)
             transaction.set_rollback(end == "rollback")
-        assert settling.result() == {task.claim: Then.GONE}
+        assert settling.result().became == {task.claim: Then.GONE}
         assert is_done_for_good(machine)
 
     def test_fifty_add_and_one_settles(self, machine: Machine) -> None:
@@ -146,7 +146,7 @@ class TestRaces:
             machine.seen.clear()
             settlement = ended(machine, claimed(machine))
             *adders, settling = begin([*FIFTY, partial(settle, "default", [settlement])])
-            assert set(settling.result().values()) == {Then.GONE}
+            assert set(settling.result().became.values()) == {Then.GONE}
             for adder in adders:
                 adder.result()
             assert is_done_for_good(machine)

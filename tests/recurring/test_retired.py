@@ -54,7 +54,7 @@ class TestRetired:
         assert self.retire_at(self.AFTER + 1) == ["nightly"]
         assert TaskRow.objects.get().status == TaskStatus.RUNNING
         settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+        assert settle("default", [settlement]).became == {task.claim: Then.GONE}
 
     def test_a_pause_that_was_asked_for_ends_with_it(self) -> None:
         """As when a person cancels it: there is nothing to resume, and what comes back is not paused."""
@@ -67,7 +67,7 @@ class TestRetired:
         assert not api.resume_task("nightly", declare.NUM)
         start_at(self.AFTER + 2)
         settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]) == {task.claim: Then.AGAIN}
+        assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
     def test_not_after_an_outage_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +125,7 @@ def test_a_trigger_whose_times_are_over_ends_the_one_before(runs: bool) -> None:
     start_at(14)
     if runs:
         settlement = Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)
-        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+        assert settle("default", [settlement]).became == {task.claim: Then.GONE}
     else:
         assert "no further time: Interval" in TaskRun.objects.get().error
     assert not TaskRow.objects.exists()

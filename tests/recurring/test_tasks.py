@@ -137,7 +137,7 @@ def test_an_add_while_it_runs_replaces_it(machine: Machine) -> None:
         add_task(Task(biz_code="recurring", biz_num="1", trigger=Interval(minutes=7)))
         settlement = run_one(task, machine.handler, DatabaseClock())
         assert settlement
-        assert settle("default", [settlement]) == {task.claim: Then.AGAIN}
+        assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
     assert machine.next == 17
     assert TaskRow.objects.get().trigger == Interval(minutes=7)
 
@@ -155,7 +155,7 @@ def test_cancelled_while_it_runs_it_is_gone(machine: Machine) -> None:
         api.cancel_task("recurring", "1")
         settlement = run_one(task, machine.handler, DatabaseClock())
         assert settlement
-        assert settle("default", [settlement]) == {task.claim: Then.GONE}
+        assert settle("default", [settlement]).became == {task.claim: Then.GONE}
 
 
 def test_killed_too_often_it_waits_for_its_next_time(machine: Machine) -> None:

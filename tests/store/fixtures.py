@@ -7,15 +7,15 @@ from django.conf import settings as django_settings
 from django.test import override_settings
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming import compare_and_set, skip_locked, sole_writer
-from django_delayed_tasks.store.claiming.strategies import Strategy
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.strategies import Strategy, skip_locked, sole_writer
 from tests.store.verbs import NOW
 
 STRATEGIES: dict[str, Strategy] = {"compare_and_set": compare_and_set.claim}
-if django_settings.DDT_DATABASE == "sqlite":  # test_strategies.py compares this with what Django says
-    STRATEGIES["sole_writer"] = sole_writer.claim
-else:
-    STRATEGIES["skip_locked"] = skip_locked.claim
+if django_settings.DDT_DATABASE == "sqlite":
+    STRATEGIES["sole_writer"] = sole_writer
+if django_settings.DDT_DATABASE == "postgres":
+    STRATEGIES["skip_locked"] = skip_locked
 
 
 @pytest.fixture(autouse=True)

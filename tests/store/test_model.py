@@ -181,7 +181,7 @@ class StoreMachine(RuleBasedStateMachine):
             keep=then is not Then.RELEASED, once=once, biz_ext=as_text(left),
         )  # fmt: skip
         with clock.frozen_at(self.now):
-            assert settle(ALIAS, [settlement]) == expected
+            assert settle(ALIAS, [settlement]).became == expected
 
     def after(self, then: Then, when: Any) -> Any:
         return when if then is Then.RETRY else 0 * HOUR

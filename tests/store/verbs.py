@@ -64,7 +64,7 @@ def claim_one(executor: int = EXECUTOR) -> ClaimedTask:
 
 def settle(*settlements: Settlement) -> dict[Claim, Then]:
     """Settle these together; what became of those that were held."""
-    return settle_all(ALIAS, settlements)
+    return settle_all(ALIAS, settlements).became
 
 
 def done(run: ClaimedTask, **fields: Any) -> Settlement:

@@ -111,7 +111,7 @@ def _write(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[S
         return {first.claim: Then.GONE}
     became: dict[Claim, Then] = {}
     for portion in in_chunks(sorted(settlements, key=attrgetter("claim"))):  # in the order in which all lock rows
-        became |= settle(alias, portion)
+        became |= settle(alias, portion).became
     if gone := [task for task in tasks if task.claim not in became]:
         raise ClaimLost(f"{gone[0]}: the claim is gone")
     return became

@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.chunks import Chunk, in_chunks
 from django_delayed_tasks.store.settling.plain import plain
-from django_delayed_tasks.store.settling.settle import settle_soon
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
@@ -133,7 +133,7 @@ class Settler:
             try:
                 with self._busy:
                     used = connections.opened(self._alias)
-                    became, waiting = settle_soon(self._alias, batch)
+                    became, waiting = settle(self._alias, batch, Wait.A_SECOND)
             except Exception as error:
                 has_broken = connections.has_broken(self._alias, used) and not is_transient(error)
                 breaks = breaks + 1 if has_broken and connections.does_answer(self._alias) else 0
@@ -192,7 +192,7 @@ class Settler:
         visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
         try:
             with self._busy:
-                became, waiting = settle_soon(self._alias, [visible])
+                became, waiting = settle(self._alias, [visible], Wait.A_SECOND)
             self._note_ends([visible], became, waiting)
         except Exception as second:
             connections.discard_unusable(self._alias)

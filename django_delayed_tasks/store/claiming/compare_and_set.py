@@ -85,7 +85,7 @@ def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]
     update = f"{dialect.update(TASK)} SET {taking(dialect, executor)} WHERE {in_status(PENDING)} AND {_before(chosen)}"
 
     def write(cursor: CursorWrapper) -> int:
-        dialect.waits_at_most(cursor, LOCK_WAIT)
+        dialect.wait_at_most(cursor, LOCK_WAIT)
         cursor.execute(update)
         return int(cursor.rowcount)
 

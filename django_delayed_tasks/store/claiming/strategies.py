@@ -1,42 +1,82 @@
-"""The claiming strategy for each database: the one that was measured to be faster on it."""
+"""The claiming strategies: one for each kind of database, chosen by measurement (docs/decisions/0003 and 0013).
+
+PostgreSQL locks due rows and skips those that other transactions have locked. On SQLite only one connection writes at a
+time, so no other can take the rows that were found. Elsewhere rows are compared and set: see ``compare_and_set``.
+"""
 
 from collections.abc import Callable
 
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.claiming import compare_and_set, skip_locked, sole_writer
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.request import ClaimRequest
-from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask, claimed_in_order
+from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates, taking
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import TASK
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
 """A function that claims due tasks and returns them; an empty list if none is due. May raise :class:`Outpaced`."""
 
 
 def strategy_for(alias: str, name: str) -> Strategy:
-    """Return the strategy of this name; "auto" is the one that was measured to be faster on this database.
+    """Return the strategy of this name; "auto" is the one of the database.
 
     Raises:
-        ValueError: the database does not support the strategy.
+        ValueError: the database does not claim in this way.
     """
-    connection = connections[alias]
-    if name == "auto" and connection.vendor == "sqlite":
-        return sole_writer.claim
-    if name == "auto":
-        name = "skip_locked" if _locks_cheaply(connection) else "compare_and_set"
+    vendor = connections[alias].vendor
+    if name == "skip_locked" and vendor != "postgresql":
+        raise ValueError(
+            f"only PostgreSQL claims with SKIP LOCKED, and database {alias!r} is {connections[alias].display_name};"
+            " remove CLAIM, or set it to 'auto'"
+        )
     if name == "compare_and_set":
         return compare_and_set.claim
-    if not connection.features.has_select_for_update_skip_locked:
-        raise ValueError(f"database {alias!r} has no SKIP LOCKED; use CLAIM = 'auto' or 'compare_and_set'")
-    if galera.is_galera(connection):
-        raise ValueError(
-            f"database {alias!r} is a Galera cluster, whose nodes know nothing of each other's locks;"
-            " use CLAIM = 'auto' or 'compare_and_set'"
-        )
-    return skip_locked.claim
+    return _STRATEGIES.get(vendor, compare_and_set.claim)
 
 
-def _locks_cheaply(connection: BaseDatabaseWrapper) -> bool:
-    # No feature flag says what a locking read costs: on InnoDB, more than the rest of a claim (docs/decisions/0003).
-    return connection.vendor == "postgresql"
+def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+    """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
+    dialect = dialect_of(connections[alias])
+    due, parameters = candidates(dialect, request)
+    only = ""
+    if request.only:
+        only = " AND due.biz_code = %s"
+        parameters = [*parameters, request.only]
+    sql = (
+        f"WITH due AS MATERIALIZED ({due} FOR UPDATE SKIP LOCKED)"
+        f" UPDATE {TASK} t SET {_qualified(taking(dialect, request.executor))} FROM due WHERE t.id = due.id{only}"
+        f" RETURNING {', '.join(f't.{column}' for column in COLUMNS)}"
+    )
+
+    def write(cursor: CursorWrapper) -> list[ClaimedTask]:
+        cursor.execute(sql, parameters)
+        return claimed_in_order(cursor.fetchall(), dialect, request.executor)
+
+    return in_one_statement(alias, write)
+
+
+def _qualified(assignments: str) -> str:
+    return assignments.replace("= version +", "= t.version +").replace("= attempts +", "= t.attempts +")
+
+
+def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
+    """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
+    dialect = dialect_of(connections[alias])
+    due, parameters = candidates(dialect, request, columns=("id",))
+    update = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({due})"
+    if request.only:
+        update += " AND biz_code = %s"
+        parameters = [*parameters, request.only]
+
+    def write(cursor: CursorWrapper) -> list[ClaimedTask]:
+        cursor.execute(f"{update} RETURNING {', '.join(COLUMNS)}", parameters)
+        return claimed_in_order(cursor.fetchall(), dialect, request.executor)
+
+    # In a transaction: if one row cannot be read, the others must not stay claimed with no executor to run them.
+    return atomically(alias, write)
+
+
+_STRATEGIES: dict[str, Strategy] = {"postgresql": skip_locked, "sqlite": sole_writer}

@@ -23,12 +23,11 @@ def remember(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -
 
     The caller does so in the transaction that settles them, which is rolled back if a claim is not held.
     """
-    if claims:
-        insert, tail = dialect.bulk_insert(IfExists.KEEP, "")
-        cursor.execute(
-            f"{insert} INTO {SUCCESS} ({_COLUMNS}) SELECT t.biz_code, t.biz_num, {dialect.now} FROM {TASK} t"
-            f" WHERE {fence(claims, 't.')}{tail}"
-        )
+    insert, tail = dialect.bulk_insert(IfExists.KEEP, "")
+    cursor.execute(
+        f"{insert} INTO {SUCCESS} ({_COLUMNS}) SELECT t.biz_code, t.biz_num, {dialect.now} FROM {TASK} t"
+        f" WHERE {fence(claims, 't.')}{tail}"
+    )
 
 
 def succeeded(cursor: CursorWrapper, dialect: Dialect, identities: Sequence[Identity]) -> set[Identity]:

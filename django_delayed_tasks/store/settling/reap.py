@@ -15,12 +15,12 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.schedules import recurrence
-from django_delayed_tasks.store.settling.settle import settle_lockable, settle_locked
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, decisively, in_one_statement
+from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 SPREAD = 5.0
@@ -39,7 +39,7 @@ def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
         return {}
     now = recurrence.read_now(alias)
     settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
-    return atomically(alias, lambda cursor: settle_lockable(cursor, alias, settlements))
+    return settle(alias, settlements, Wait.NOT_AT_ALL).became
 
 
 class _Orphan(NamedTuple):
@@ -97,4 +97,4 @@ def held_by(alias: str, executor: int) -> set[Claim]:
 
 def release(alias: str, settlements: list[Settlement]) -> int:
     """Release claims whose tasks were not started; return how many of them were still held."""
-    return len(atomically(alias, lambda cursor: settle_locked(cursor, alias, settlements)))
+    return len(settle(alias, settlements).became)

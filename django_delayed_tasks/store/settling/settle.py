@@ -7,6 +7,8 @@ schedule that was deferred during the run wins, then a cancel request, then the 
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, connections
@@ -20,86 +22,67 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUN, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import (
-    atomically,
-    in_transaction,
-    is_lock_timeout,
-    is_transient,
-    is_transient_at_once,
-)
+from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
+
+_Work = Callable[[CursorWrapper], "Ended"]
+
+
+class Wait(Enum):
+    """How long to wait for rows and tables that other transactions have locked."""
+
+    FOREVER = auto()
+    """As long as the connection allows."""
+    A_SECOND = auto()
+    """For connections of this package's own threads (see ``transactions.briefly``)."""
+    NOT_AT_ALL = auto()
+
+
+class Ended(NamedTuple):
+    """What became of the claims that were held, and the claims that remain unsettled because their rows are locked."""
+
+    became: dict[Claim, Then]
+    waiting: set[Claim]
 
 
 class _Changed(Exception):
     """The counts disagree: something has happened to a row of the batch during its run."""
 
 
-def settle(alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """Write the end of these runs; return what became of each claim that was still held.
+def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FOREVER) -> Ended:
+    """Write the end of these runs; rows that stay locked for longer than ``wait`` do not hold up the others.
 
-    For a claim that is no longer held, nothing is written.
-
-    Then.AGAIN also stands for a deferred schedule that took effect, Then.GONE for a cancel request.
+    For a claim that is no longer held, nothing is written. Then.AGAIN also stands for a deferred schedule that took
+    effect, Then.GONE for a cancel request.
 
     Of two settlements of one claim the first counts. The call is idempotent: it may be repeated when it is unknown
-    whether a COMMIT arrived. It waits for rows that other transactions have locked, as long as the connection allows.
-    """
-    return _settle(alias, _first_of_each(settlements), is_transient)
-
-
-def settle_soon(
-    alias: str, settlements: Sequence[Settlement], seconds: int = 1
-) -> tuple[dict[Claim, Then], set[Claim]]:
-    """Settle as :func:`settle` does, but wait at most ``seconds`` for rows that other transactions have locked.
-
-    Return what became of the claims that were held, and the claims that remain unsettled because their rows are locked:
-    these do not hold up the others. For the executor's own connections, outside transactions.
+    whether a COMMIT arrived.
     """
     chosen = _first_of_each(settlements)
-    dialect = dialect_of(connections[alias])
+    if not chosen:
+        return Ended({}, set())
+    if wait is Wait.NOT_AT_ALL:
+        return atomically(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
+    if wait is Wait.FOREVER:
+        return _settle(alias, chosen, atomically)
     try:
-        return _settle(alias, chosen, is_transient_at_once, lambda cursor: dialect.wait_at_most(cursor, seconds)), set()
+        return _settle(alias, chosen, briefly)
     except DatabaseError as error:
         if not is_lock_timeout(error):
             raise
-
-    def settle_unlocked(cursor: CursorWrapper) -> tuple[dict[Claim, Then], set[Claim]]:
-        dialect.wait_at_most(cursor, seconds)
-        return _settle_unlocked(cursor, alias, chosen)
-
     try:
-        return atomically(alias, settle_unlocked, is_transient_at_once)
+        return briefly(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
     except DatabaseError as error:  # the history's table is locked, for example while an index is created
         if not is_lock_timeout(error):
             raise
-        return {}, {settlement.claim for settlement in chosen}
+    return Ended({}, {settlement.claim for settlement in chosen})
 
 
-def _settle(
-    alias: str,
-    chosen: Sequence[Settlement],
-    may_try_again: Callable[[BaseException], bool],
-    prepare: Callable[[CursorWrapper], None] = lambda cursor: None,
-) -> dict[Claim, Then]:
-    if not chosen:
-        return {}
-
-    def write(way: _Way) -> dict[Claim, Then]:
-        def work(cursor: CursorWrapper) -> dict[Claim, Then]:
-            prepare(cursor)
-            return way(cursor, alias, chosen)
-
-        return atomically(alias, work, may_try_again)
-
+def _settle(alias: str, chosen: list[Settlement], transact: Callable[[str, _Work], Ended]) -> Ended:
     all_gone = all(settlement.then is Then.GONE for settlement in chosen)
     if all_gone and not in_transaction(connections[alias]):  # within one, what it wrote could not be undone
-        try:
-            return write(_settle_gone)
-        except _Changed:
-            pass
-    return write(settle_locked)
-
-
-_Way = Callable[[CursorWrapper, str, Sequence[Settlement]], dict[Claim, Then]]
+        with suppress(_Changed):
+            return transact(alias, lambda cursor: _settle_gone(cursor, alias, chosen))
+    return transact(alias, lambda cursor: _settle_locked(cursor, alias, chosen))
 
 
 def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
@@ -109,42 +92,33 @@ def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
     return list(first.values())
 
 
-def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
+def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:
     dialect = dialect_of(connections[alias])
-    kept = [settlement for settlement in settlements if settlement.keep]
     claims = {settlement.claim for settlement in settlements}
-    if kept:
-        record(cursor, dialect, kept)
-    remember(cursor, dialect, [settlement.claim for settlement in settlements if settlement.once])
+    _keep_records(cursor, dialect, settlements)
     cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
-    return dict.fromkeys(claims, Then.GONE)
+    return Ended(dict.fromkeys(claims, Then.GONE), set())
 
 
-def _settle_unlocked(
-    cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]
-) -> tuple[dict[Claim, Then], set[Claim]]:
+def _settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:
+    """Lock the rows, waiting for those that other transactions have locked, and settle."""
+    dialect = dialect_of(connections[alias])
+    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.for_update)
+    return Ended(_settle_found(cursor, dialect, settlements, found), set())
+
+
+def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:
+    """Do as :func:`_settle_locked`, but leave rows that other transactions have locked as they are."""
     dialect = dialect_of(connections[alias])
     claims = [settlement.claim for settlement in settlements]
     found = _lock(cursor, dialect, claims, dialect.skip_locked)
-    cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {in_status(RUNNING)}")
-    waiting = {(row[0], row[1]) for row in cursor.fetchall()} - found.keys()
-    return _settle_found(cursor, dialect, settlements, found), waiting
-
-
-def settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """Settle as :func:`settle` does, but lock the rows first, in the caller's transaction."""
-    dialect = dialect_of(connections[alias])
-    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.for_update)
-    return _settle_found(cursor, dialect, settlements, found)
-
-
-def settle_lockable(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> dict[Claim, Then]:
-    """Settle as :func:`settle_locked` does, but leave rows that other transactions have locked as they are."""
-    dialect = dialect_of(connections[alias])
-    found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.skip_locked)
-    return _settle_found(cursor, dialect, settlements, found)
+    waiting: set[Claim] = set()
+    if len(found) < len(claims):
+        cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {in_status(RUNNING)}")
+        waiting = {(row[0], row[1]) for row in cursor.fetchall()} - found.keys()
+    return Ended(_settle_found(cursor, dialect, settlements, found), waiting)
 
 
 class _Met(NamedTuple):
@@ -164,10 +138,7 @@ def _settle_found(
 ) -> dict[Claim, Then]:
     found |= {one.claim: _without_repeat(found[one.claim]) for one in settlements if one.once and one.claim in found}
     held = [_resolved(settlement, found[settlement.claim]) for settlement in settlements if settlement.claim in found]
-    kept = [settlement for settlement in held if settlement.keep]
-    if kept:
-        record(cursor, dialect, kept)
-    remember(cursor, dialect, [settlement.claim for settlement in held if settlement.once])
+    _keep_records(cursor, dialect, held)
     became = {held_one.claim: Then.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held}
     if gone := [claim for claim, then in became.items() if then is Then.GONE]:
         cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
@@ -179,6 +150,14 @@ def _settle_found(
     for (sql, values), ids in alike.items():
         cursor.execute(f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
     return became
+
+
+def _keep_records(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> None:
+    """Write what outlives the claims: the history, and what has been done that is to be done only once."""
+    if kept := [settlement for settlement in settlements if settlement.keep]:
+        record(cursor, dialect, kept)
+    if once := [settlement.claim for settlement in settlements if settlement.once]:
+        remember(cursor, dialect, once)
 
 
 def _lock(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim], locking: str) -> _Found:

@@ -43,7 +43,7 @@ def run_once(handle: Any, task: Any = None, **attributes: Any) -> Settlement | N
 def settled_later(settlement: Settlement | None) -> Then | None:
     """What the settler's attempt comes to."""
     assert settlement is not None
-    return settle("default", [settlement]).get(settlement.claim)
+    return settle("default", [settlement]).became.get(settlement.claim)
 
 
 def test_effects_and_settlement_are_committed_together() -> None:
@@ -286,6 +286,6 @@ def test_a_commit_whose_answer_was_lost_is_not_settled_again() -> None:
     """What the settler finds when the COMMIT had arrived: gone, or waiting for its next time."""
     task = claim_one()
     assert run_once(lambda task: Reschedule(DatabaseClock().now(), biz_ext="next"), task) is None
-    assert settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)]) == {}
+    assert settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)]).became == {}
     assert Task.objects.get().biz_ext == "next"
     assert TaskRun.objects.count() == 1

@@ -118,7 +118,7 @@ class TestOutcomes:
         )
         end = run(claim_some(5), handler, DatabaseClock())
         assert end.alone == []
-        became = settle("default", end.left)
+        became = settle("default", end.left).became
         assert list(became.values()) == [Then.GONE, Then.GONE, Then.AGAIN, Then.FAILED, Then.RETRY]
         assert list(outcomes().values()) == [
             RunOutcome.DONE, RunOutcome.DONE, RunOutcome.RESCHEDULED, RunOutcome.FAILED, RunOutcome.RETRIED,

@@ -97,7 +97,7 @@ class TestRunThatIsToldItsClaimIsGone:
     @pytest.mark.parametrize("is_atomic", [False, True])
     def test_is_no_failed_attempt(self, is_atomic: bool) -> None:
         settlement = self.ask(claim_one(), max_attempts=1, atomic=is_atomic)
-        assert set(settle("default", [settlement]).values()) == {Then.RESCUED}
+        assert set(settle("default", [settlement]).became.values()) == {Then.RESCUED}
         task = Task.objects.get()
         assert (task.attempts, task.rescues, task.status) == (0, 1, 0)
 
@@ -168,7 +168,7 @@ class TestProgress:
         task.progress(1)
         reports_of(task).write()
         assert Task.objects.get().version == task.version
-        assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)])
+        assert settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]).became
 
     @pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan, math.inf, "0.5", None, True, 1j, 10**400])
     def test_no_fraction(self, fraction: Any) -> None:

@@ -18,7 +18,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.schedules.cancel import cancel
 from django_delayed_tasks.store.settling.chunks import LARGEST
-from django_delayed_tasks.store.settling.settle import settle, settle_soon
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import transactions
 from tests.executor.failures import Told
@@ -40,13 +40,13 @@ def done(claim: tuple[int, int], **fields: Any) -> Settlement:
 
 
 def answering(answers: list[Any]) -> Callable[..., Any]:
-    """``settle_soon`` that takes one after the other: raises it, or calls it."""
+    """``settle`` that takes one after the other: raises it, or calls it."""
 
-    def answer(alias: str, batch: list[Settlement]) -> Any:
+    def answer(alias: str, batch: list[Settlement], wait: Wait) -> Any:
         next_one = answers.pop(0)
         if isinstance(next_one, BaseException):
             raise next_one
-        return next_one(alias, batch)
+        return next_one(alias, batch, wait)
 
     return answer
 
@@ -88,8 +88,8 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
 
 def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
-    answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
@@ -99,11 +99,11 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     go_on = Event()
 
-    def slow(alias: str, batch: list[Settlement]) -> Any:
+    def slow(alias: str, batch: list[Settlement], wait: Wait) -> Any:
         assert go_on.wait(60)
-        return settle_soon(alias, batch)
+        return settle(alias, batch, wait)
 
-    monkeypatch.setattr(settler_module, "settle_soon", slow)
+    monkeypatch.setattr(settler_module, "settle", slow)
     held = Held(OPTIONS)
     settler = settler_of(held)
     settler.start()
@@ -117,8 +117,8 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
-    answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     held = Held(OPTIONS)
     held.add([task])
     failures = Told()
@@ -159,15 +159,15 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
     task = claim_one()
     refusals = iter(range((settler_module.MOST_BREAKS + 1) * transactions.TRIES))
 
-    def refusing(alias: str, batch: list[Settlement]) -> Any:
+    def refusing(alias: str, batch: list[Settlement], wait: Wait) -> Any:
         def refuse(cursor: Any) -> None:
             if next(refusals, None) is not None:
                 raise OperationalError(1047, "WSREP has not yet prepared node for application use")
 
         transactions.atomically(alias, refuse)
-        return settle_soon(alias, batch)
+        return settle(alias, batch, wait)
 
-    monkeypatch.setattr(settler_module, "settle_soon", refusing)
+    monkeypatch.setattr(settler_module, "settle", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert not Task.objects.exists()
@@ -185,14 +185,14 @@ class TestBreakingConnections:
         tasks = claim(registered())
         tries: list[int] = []
 
-        def breaking(alias: str, batch: list[Settlement]) -> Any:
+        def breaking(alias: str, batch: list[Settlement], wait: Wait) -> Any:
             tries.append(len(batch))
             if len(batch) > 1:
                 with transaction.atomic(), connection.cursor() as cursor:
                     cursor.execute(BREAK[connection.vendor])
-            return settle_soon(alias, batch)
+            return settle(alias, batch, wait)
 
-        monkeypatch.setattr(settler_module, "settle_soon", breaking)
+        monkeypatch.setattr(settler_module, "settle", breaking)
         held = Held(OPTIONS)
         settler = settler_of(held)
         for task in tasks:

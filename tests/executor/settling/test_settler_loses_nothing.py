@@ -17,7 +17,7 @@ from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settle import settle_soon
+from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, registered
 from tests.executor.settling.test_settler import OPTIONS, answering, done, settler_of
@@ -39,8 +39,8 @@ def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
     return tasks, held
 
 
-def all_locked(alias: str, batch: list[Settlement]) -> Any:
-    """Another transaction has locked the rows: what ``settle_soon`` answers then."""
+def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Any:
+    """Another transaction has locked the rows: what ``settle`` answers then."""
     return {}, {settlement.claim for settlement in batch}
 
 
@@ -53,8 +53,8 @@ def settle_rest(settler: Settler) -> None:
 def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something that is no answer of the database comes out of the attempt: it must not take the batch with it."""
     tasks, held = holding("a", "b")
-    answers: list[Any] = [SystemExit("not an answer"), settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [SystemExit("not an answer"), settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler = settler_of(held)
     for task in tasks:
         held.settle(done(task.claim))
@@ -66,8 +66,8 @@ def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.
 
 def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     [task], held = holding("a")
-    answers: list[Any] = [GONE_AWAY, settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [GONE_AWAY, settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
 
     def fail(alias: str, used: Any) -> bool:
         raise InterfaceError("the driver cannot close it")
@@ -98,7 +98,7 @@ def test_of_two_batches_that_have_to_wait_both_are_settled(monkeypatch: pytest.M
     tasks, held = holding("a", "b", "c")
     settler = settler_of(held)
     with monkeypatch.context() as patch:
-        patch.setattr(settler_module, "settle_soon", all_locked)
+        patch.setattr(settler_module, "settle", all_locked)
         settler.settle([done(tasks[0].claim), done(tasks[1].claim)])
         settler.settle([done(tasks[2].claim)])
     settle_rest(settler)
@@ -111,12 +111,12 @@ def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.M
     tasks, held = holding("a", "b")
     go_on = Event()
 
-    def first(alias: str, batch: list[Settlement]) -> Any:
+    def first(alias: str, batch: list[Settlement], wait: Wait) -> Any:
         assert go_on.wait(60)
-        return settle_soon(alias, batch)
+        return settle(alias, batch, wait)
 
-    answers: list[Any] = [first, all_locked, settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [first, all_locked, settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler = settler_of(held)
     settler.start()
     held.settle(done(tasks[0].claim))
@@ -133,7 +133,7 @@ def test_what_has_to_wait_is_still_held(monkeypatch: pytest.MonkeyPatch) -> None
     """The executor must not take it for ended: a look for forgotten claims would release it."""
     [task], held = holding("a")
     settler = settler_of(held)
-    monkeypatch.setattr(settler_module, "settle_soon", all_locked)
+    monkeypatch.setattr(settler_module, "settle", all_locked)
     settler.settle([done(task.claim)])
     assert task.claim in held
 
@@ -143,7 +143,7 @@ def test_it_is_tried_again_after_half_a_second(monkeypatch: pytest.MonkeyPatch) 
     settler = settler_of(held)
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
-    monkeypatch.setattr(settler_module, "settle_soon", all_locked)
+    monkeypatch.setattr(settler_module, "settle", all_locked)
     settler.settle([done(task.claim)])
     monkeypatch.setattr(clock, "monotonic", lambda: now + 0.4)
     assert settler._take_locked() == []
@@ -159,7 +159,7 @@ def test_a_failure_that_cannot_be_written_yet_is_not_the_last_one(monkeypatch: p
     answers: list[Any] = [refused, GONE_AWAY, refused, GONE_AWAY]
     settler = settler_of(held)
     with monkeypatch.context() as patch:
-        patch.setattr(settler_module, "settle_soon", answering(answers))
+        patch.setattr(settler_module, "settle", answering(answers))
         for task in tasks:
             settler.settle([done(task.claim)])
     settle_rest(settler)
@@ -171,8 +171,8 @@ def test_an_outage_is_no_batch_that_breaks_connections(
 ) -> None:
     """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
     [task], held = holding("a")
-    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle_soon]
-    monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
+    answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle]
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(connections, "has_broken", lambda alias, used: True)
     monkeypatch.setattr(connections, "does_answer", lambda alias: False)
@@ -188,12 +188,12 @@ class TestOutageThatOutlastsTheStop:
         """The database is away until the event is set."""
         is_back = Event()
 
-        def fail(alias: str, batch: list[Settlement]) -> Any:
+        def fail(alias: str, batch: list[Settlement], wait: Wait) -> Any:
             if is_back.is_set():
-                return settle_soon(alias, batch)
+                return settle(alias, batch, wait)
             raise GONE_AWAY
 
-        monkeypatch.setattr(settler_module, "settle_soon", fail)
+        monkeypatch.setattr(settler_module, "settle", fail)
         yield is_back
         is_back.set()
 

@@ -11,7 +11,7 @@ from django.db import connection
 
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.claiming import sole_writer
+from django_delayed_tasks.store.claiming.strategies import sole_writer
 from django_delayed_tasks.store.sql.tables import TASK
 from tests.store import verbs
 
@@ -34,5 +34,5 @@ def test_none_is_claimed_with_it(unchecked: None) -> None:
     with connection.cursor() as cursor:
         cursor.execute(f"UPDATE {TASK} SET when_time = 'garbage' WHERE biz_num = 'bad'")
     with pytest.raises((AttributeError, ValueError)):
-        verbs.claim(sole_writer.claim)
+        verbs.claim(sole_writer)
     assert set(Task.objects.values_list("status", "attempts", "version")) == {(TaskStatus.PENDING, 0, 0)}

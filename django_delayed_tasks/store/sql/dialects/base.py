@@ -58,15 +58,13 @@ class Dialect:
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         """Limit how long the statements of this transaction wait for a lock.
 
-        On MariaDB and MySQL the limit is the connection's. SQLite has no row locks, so it does nothing there.
+        On MariaDB and MySQL the limit is the connection's, so a transaction is not needed; PostgreSQL has none outside
+        of one, and SQLite, which has no row locks, never.
         """
 
     def same(self, one: str, other: str) -> str:
         """Return the condition that two expressions have the same value or are both NULL."""
         return f"{one} IS {other}"
-
-    def waits_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
-        """Do as :meth:`wait_at_most` where the limit is the connection's; do nothing on other databases."""
 
     @property
     def skip_locked(self) -> str:

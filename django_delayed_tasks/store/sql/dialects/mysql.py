@@ -31,8 +31,6 @@ class MySQL(Dialect):
             cursor.execute(f"SET SESSION innodb_lock_wait_timeout = {seconds:d}, lock_wait_timeout = {seconds:d}")
             session.waits_at_most = seconds
 
-    waits_at_most = wait_at_most
-
     def same(self, one: str, other: str) -> str:
         return f"{one} <=> {other}"
 

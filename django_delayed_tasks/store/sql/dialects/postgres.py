@@ -16,7 +16,8 @@ class PostgreSQL(Dialect):
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         # LOCAL: behind a pooler in transaction mode, the next transaction may run in another session.
-        cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
+        if self.connection.in_atomic_block:
+            cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
     def same(self, one: str, other: str) -> str:
         return f"{one} IS NOT DISTINCT FROM {other}"
