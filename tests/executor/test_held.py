@@ -252,4 +252,4 @@ class TestDatabase:
         resource.release()
         assert "it is free when its lease is over" in caplog.text
         assert held.claimed == 0
-        assert len(settle("default", queued(held))) == (2 if how == "release" else 0)
+        assert len(settle("default", queued(held)).became) == (2 if how == "release" else 0)
