@@ -41,8 +41,6 @@ def settle_without_fence() -> None:
     settling.fence = by_id
     settling._lock = lock
     settling._same_claim = lambda of: f"t.id = {of['id']}"
-    alone: Any = import_module(f"{STORE}.settling.settle_run")
-    alone.fence = by_id
 
 
 def delete_without_looking() -> None:

@@ -14,7 +14,7 @@ from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.records.progress import Report, write_progress
-from django_delayed_tasks.store.settling.plain import RESULT_CHANGED
+from django_delayed_tasks.store.settling.settlement import RESULT_CHANGED
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.store import verbs

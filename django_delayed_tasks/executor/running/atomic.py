@@ -19,11 +19,8 @@ from django.db.transaction import TransactionManagementError
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
-from django_delayed_tasks.store.settling.chunks import in_chunks
-from django_delayed_tasks.store.settling.plain import plain
-from django_delayed_tasks.store.settling.settle import settle
-from django_delayed_tasks.store.settling.settle_run import settle_run
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settle import settle, settle_run
+from django_delayed_tasks.store.settling.settlement import Settlement, in_chunks, plain
 from django_delayed_tasks.store.sql import galera
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim

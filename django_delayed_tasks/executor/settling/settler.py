@@ -14,10 +14,8 @@ from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.chunks import Chunk, in_chunks
-from django_delayed_tasks.store.settling.plain import plain
 from django_delayed_tasks.store.settling.settle import Wait, settle
-from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+from django_delayed_tasks.store.settling.settlement import Chunk, Settlement, in_chunks, is_final_failure, plain
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim

@@ -12,12 +12,9 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RUN, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
-COLUMNS = "task_id, version, biz_code, biz_num, when_time, attempt, executor, outcome, started, finished, result, error"
-
-
-def from_task(when: str = "t.when_time") -> str:
-    """Return the expressions for the first of :data:`COLUMNS`, read from a task row ``t``."""
-    return f"t.id, t.version, t.biz_code, t.biz_num, {when}, t.attempts, NULLIF(t.executor, 0)"
+COLUMNS = "task_id, version, biz_code, biz_num, attempt, executor, when_time, outcome, started, finished, result, error"
+OF_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.attempts, NULLIF(t.executor, 0)"
+"""The expressions for the columns before ``when_time``, read from a task row ``t``."""
 
 
 def record_without_run(
@@ -30,7 +27,7 @@ def record_without_run(
 ) -> int:
     """Write a history row for each task under ``condition`` that ends without a run; return their number."""
     cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {from_task()}, {int(outcome)}, NULL, {now}, NULL, %s"
+        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {OF_TASK}, t.when_time, {int(outcome)}, NULL, {now}, NULL, %s"
         f" FROM {TASK} t WHERE {condition}",
         [error, *parameters],
     )

@@ -15,7 +15,8 @@ from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.records.history import COLUMNS, from_task
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.records.history import COLUMNS, OF_TASK
 from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.next_state import next_state
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -206,11 +207,10 @@ def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settle
     """
     sent = dialect.rows(_RECORD, [_recorded(settlement) for settlement in settlements])
     of = sent.column
-    when = f"COALESCE({of['stood_for']}, t.when_time)"
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
-        f" SELECT {from_task(when)}, {of['outcome']}, {of['started']}, COALESCE({of['finished']}, {dialect.now}),"
-        f" {dialect.json(of['result'])}, {of['error']}"
+        f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
+        f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}"
         f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
         sent.parameters,
     )
@@ -225,4 +225,35 @@ def _recorded(settlement: Settlement) -> tuple[Any, ...]:
     return (
         *settlement.claim, int(settlement.outcome), settlement.started, settlement.finished, settlement.result,
         settlement.error, settlement.stood_for,
+    )  # fmt: skip
+
+
+def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
+    """Settle a run in the transaction that holds its effects, if its task is then gone and no schedule was deferred.
+
+    Return False, with nothing written, if the run must be settled in another way. The history row is written from the
+    claimed task, whose columns do not change while the claim is held.
+    """
+    if settlement.then is not Then.GONE or settlement.once:
+        return False
+    dialect = dialect_of(connections[alias])
+    with connections[alias].cursor() as cursor:
+        held = f"{fence([task.claim])} AND {in_status(RUNNING)} AND deferred_when IS NULL"
+        cursor.execute(f"{dialect.delete(TASK)} WHERE {held}")
+        if not cursor.rowcount:
+            return False
+        if settlement.keep:
+            _record_run(cursor, dialect, task, settlement)
+    return True
+
+
+def _record_run(cursor: CursorWrapper, dialect: Dialect, task: ClaimedTask, settlement: Settlement) -> None:
+    when = settlement.stood_for or task.when
+    cursor.execute(
+        f"INSERT INTO {RUN} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {dialect.json('%s')}, %s)",
+        [
+            *task.claim, task.biz_code, task.biz_num, task.attempts, task.executor, dialect.stored(when),
+            int(settlement.outcome), settlement.started and dialect.stored(settlement.started),
+            settlement.finished and dialect.stored(settlement.finished), settlement.result, settlement.error,
+        ],
     )  # fmt: skip

@@ -17,9 +17,8 @@ from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.schedules.cancel import cancel
-from django_delayed_tasks.store.settling.chunks import LARGEST
 from django_delayed_tasks.store.settling.settle import Wait, settle
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import LARGEST, Settlement
 from django_delayed_tasks.store.sql import transactions
 from tests.executor.failures import Told
 from tests.executor.parts import add, claim, claim_one, registered

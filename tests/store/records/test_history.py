@@ -10,7 +10,7 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.records.history import purge
-from django_delayed_tasks.store.settling.settle_run import settle_run
+from django_delayed_tasks.store.settling.settle import settle_run
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR, NOW
