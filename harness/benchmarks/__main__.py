@@ -24,6 +24,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--databases", default=",".join(KNOWN), help=f"a comma list of {', '.join(KNOWN)}")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the size: rough figures, soon")
+    parser.add_argument("--smallest", action="store_true", help="each case at its smallest: to see that it runs")
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.json"), help="where the figures go")
     parser.add_argument("--publish", action="store_true", help="write tables and plots for the documentation too")
     options = parser.parse_args(arguments)
@@ -44,8 +45,8 @@ def main(arguments: list[str]) -> int:
     if not all(f"DATABASE_URL_{database.upper()}" in os.environ for database in servers):
         command = [sys.executable, "-m", "harness.servers", "--databases", ",".join(servers)]
         return subprocess.call([*command, "--", sys.executable, "-m", "harness.benchmarks", *arguments])
-    bench = Bench(databases, options.repeats, options.quick)
-    names = options.cases or cases.NAMES
+    bench = Bench(databases, options.repeats, options.quick or options.smallest, options.smallest)
+    names = options.cases or [name for name in cases.NAMES if name not in cases.LARGE or not options.smallest]
     about = about_run(options, bench)
     for name in names:
         bench.case = name
@@ -67,7 +68,7 @@ def about_run(options: argparse.Namespace, bench: Bench) -> dict[str, object]:
         "django": django.__version__,
         "databases": [bench.run("versions", database=database) for database in bench.databases],
         "processors": os.cpu_count(),
-        "quick": options.quick,
+        "quick": bench.quick,
         "repeats": [options.repeats],
     }
 

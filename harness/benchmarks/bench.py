@@ -4,10 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -16,20 +16,31 @@ from harness.benchmarks.figures import Figure, Figures
 LONGEST = 900.0
 """Seconds that one measurement may take."""
 
+Way = TypeVar("Way")
+
 
 @dataclass
 class Bench:
-    """One run of the suite. ``quick`` makes everything about ten times smaller: figures are then rough."""
+    """One run of the suite.
+
+    ``quick`` makes everything about ten times smaller: figures are then rough. ``smallest``, which is quick too, only
+    shows that the cases run: its figures say nothing.
+    """
 
     databases: tuple[str, ...]
     repeats: int = 3
     quick: bool = False
+    smallest: bool = False
     figures: Figures = field(default_factory=Figures)
     case: str = ""
 
     def size(self, usual: int) -> int:
         """How many tasks, of ``usual`` ones."""
-        return max(100, usual // 10) if self.quick else usual
+        return 100 if self.smallest else max(100, usual // 10) if self.quick else usual
+
+    def some(self, usual: Sequence[Way]) -> Sequence[Way]:
+        """What to measure of ``usual`` ways: in the smallest size one, which is the second."""
+        return usual[1:2] if self.smallest else usual
 
     def note(self, database: str, subject: str, variant: str, unit: str, value: float) -> None:
         """One value of one figure of the present case."""

@@ -34,7 +34,7 @@ ALONE = (
     "tests/executor/settling/test_settler.py",
 )
 # What goes on side by side; much of it waits more than it computes.
-FAULTS = ("tests/harness/torture", "tests/galera", "tests/test_docs_followed.py")
+FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py")
 PROCESSES = ("tests/processes",)
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")

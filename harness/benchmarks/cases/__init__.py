@@ -7,6 +7,8 @@ NAMES = (
     "add", "drain", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle", "memory",
     "recovery",
 )  # fmt: skip
+LARGE = ("peers",)
+"""What has no smallest size: each of the peers is installed first."""
 
 
 def case_of(name: str) -> ModuleType:

@@ -28,7 +28,7 @@ def measure(bench: Bench) -> None:
         for levels in LEVELS:
             bench.run("stock", "empty", database=database)
             there = 0
-            for size in QUICK_SIZES if bench.quick else SIZES:
+            for size in SIZES[:1] if bench.smallest else QUICK_SIZES if bench.quick else SIZES:
                 bench.run("stock", "waiting", there, size, levels, database=database)
                 there = size
                 for _ in bench.turns(f"{database}, {size:,} on {levels} levels"):

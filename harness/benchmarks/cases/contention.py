@@ -17,7 +17,7 @@ def measure(bench: Bench) -> None:
     """Each number of executors in turns."""
     for database in bench.databases:
         for _ in bench.turns(database):
-            for executors in EXECUTORS:
+            for executors in bench.some(EXECUTORS):
                 one(bench, database, executors)
 
 

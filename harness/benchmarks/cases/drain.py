@@ -19,7 +19,7 @@ def measure(bench: Bench) -> None:
     """Each way in turns."""
     for database in bench.databases:
         for _ in bench.turns(database):
-            for processes in PROCESSES:
+            for processes in bench.some(PROCESSES):
                 if database in WITH_LEAN:
                     lean(bench, database, processes)
                 product(bench, database, processes, "plain", code="nothing")

@@ -28,7 +28,7 @@ def measure(bench: Bench) -> None:
 def one(bench: Bench, database: str, variant: str, waiting: int) -> None:
     """An executor with so many tasks that are not due."""
     bench.run("fill", waiting, "nothing", LATER, database=database)
-    share = 0.4 if bench.quick else 1.0
+    share = 0.05 if bench.smallest else 0.4 if bench.quick else 1.0
     answer = bench.run("idle", share * WARM_UP, share * SECONDS, database=database)
     bench.note(database, PRODUCT, variant, STATEMENTS, sum(answer["statements"].values()))
     if answer["by_server"] is not None:

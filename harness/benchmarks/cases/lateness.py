@@ -26,7 +26,7 @@ EVERY = ("sqlite", *WITH_LEAN)
 def measure(bench: Bench) -> None:
     """Each way in turns, Celery with Redis once a turn where it is installed."""
     for turn in bench.turns("all databases"):
-        if seconds := celery(bench):
+        if not bench.smallest and (seconds := celery(bench)):
             note(bench, "redis", CELERY, AHEAD, seconds)
         for database in bench.databases:
             note(bench, database, PRODUCT, AHEAD, known_ahead(bench, database))
@@ -37,6 +37,8 @@ def measure(bench: Bench) -> None:
 
 def size(bench: Bench) -> tuple[int, float]:
     """How many tasks, over how many seconds."""
+    if bench.smallest:
+        return 10, SPREAD / 20
     return (50, SPREAD / 4) if bench.quick else (TASKS, SPREAD)
 
 

@@ -17,7 +17,7 @@ def measure(bench: Bench) -> None:
     """Each way on each database, in turns."""
     for _ in bench.turns("all databases", repeats=1 if bench.quick else None):
         for database in bench.databases:
-            for way, variant in WAYS.items():
+            for way, variant in bench.some([*WAYS.items()]):
                 answer = bench.run(
                     "recovery", TASKS, KILLED_AFTER, way,
                     database=database, DJANGO_SETTINGS_MODULE="harness.benchmarks.programs.slow",

@@ -1,8 +1,6 @@
-"""One run of the harness for all tests that were chosen: short sizes, on the run's own kind of database."""
+"""One run of ``make torture`` for all tests that were chosen: short sizes, on the run's own kind of database."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from harness import ROOT
+from tests.harness.making import make
 
 Result = dict[str, Any]
 TIMEOUT = 900.0
@@ -41,12 +39,11 @@ def _chosen_by(item: Any) -> str:
 
 def _run(chosen: list[str], database: str, folder: Path) -> tuple[dict[str, Result], str]:
     document = folder / "report.json"
-    command = [sys.executable, "-m", "harness.torture", "--databases", database, "--size", "short", "--seed", SEED]
-    command += ["--lanes", str(LANES), "--json", str(document)]
-    command += [word for name in dict.fromkeys(chosen) for word in ("--scenario", name)]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT)
+    options = ["--databases", database, "--size", "short", "--seed", SEED, "--lanes", str(LANES)]
+    options += ["--json", str(document), *(f"--scenario {name}" for name in dict.fromkeys(chosen))]
+    ended = make("torture", timeout=TIMEOUT, TORTURE=" ".join(options))
     results = json.loads(document.read_text())["results"]
-    return {_name(result): result for result in results}, ended.stdout + ended.stderr
+    return {_name(result): result for result in results}, ended.stdout
 
 
 def _name(result: Result) -> str:
