@@ -16,7 +16,8 @@ DJANGOS = ("5.2", "6.0", "6.1")
 NO_CELLS = (("3.11", "6.0"), ("3.11", "6.1"))  # which Django does not support
 ON_POSTGRES = ("3.13", "6.1")
 
-# What does not depend on a version: the torture, what looks at the source or at other programs, and what takes long.
+# What is the same on every version: the torture, what looks at the source or at other programs, and of what takes long
+# that of which a cell has enough without it.
 LEFT_OUT = (
     "tests/galera",
     "tests/harness",
@@ -24,8 +25,18 @@ LEFT_OUT = (
     "tests/test_layers.py",
     "tests/test_typing.py",
     "tests/fuzz",
-    "tests/store/test_model.py",
+    "tests/admin/test_cost.py",
+    "tests/admin/test_hostile.py",
+    "tests/admin/test_hostile_addresses.py",
     "tests/leases/test_contention.py",
+    "tests/processes/test_deadly.py",
+    "tests/processes/test_draining.py",
+    "tests/processes/test_limits.py",
+    "tests/processes/test_outage.py",
+    "tests/processes/test_paused.py",
+    "tests/processes/test_prefetched.py",
+    "tests/recurring/ticking",
+    "tests/store/test_model.py",
 )
 ENGINE = ("tests/store", "tests/executor", "tests/races")
 
@@ -66,6 +77,7 @@ def on_postgres(session: nox.Session) -> None:
     """What claims, settles and races, on PostgreSQL 18."""
     install(session, ON_POSTGRES[1], "test,postgres")
     session.install("--quiet", "--disable-pip-version-check", "psycopg[binary,pool]")
+    # The part before "--" starts the server, and names its address in the environment of what comes after.
     servers = ["python", "-m", "harness.servers", "--databases", "postgres18", "--"]
     options = session.posargs or ["--quiet", *ENGINE]
     tests = ["python", "-m", "pytest", "-p", "no:cacheprovider", *options]
