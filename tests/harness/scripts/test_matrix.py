@@ -25,7 +25,7 @@ def test_every_supported_pair_is_a_cell() -> None:
     assert noxfile.ON_POSTGRES in set(product(noxfile.PYTHONS, noxfile.DJANGOS)) - set(noxfile.NO_CELLS)
 
 
-@pytest.mark.parametrize("path", [*noxfile.LEFT_OUT, *noxfile.ENGINE, "scripts/find_python.sh"])
+@pytest.mark.parametrize("path", [*noxfile.LEFT_OUT, *noxfile.ENGINE, "harness/scripts/find_python.sh"])
 def test_what_a_cell_names_is_there(path: str) -> None:
     """Pytest ignores a path to ignore that is not there."""
     assert (ROOT / path).exists()
