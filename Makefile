@@ -62,7 +62,7 @@ bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw th
 
 MUTANTS ?=
 mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
-	$(PY) -m scripts.mutants $(MUTANTS)
+	$(PY) -m scripts.mutation $(MUTANTS)
 
 matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
 	$(PY) -m scripts.matrix $(PYTEST)
