@@ -38,7 +38,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def sample_of(keys: Collection[str], size: int) -> list[str]:
     """Return ``size`` of the keys, spread evenly, and the same ones each time."""
-    return sorted(keys, key=lambda key: hashlib.sha256(key.encode()).digest())[:size]
+    return sorted(keys, key=place_in_sample)[:size]
+
+
+def place_in_sample(key: str) -> bytes:
+    return hashlib.sha256(key.encode()).digest()
 
 
 def made(keys: Collection[str]) -> Iterator[Mutant]:
@@ -73,7 +77,8 @@ def main(arguments: Sequence[str]) -> int:
     if options.only:
         chosen = {unit: [key for key in all_ if key in options.only] for unit, all_ in keys.items()}
     known = known_verdicts(options.seconds)
-    waiting = list(made({key for some in chosen.values() for key in some if key not in known}))
+    mutants = made({key for some in chosen.values() for key in some if key not in known})
+    waiting = sorted(mutants, key=lambda mutant: place_in_sample(mutant.key))
     if waiting and not options.list:
         try_all(waiting, options)
     totals = {unit: len(all_) for unit, all_ in keys.items()}

@@ -1,6 +1,7 @@
 """Which test reaches which lines of the package: found by running all tests once, without a mutant."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from scripts.mutation.places import PACKAGE, REACHED, ROOT, digest, test_files
 
 LEAST_LIMIT = 60.0
 """Seconds that a test may take at least; a longer test may take ten times what it took."""
+NAME = re.compile(r"\w{3,}")
 PASSED, SOME_FAILED, NO_TESTS = 0, 1, 5
 """Exit codes of pytest after which all tests that were found have been run."""
 PART = 8
@@ -45,17 +47,23 @@ class Reach:
     def tests_of(self, mutant: Mutant, budget: float) -> list[str]:
         """Return the tests to run for a mutant, the most special ones first, while they take less than ``budget``.
 
-        Those that reach the statement; if there are none (it runs on import, or in another process), those that reach
-        its function, or its file, and all that start processes.
+        These are the tests that reach the statement. If there are none, since it runs on import or in another process,
+        they are those that reach its function and all that start processes; outside of functions all tests, those
+        first whose files have the names that the change has.
         """
         tests = self._reaching(mutant.path, mutant.lines)
-        if not tests:
-            file = range(1, len(mutant.source.splitlines()) + 1)
-            tests = self._reaching(mutant.path, mutant.body) or self._reaching(mutant.path, file) or set(self.seconds)
+        fitness: Mapping[str, float] = {}
+        if not tests and mutant.body:
+            tests = self._reaching(mutant.path, mutant.body)
             tests |= {test for test in self.seconds if test.startswith("tests/processes")}
+        elif not tests:
+            tests, fitness = {*self.seconds}, named_in(mutant)
         folder = mutant.path.removeprefix(PACKAGE).split("/")[1]
-        near = sorted(tests, key=lambda test: (f"/{folder}/" not in test, self.breadth[test], test))
-        return list(self._within(near, budget))
+
+        def order(test: str) -> tuple[float, bool, int, str]:
+            return -fitness.get(test.split("::")[0], 0), f"/{folder}/" not in test, self.breadth[test], test
+
+        return list(self._within(sorted(tests, key=order), budget))
 
     def _reaching(self, path: str, lines: Iterable[int]) -> set[str]:
         return set().union(*(self.tests_by_line.get((path, line), ()) for line in lines))
@@ -66,6 +74,18 @@ class Reach:
                 return
             budget -= self.seconds[test]
             yield test
+
+
+def named_in(mutant: Mutant) -> dict[str, float]:
+    """Return how well the names in a change fit each file of tests: a name that is in few files counts for more."""
+    names = {*NAME.findall(mutant.key.split(":")[1]), *NAME.findall(mutant.change)}
+    fitness: defaultdict[str, float] = defaultdict(float)
+    texts = {file: {*NAME.findall((ROOT / file).read_text())} for file in test_files()}
+    for name in names:
+        files = [file for file, words in texts.items() if name in words]
+        for file in files:
+            fitness[file] += 1 / len(files)
+    return fitness
 
 
 def reach(copies: Sequence[Copy]) -> Reach:
