@@ -2,7 +2,8 @@
 
 ``python -m scripts.mutation [--sample N] [folder ...]``. The sample has N mutants of each folder, the same ones each
 time, and a larger sample contains a smaller one. The tests run on SQLite, in copies of the repository under
-``mutants/``, where verdicts are kept as well: an interrupted run continues where it ended.
+``mutants/``, where verdicts are kept as well: an interrupted run continues where it ended. ``--database mariadb``
+then tries the mutants that survived on that server (DATABASE_URL_MARIADB has its address).
 """
 
 import argparse
@@ -19,7 +20,7 @@ from scripts.mutation.making import Mutant, keys_of, make
 from scripts.mutation.places import PACKAGE, ROOT, SCORED, WORK, scored_files
 from scripts.mutation.reaching import reach
 from scripts.mutation.scoring import tables
-from scripts.mutation.trying import Trial, Verdict, keep, known_verdicts
+from scripts.mutation.trying import NO_ANSWER, SURVIVED, Trial, Verdict, keep, known_verdicts
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -30,6 +31,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=60, help="seconds of tests for each mutant (default: 60)")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="tests at a time (default: cores)")
     parser.add_argument("--prefix", type=shlex.split, default=[], help='put before each command, as in "nice -n 5"')
+    parser.add_argument("--database", default="sqlite", help="try on this server what survives on SQLite")
     parser.add_argument("--list", action="store_true", help="run nothing, print the verdicts that there are")
     parser.add_argument("--only", nargs="*", default=[], metavar="KEY", help="these mutants, and no sample")
     parser.add_argument("folders", nargs="*", default=SCORED, help=f"of {', '.join(SCORED)} (default: all)")
@@ -54,15 +56,27 @@ def made(keys: Collection[str]) -> Iterator[Mutant]:
         yield from make(file, wanted)
 
 
-def try_all(mutants: Sequence[Mutant], options: argparse.Namespace) -> None:
+def try_all(mutants: Sequence[Mutant], known: Mapping[str, Verdict], options: argparse.Namespace) -> None:
     """Have a verdict on each of the mutants, and keep it."""
     WORK.mkdir(exist_ok=True)
-    copies = [Copy(f"copy-{number}", options.prefix) for number in range(options.workers)]
+    copies = [
+        Copy(f"{options.database}-{number}", options.prefix, options.database) for number in range(options.workers)
+    ]
     trial = Trial(reach(copies), options.seconds)
     by_key = {mutant.key: mutant for mutant in mutants}
     for done, verdict in enumerate(each_on_a_copy(copies, mutants, trial.verdict), 1):
-        keep(verdict, by_key[verdict.key])
+        before = known.get(verdict.key)
+        tried = verdict if before is None else verdict._replace(databases=f"{before.databases},{verdict.databases}")
+        if before is None or verdict.outcome != NO_ANSWER:
+            keep(tried, by_key[verdict.key])
         print(f"{done}/{len(mutants)} {verdict.outcome}: {verdict.key} {verdict.by[:200]}", flush=True)
+
+
+def is_waiting(known: Verdict | None, database: str) -> bool:
+    """Return whether a mutant is to be tried on a database: a server is for those that survive on SQLite."""
+    if known is None:
+        return database == "sqlite"
+    return known.outcome == SURVIVED and database not in known.databases.split(",")
 
 
 def verdicts_of(keys: Mapping[str, Sequence[str]], budget: float) -> dict[str, list[Verdict]]:
@@ -77,10 +91,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.only:
         chosen = {unit: [key for key in all_ if key in options.only] for unit, all_ in keys.items()}
     known = known_verdicts(options.seconds)
-    mutants = made({key for some in chosen.values() for key in some if key not in known})
+    mutants = made({key for some in chosen.values() for key in some if is_waiting(known.get(key), options.database)})
     waiting = sorted(mutants, key=lambda mutant: place_in_sample(mutant.key))
     if waiting and not options.list:
-        try_all(waiting, options)
+        try_all(waiting, known, options)
     totals = {unit: len(all_) for unit, all_ in keys.items()}
     print("\n".join(tables(totals, verdicts_of(chosen, options.seconds))))
     return 0

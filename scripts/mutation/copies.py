@@ -43,10 +43,11 @@ class Ran(NamedTuple):
 
 
 class Copy:
-    """A copy of the repository; ``prefix`` is put before each command ("nice -n 5")."""
+    """A copy of the repository; ``prefix`` is put before each command ("nice -n 5"). Its tests run on ``database``."""
 
-    def __init__(self, name: str, prefix: Sequence[str]) -> None:
+    def __init__(self, name: str, prefix: Sequence[str], database: str = "sqlite") -> None:
         self.root = WORK / name
+        self.database = database
         self._prefix = prefix
         self._numbers = itertools.count()
         shutil.rmtree(self.root, ignore_errors=True)
@@ -75,7 +76,7 @@ class Copy:
 
     def _finish(self, command: Sequence[str], order: Path) -> tuple[int, str]:
         """Run a command to its end, then end all processes that it left behind."""
-        environment = {**os.environ, "DDT_DATABASE": "sqlite", "PYTHONPATH": str(self.root), JOB: str(order)}
+        environment = {**os.environ, "DDT_DATABASE": self.database, "PYTHONPATH": str(self.root), JOB: str(order)}
         output = self.root / "mutants.output"
         with output.open("w") as stream:
             process = subprocess.Popen(

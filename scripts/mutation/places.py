@@ -9,7 +9,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = "django_delayed_tasks"
 WORK = ROOT / "mutants"
 VERDICTS = WORK / "verdicts.jsonl"
-REACHED = WORK / "reached.jsonl"
 JUDGED = Path(__file__).with_name("judged.toml")
 NOT_COPIED = (".venv", ".git", ".matrix", ".*_cache", ".hypothesis", "__pycache__", "build", "dist")
 

@@ -5,11 +5,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from scripts.mutation.copies import Copy, each_on_a_copy
 from scripts.mutation.making import Mutant
-from scripts.mutation.places import PACKAGE, REACHED, ROOT, digest, test_files
+from scripts.mutation.places import PACKAGE, ROOT, WORK, digest, test_files
 
 LEAST_LIMIT = 60.0
 """Seconds that a test may take at least; a longer test may take ten times what it took."""
@@ -22,10 +23,9 @@ PART = 8
 
 @dataclass
 class Reach:
-    """The tests that pass, what each takes in seconds, how many lines it reaches, and who reaches a line."""
+    """The tests that pass, what each takes in seconds, and who reaches a line."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    breadth: dict[str, int] = field(default_factory=dict)
     tests_by_line: dict[tuple[str, int], set[str]] = field(default_factory=lambda: defaultdict(set))
     failed: list[str] = field(default_factory=list)
 
@@ -35,7 +35,6 @@ class Reach:
             self.failed.append(test)
             return
         self.seconds[test] = event["seconds"]
-        self.breadth[test] = sum(len(lines) for lines in event["lines"].values())
         for path, lines in event["lines"].items():
             for line in lines:
                 self.tests_by_line[path, line].add(test)
@@ -45,11 +44,11 @@ class Reach:
         return {test: max(LEAST_LIMIT, 10 * self.seconds[test]) for test in tests}
 
     def tests_of(self, mutant: Mutant, budget: float) -> list[str]:
-        """Return the tests to run for a mutant, the most special ones first, while they take less than ``budget``.
+        """Return the tests to run for a mutant while they take less than ``budget``: the quick and near ones first.
 
-        These are the tests that reach the statement. If there are none, since it runs on import or in another process,
-        they are those that reach its function and all that start processes; outside of functions all tests, those
-        first whose files have the names that the change has.
+        They are the tests that reach the statement. If there are none, since it runs on import or in another process,
+        they are those that reach its function and all that start processes; outside of functions all tests, and near
+        are those whose files have the names that the change has.
         """
         tests = self._reaching(mutant.path, mutant.lines)
         fitness: Mapping[str, float] = {}
@@ -60,8 +59,9 @@ class Reach:
             tests, fitness = {*self.seconds}, named_in(mutant)
         folder = mutant.path.removeprefix(PACKAGE).split("/")[1]
 
-        def order(test: str) -> tuple[float, bool, int, str]:
-            return -fitness.get(test.split("::")[0], 0), f"/{folder}/" not in test, self.breadth[test], test
+        def order(test: str) -> tuple[float, str]:
+            fits = 3 * (f"/{folder}/" in test) + 10 * fitness.get(test.split("::")[0], 0)
+            return self.seconds[test] / (1 + fits), test
 
         return list(self._within(sorted(tests, key=order), budget))
 
@@ -92,7 +92,7 @@ def reach(copies: Sequence[Copy]) -> Reach:
     """Return who reaches what. Files of tests that have not changed since the last time are not run again."""
     package = digest(*sorted((ROOT / PACKAGE).rglob("*.py")))
     stamps = {file: f"{package} {digest(ROOT / file)}" for file in test_files()}
-    known = {entry["file"]: entry for entry in _entries()}
+    known = {entry["file"]: entry for entry in _entries(copies[0].database)}
     stale = [file for file, stamp in stamps.items() if file not in known or known[file]["stamp"] != stamp]
     parts = [stale[start : start + PART] for start in range(0, len(stale), PART)]
     for entry in each_on_a_copy(copies, parts, lambda copy, part: _run(copy, part, stamps)):
@@ -104,9 +104,13 @@ def reach(copies: Sequence[Copy]) -> Reach:
     return found
 
 
-def _entries() -> Iterator[dict[str, Any]]:
-    if REACHED.exists():
-        yield from (json.loads(line) for line in REACHED.read_text().splitlines())
+def _kept(database: str) -> Path:
+    return WORK / f"reached-{database}.jsonl"
+
+
+def _entries(database: str) -> Iterator[dict[str, Any]]:
+    if _kept(database).exists():
+        yield from (json.loads(line) for line in _kept(database).read_text().splitlines())
 
 
 def _run(copy: Copy, files: Sequence[str], stamps: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -119,7 +123,7 @@ def _run(copy: Copy, files: Sequence[str], stamps: Mapping[str, str]) -> list[di
     is_whole = ran.code in (PASSED, SOME_FAILED, NO_TESTS) and any(event["event"] == "finished" for event in ran.events)
     ended = {file: seen for file, seen in events.items() if seen or is_whole}
     entries = [{"file": file, "stamp": stamps[file], "events": seen} for file, seen in ended.items()]
-    with REACHED.open("a") as stream:
+    with _kept(copy.database).open("a") as stream:
         stream.write("".join(json.dumps(entry) + "\n" for entry in entries))
     failed = [event["test"] for seen in events.values() for event in seen if event["failed"]]
     count = sum(len(seen) for seen in events.values())

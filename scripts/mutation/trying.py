@@ -17,7 +17,10 @@ FIRST = 30
 
 
 class Verdict(NamedTuple):
-    """What became of a mutant: ``by`` is the test that noticed it, ``tests`` the number that were picked for it."""
+    """What became of a mutant: ``by`` is the test that noticed it, ``tests`` the number that were picked for it.
+
+    ``databases`` has the names of those it was tried on, the last one being where it was noticed.
+    """
 
     key: str
     outcome: str
@@ -25,6 +28,7 @@ class Verdict(NamedTuple):
     tests: int
     budget: float
     change: str
+    databases: str = "sqlite"
 
 
 class Trial:
@@ -39,7 +43,7 @@ class Trial:
         """Run the tests that reach a mutant until one fails, in a copy that has the mutant meanwhile."""
         tests = self._reach.tests_of(mutant, self._budget)
         outcome, by = self._outcome(copy, mutant, list(tests))
-        return Verdict(mutant.key, outcome, by, len(tests), self._budget, mutant.change)
+        return Verdict(mutant.key, outcome, by, len(tests), self._budget, mutant.change, copy.database)
 
     def _outcome(self, copy: Copy, mutant: Mutant, tests: list[str]) -> tuple[str, str]:
         reason = ""
