@@ -63,11 +63,11 @@ bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw th
 
 MUTANTS ?=
 mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
-	$(PY) -m harness.scripts.mutants $(MUTANTS)
+	$(PY) -m harness.harness.scripts.mutation $(MUTANTS)
 
 CELLS ?=
 matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django supported, and some on PostgreSQL 18
-	-$(PY) -m harness.scripts.python_sid
+	$(if $(filter-out python3.11% python3.12% python3.13%,$(or $(CELLS),all)),-$(PY) -m harness.scripts.python_sid)
 	$(PY) -m nox --envdir .matrix $(if $(CELLS),--session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
 
 clean: ## Remove what was made

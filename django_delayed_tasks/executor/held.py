@@ -129,8 +129,8 @@ class Held:
 
     def remove(self, claims: Iterable[Claim]) -> None:
         """Remove claims that are settled, released or lost."""
-        was_full = self.is_full
         with self._lock:
+            was_full = self.is_full
             self.settled += self._forget(claims)
         if self._counts[Stage.PARKED]:
             self.wake_gate.set()  # the claim may have given a permit back
