@@ -63,7 +63,7 @@ bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw th
 
 MUTANTS ?=
 mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
-	$(PY) -m harness.harness.scripts.mutation $(MUTANTS)
+	$(PY) -m harness.scripts.mutation $(MUTANTS)
 
 CELLS ?=
 matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django supported, and some on PostgreSQL 18

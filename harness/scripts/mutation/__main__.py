@@ -15,9 +15,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from harness import ROOT
 from harness.scripts.mutation.copies import Copy, each_on_a_copy
 from harness.scripts.mutation.making import Mutant, keys_of, make
-from harness.scripts.mutation.places import PACKAGE, ROOT, SCORED, TESTS, WORK, scored_files
+from harness.scripts.mutation.places import PACKAGE, SCORED, TESTS, WORK, scored_files
 from harness.scripts.mutation.reaching import reach
 from harness.scripts.mutation.scoring import tables
 from harness.scripts.mutation.trying import NO_ANSWER, SURVIVED, Trial, Verdict, keep, known_verdicts

@@ -14,7 +14,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
-from harness.scripts.mutation.places import ROOT, WORK, ignored
+from harness import ROOT
+from harness.scripts.mutation.places import WORK, ignored
 from harness.scripts.mutation.plugin import JOB, Job
 
 PYTEST = (

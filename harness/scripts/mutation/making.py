@@ -16,7 +16,8 @@ from mutmut.mutation.file_mutation import MutationVisitor
 from mutmut.mutation.mutators import OPERATORS_TYPE, mutation_operators
 from mutmut.mutation.pragma_handling import IgnoredCode
 
-from harness.scripts.mutation.places import PACKAGE, ROOT
+from harness import ROOT
+from harness.scripts.mutation.places import PACKAGE
 
 LOGGERS = ("logger", "log")
 WORD = re.compile(r"\s")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness import ROOT
 
-
 PACKAGE = "django_delayed_tasks"
 WORK = ROOT / "mutants"
 VERDICTS = WORK / "verdicts.jsonl"
@@ -43,7 +42,7 @@ def scored_files(unit: str) -> list[Path]:
     return [file for file in files if not is_below(file, (f"{PACKAGE}/{folder}" for folder in LEFT_OUT))]
 
 
-def test_files(names: Iterable[str] = TESTS) -> Iterator[str]:
+def test_files(names: Iterable[str]) -> Iterator[str]:
     """Yield the paths of the files of tests that are run, relative to the root: those of these folders and files."""
     for name in names:
         place = ROOT / name

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import ROOT
 from harness.scripts.mutation.copies import Copy, each_on_a_copy
 from harness.scripts.mutation.making import Mutant
-from harness.scripts.mutation.places import PACKAGE, ROOT, WORK, digest, test_files
+from harness.scripts.mutation.places import PACKAGE, TESTS, WORK, digest, test_files
 
 LEAST_LIMIT = 60.0
 """Seconds that a test may take at least; a longer test may take ten times what it took."""
@@ -80,7 +81,7 @@ def named_in(mutant: Mutant) -> dict[str, float]:
     """Return how well the names in a change fit each file of tests: a name that is in few files counts for more."""
     names = {*NAME.findall(mutant.key.split(":")[1]), *NAME.findall(mutant.change)}
     fitness: defaultdict[str, float] = defaultdict(float)
-    texts = {file: {*NAME.findall((ROOT / file).read_text())} for file in test_files(tests)}
+    texts = {file: {*NAME.findall((ROOT / file).read_text())} for file in test_files(TESTS)}
     for name in names:
         files = [file for file, words in texts.items() if name in words]
         for file in files:

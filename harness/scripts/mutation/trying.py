@@ -4,9 +4,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from harness import ROOT
 from harness.scripts.mutation.copies import Copy, Ran
 from harness.scripts.mutation.making import Mutant
-from harness.scripts.mutation.places import ROOT, VERDICTS, digest, test_files
+from harness.scripts.mutation.places import TESTS, VERDICTS, digest, test_files
 from harness.scripts.mutation.reaching import Reach
 
 NOTICED, SURVIVED, NO_ANSWER = "noticed", "survived", "no answer"
@@ -105,7 +106,7 @@ def failed_test(ran: Ran) -> str | None:
 
 def known_verdicts(budget: float) -> dict[str, Verdict]:
     """Return the verdicts that still hold: of files that did not change and, of survivors, with the same tests."""
-    tests = digest(*(ROOT / file for file in test_files()))
+    tests = digest(*(ROOT / file for file in test_files(TESTS)))
     found = {}
     for entry in _entries():
         verdict, file = Verdict(*entry["verdict"]), ROOT / entry["path"]
@@ -120,7 +121,7 @@ def known_verdicts(budget: float) -> dict[str, Verdict]:
 
 
 def keep(verdict: Verdict, mutant: Mutant) -> None:
-    tests = digest(*(ROOT / file for file in test_files()))
+    tests = digest(*(ROOT / file for file in test_files(TESTS)))
     entry = {"verdict": verdict, "path": mutant.path, "file": digest(ROOT / mutant.path), "tests": tests}
     with VERDICTS.open("a") as stream:
         stream.write(json.dumps(entry) + "\n")

@@ -1,4 +1,4 @@
-"""``make matrix`` runs a cell, in its smallest size: this Python, the Django that is installed, and one file of tests."""
+"""``make matrix`` in its smallest size: the cell of this Python and the installed Django, with one file of tests."""
 
 import sys
 from pathlib import Path

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness import ROOT
 from harness.scripts.mutation.copies import PYTEST, Ran
 from harness.scripts.mutation.making import keys_of, make
-from harness.scripts.mutation.places import PACKAGE, ROOT, SCORED, scored_files
+from harness.scripts.mutation.places import PACKAGE, SCORED, scored_files
 from harness.scripts.mutation.plugin import JOB, Job
 from harness.scripts.mutation.scoring import interval, row
 from harness.scripts.mutation.trying import NO_ANSWER, NOTICED, SURVIVED, Verdict, failed_test
