@@ -21,7 +21,7 @@ def drain(executor: Any) -> int:
     """How many tasks it has run, from its start to its last settlement."""
     executor.start()
     executor.drained.wait()
-    return int(executor.inflight.settled)
+    return int(executor.held.settled)
 
 
 if __name__ == "__main__":

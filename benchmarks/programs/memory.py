@@ -35,7 +35,7 @@ def sampled(executor: Any, every: float) -> dict[str, Any]:
     def sample() -> None:
         while True:
             sizes = of_this_process()
-            samples.append(Sample(executor.inflight.settled, sizes["VmRSS"], sizes["RssAnon"]))
+            samples.append(Sample(executor.held.settled, sizes["VmRSS"], sizes["RssAnon"]))
             if ended.wait(every):
                 return
 

@@ -9,9 +9,9 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.batches import BrokenBatches, batches_of
+from django_delayed_tasks.executor.running.performer import Running
+from django_delayed_tasks.executor.running.run_queue import BrokenBatches, batches_of
 from django_delayed_tasks.executor.running.runner import run
-from django_delayed_tasks.executor.running.workers import Running, WorkerPool
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
@@ -57,13 +57,12 @@ class TestBroken:
 
     def test_what_was_given_up_is_not_run_alone_as_well(self) -> None:
         """The watchdog came while the batch was raising."""
-        pool = WorkerPool("default", 1, lambda running: None)
         tasks = claim_some(3)
         running = Running(tasks, 0.0)
-        assert pool.hand_over(running, tasks[:2])
+        assert running.hand_over(tasks[:2])
         assert running.tasks == tasks[2:]
-        running.is_abandoned = True
-        assert not pool.hand_over(running, tasks[2:])
+        running.abandon()
+        assert not running.hand_over(tasks[2:])
         assert running.tasks == tasks[2:]
 
     @pytest.mark.parametrize("signal", [signals.run_started, signals.run_finished])
@@ -150,10 +149,10 @@ class TestBroken:
         add_some(3)
         with executing(threads=10) as executor:
             assert started.wait(30)
-            executor.performer.stop()
             executor._polling.stop()
+            executor.queue.close()
             go_on.set()
-            wait_until(lambda: not len(executor.inflight))
+            wait_until(lambda: not len(executor.held))
         assert set(Task.objects.values_list("status", "attempts")) == {(TaskStatus.PENDING, 0)}
         assert not TaskRun.objects.exists()
 

@@ -5,14 +5,12 @@ from typing import Any
 
 from django.db.backends.signals import connection_created
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import Settler
+from tests.executor.failures import Told
 
 TIMEOUT = 60.0  # seconds
-
-
-def ignore(*_: Any) -> None:
-    pass
 
 
 def test_the_settler_connects_before_anything_has_run(live_db: str) -> None:
@@ -23,7 +21,7 @@ def test_the_settler_connects_before_anything_has_run(live_db: str) -> None:
             connected.set()
 
     connection_created.connect(note)
-    settler = Settler("default", InFlight(), ignore)
+    settler = Settler("default", Held(ExecutorOptions()), Told())
     try:
         settler.start()
         assert connected.wait(TIMEOUT)

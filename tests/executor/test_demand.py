@@ -1,66 +1,70 @@
 """How many tasks an executor wants: enough for its threads, no more than it can start and settle soon."""
 
 from django_delayed_tasks.executor.claiming.demand import Demand
-from django_delayed_tasks.executor.inflight import InFlight
-from tests.executor.test_inflight import a_task
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
+from tests.executor.test_held import a_task
 
 THREADS, BATCH = 2, 10
 MOST = THREADS + 2 * BATCH
-"""That are held of fast handlers."""
+"""The most unfinished claims that are held of fast handlers."""
+OPTIONS = ExecutorOptions(threads=THREADS, batch_size=BATCH)
 
 
-def ended(inflight: InFlight, count: int, seconds: float = 0.0, first: int = 0) -> None:
+def ended(held: Held, count: int, seconds: float = 0.0, first: int = 0) -> None:
     """End ``count`` runs of this length; they still have to be settled."""
     tasks = [a_task(number) for number in range(first, first + count)]
-    inflight.add(tasks)
-    inflight.finish([task.claim for task in tasks], seconds)
+    held.add(tasks)
+    held.finish([task.claim for task in tasks], seconds)
 
 
-def fast(inflight: InFlight) -> Demand:
+def fast(held: Held) -> Demand:
     """The demand of an executor whose handlers were fast so far."""
-    demand = Demand(inflight, THREADS, BATCH)
-    ended(inflight, 1, 0.001)
+    demand = Demand(OPTIONS, held)
+    ended(held, 1, 0.001)
     demand.wanted()
-    inflight.remove(inflight.claims())
+    held.remove(held.claims())
     return demand
 
 
 def test_one_claim_is_bounded_however_many_threads_there_are() -> None:
-    assert Demand(InFlight(), 100, BATCH).wanted() == BATCH
-    assert Demand(InFlight(), 5, BATCH).wanted() == 5
+    for threads, wanted in ((100, BATCH), (5, 5)):
+        options = ExecutorOptions(threads=threads, batch_size=BATCH)
+        assert Demand(options, Held(options)).wanted() == wanted
 
 
 def test_nothing_while_too_much_waits_to_be_settled() -> None:
     """The database takes no settlements: what was claimed now would only wait with the rest."""
-    inflight = InFlight()
-    demand = Demand(inflight, THREADS, BATCH)
-    ended(inflight, 2 * MOST - 1)
+    held = Held(OPTIONS)
+    demand = Demand(OPTIONS, held)
+    ended(held, 2 * MOST - 1)
     assert demand.wanted() > 0
-    assert not demand.waits_for_settler
-    ended(inflight, 1, first=1000)
+    assert not held.is_full
+    ended(held, 1, first=1000)
     assert demand.wanted() == 0
-    assert demand.waits_for_settler
-    inflight.remove([a_task(1000).claim])
+    assert held.is_full
+    held.remove([a_task(1000).claim])
     assert demand.wanted() > 0
-    assert not demand.waits_for_settler
+    assert not held.is_full
 
 
 def test_more_as_soon_as_half_of_it_has_ended() -> None:
-    inflight = InFlight()
-    demand = fast(inflight)
-    assert demand.refill_below == MOST // 2
+    held = Held(OPTIONS)
+    demand = fast(held)
     tasks = [a_task(number) for number in range(MOST // 2)]
-    inflight.add(tasks)
+    held.add(tasks)
     assert demand.wanted() == 0
-    inflight.remove([tasks[0].claim])
+    assert not held.wants_more
+    held.remove([tasks[0].claim])
+    assert held.wants_more
     assert demand.wanted() == BATCH
 
 
 def test_what_waits_for_a_limit_takes_no_place() -> None:
-    inflight = InFlight()
-    demand = Demand(inflight, THREADS, BATCH)
+    held = Held(OPTIONS)
+    demand = Demand(OPTIONS, held)
     tasks = [a_task(number) for number in range(2 * MOST)]
-    inflight.add(tasks)
+    held.add(tasks)
     assert demand.wanted() == 0
-    inflight.park(task.claim for task in tasks)
+    held.park(task.claim for task in tasks)
     assert demand.wanted() == THREADS

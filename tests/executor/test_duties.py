@@ -17,6 +17,7 @@ from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.resources.slots import take_slots
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.failures import Told
 from tests.executor.parts import Bench, add, claim, registered
 from tests.executor.test_housekeeping import housekeeping, orphan, runs
 
@@ -115,10 +116,10 @@ def test_what_was_taken_from_the_dead_is_looked_for_at_once(bench: Bench) -> Non
 
 
 def test_a_rescue_is_no_failure(bench: Bench) -> None:
-    told: list[str] = []
+    failures = Told()
     orphan()
-    housekeeping(bench, lambda task, error: told.append(error)).tick()
-    assert told == []
+    housekeeping(bench, failures).tick()
+    assert failures.told == []
 
 
 def test_it_does_not_sleep_past_the_end_of_a_lease(bench: Bench) -> None:

@@ -1,6 +1,5 @@
 """Duties that any executor does for all."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -13,22 +12,23 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.records.history import purge
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.failures import Told
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db
 
 
-def housekeeping(bench: Bench, tell_failed: Callable[[ClaimedTask, str], None] = lambda t, e: None) -> Housekeeping:
+def housekeeping(bench: Bench, failures: Failures | None = None) -> Housekeeping:
     bench.clock.set(clock.host_now())
-    return Housekeeping(bench.options, bench.lease, bench.rank, bench.clock, tell_failed)
+    return Housekeeping(bench.options, bench.lease, bench.peers, bench.clock, failures or Told())
 
 
 def orphan(rescues: int = 0) -> int:
@@ -51,12 +51,12 @@ def test_a_dead_executors_task_is_taken(bench: Bench) -> None:
 
 def test_too_many_rescues_fail_the_task(bench: Bench) -> None:
     orphan(rescues=3)
-    told: list[tuple[str, str]] = []
-    housekeeping(bench, lambda task, error: told.append((task.biz_num, error))).tick()
+    failures = Told()
+    housekeeping(bench, failures).tick()
     task = Task.objects.get()
     assert task.status == TaskStatus.FAILED
     assert "died 4 times" in task.last_error
-    assert told == [("orphan", task.last_error)]
+    assert [(task.biz_num, error) for task, error in failures.told] == [("orphan", task.last_error)]
 
 
 def test_an_expired_lease_is_seen_without_polling(bench: Bench, django_assert_num_queries: Any) -> None:
@@ -100,8 +100,8 @@ def test_a_clock_that_was_set_back_is_not_asked_again_and_again(bench: Bench, dj
 def test_rank_and_codes_of_the_others(bench: Bench) -> None:
     registered("other", codes=("theirs",))
     housekeeping(bench).tick()
-    assert (bench.rank.among("default"), bench.rank.executors) == ((0, 2), 2)
-    assert bench.rank.codes_elsewhere == {"theirs"}
+    assert (bench.peers.among("default"), bench.peers.executors) == ((0, 2), 2)
+    assert bench.peers.codes_elsewhere == {"theirs"}
 
 
 def test_rank_of_one_that_is_not_listed() -> None:
@@ -124,7 +124,7 @@ def peer(executor: int, *queues: str) -> Peer:
 def test_what_another_serves_is_in_its_row(bench: Bench) -> None:
     registered("other", queues=("mail",))
     housekeeping(bench).tick()
-    assert (bench.rank.among("default"), bench.rank.among("mail")) == ((0, 1), (0, 2))
+    assert (bench.peers.among("default"), bench.peers.among("mail")) == ((0, 1), (0, 2))
 
 
 @pytest.mark.parametrize("strange", [5, True, [["a"]], "text", {"a": 1}])
@@ -132,7 +132,7 @@ def test_a_strange_row_of_an_executor_stops_nothing(bench: Bench, strange: Any) 
     task_id = orphan()
     Executor.objects.filter(id=registered("strange")).update(queues=strange, codes=strange)
     housekeeping(bench).tick()
-    assert bench.rank.among("default")[1] == bench.rank.executors
+    assert bench.peers.among("default")[1] == bench.peers.executors
     assert Task.objects.get(id=task_id).status == TaskStatus.PENDING
 
 

@@ -11,7 +11,10 @@ from django.db import connection, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, clock, reschedule_task, resume_queue
 from django_delayed_tasks.executor.claiming.listener import LASTING, RATE, SHORTEST_PAUSE, Listener, Pace
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.notices import postgres, wakeup
 from django_delayed_tasks.store.notices.postgres import Ears, Notice, can_listen, notify
 from tests.executor.parts import add, executing, handler_of
@@ -141,13 +144,23 @@ class TestEars:
         assert hear(ears) == Notice("default", is_own=False)
 
 
+class Wakings(threading.Event):
+    """An event that counts how often it is set."""
+
+    count = 0
+
+    def set(self) -> None:
+        self.count += 1
+        super().set()
+
+
 class TestPace:
     @pytest.fixture(autouse=True)
     def hands(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.second = 0.0
-        self.executors = 1
+        self.peers = Peers()
         monkeypatch.setattr(clock, "monotonic", lambda: self.second)
-        self.pace = Pace(lambda: self.executors)
+        self.pace = Pace(self.peers)
 
     def hear(self, is_waking: bool = True) -> float:
         """How long it had to wait before."""
@@ -167,7 +180,7 @@ class TestPace:
 
     @pytest.mark.parametrize("executors", [0, 1, 8, 100])
     def test_wakings_of_all_do_not_grow_with_the_executors(self, executors: int) -> None:
-        self.executors = executors
+        self.peers.refresh(0, [Peer(number, frozenset(), clock.host_now()) for number in range(executors)])
         for _ in range(200):
             self.hear()
         before = self.second
@@ -184,16 +197,18 @@ class TestPace:
 class TestListener:
     @pytest.fixture
     def listener(self, elsewhere: None) -> Iterator[Listener]:
-        self.woken = 0
-        self.is_busy = False
-        listener = Listener(ExecutorOptions(queues=("mine", "mail")), lambda: 1, lambda: self.is_busy, self.wake)
+        options = ExecutorOptions(queues=("mine", "mail"))
+        self.held = Held(options)
+        self.held.wake_poller = self.wakings = Wakings()
+        listener = Listener(options, Peers(), self.held)
         listener.prepare()
         listener.listen()
         yield listener
         listener.close()
 
-    def wake(self) -> None:
-        self.woken += 1
+    @property
+    def woken(self) -> int:
+        return self.wakings.count
 
     def test_looks_once_when_it_begins(self, listener: Listener) -> None:
         assert self.woken == 1
@@ -214,8 +229,8 @@ class TestListener:
         while self.woken < 2:
             listener.listen()
 
-    def test_does_not_wake_who_is_busy(self, listener: Listener) -> None:
-        self.is_busy = True
+    def test_does_not_wake_who_is_busy(self, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Held, "wants_more", False)
         notify("default", "mine")
         listener.listen()
         assert self.woken == 1

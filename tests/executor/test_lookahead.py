@@ -8,6 +8,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.claiming.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running import performer
 from django_delayed_tasks.executor.running.performer import hold_until_due
 from django_delayed_tasks.models import Task
@@ -48,10 +49,10 @@ def database_now() -> datetime:
 
 
 @pytest.fixture
-def bench(bench: Bench) -> Bench:
+def bench(make_bench: Any) -> Bench:
     """One that looks ahead."""
-    bench.poller.lookahead = Steady()
-    return bench
+    made: Bench = make_bench(lookahead=Steady)
+    return made
 
 
 def claim_ahead(ahead: timedelta = NOT_YET, **fields: Any) -> ClaimedTask:
@@ -85,7 +86,7 @@ class TestPoller:
 
     def test_what_cannot_be_claimed_ahead_is_waited_for(self, bench: Bench) -> None:
         # It has no handler here: it is released at once, and not looked at again before its time.
-        bench.rank.codes_elsewhere = frozenset({"unknown"})
+        bench.peers.codes_elsewhere = frozenset({"unknown"})
         with clock.frozen_at(database_now()):
             add("1", "unknown", when=NOT_YET)
             bench.poller.poll()
@@ -102,8 +103,7 @@ class TestPoller:
     @pytest.mark.parametrize("strategy", ["auto", "compare_and_set"])
     def test_both_strategies_claim_no_further_ahead(self, make_bench: Any, strategy: str) -> None:
         handler_of(lambda task: None)
-        bench = make_bench(claim=strategy)
-        bench.poller.lookahead = Steady()
+        bench = make_bench(lookahead=Steady, claim=strategy)
         with clock.frozen_at(database_now()):
             add("in", when=AHEAD)
             add("out", when=AHEAD + timedelta(microseconds=1))
@@ -139,7 +139,7 @@ def test_retry_is_held_until_it_may_be_claimed_and_not_taken_for_an_early_run() 
         Task.objects.update(claim_at=later)
         request = ClaimRequest(registered(), "default", 0, 10, ahead=AHEAD)
         [task] = strategy_for("default", "auto")("default", request)
-        Lookahead().mark([task])
+        Lookahead(ExecutorOptions()).mark([task])
     assert not_before(task) == later > task.when
     assert not is_early(task)
 
@@ -166,7 +166,7 @@ class TestHolding:
         told = HandClock()
         with clock.frozen_at(database_now()):
             task = claim_ahead()
-            Lookahead().mark([task])
+            Lookahead(ExecutorOptions()).mark([task])
             told.moment = database_now() - timedelta(hours=1)
         assert not hold_until_due(task, told)
 
@@ -180,7 +180,7 @@ class TestHolding:
 
 class TestLength:
     def test_slowest_of_late_but_not_too_long(self) -> None:
-        one = Lookahead()
+        one = Lookahead(ExecutorOptions())
         assert one.length == timedelta(seconds=2 * FIRST + MARGIN)
         one.note_reading(0.003)
         one.note_claim(0.004)
@@ -217,14 +217,14 @@ class TestExecutor:
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())
             assert ran == ["1"]
-            assert executor.inflight.claimed == 1
+            assert executor.held.claimed == 1
 
     def test_drain_takes_only_what_is_due(self) -> None:
         handler_of(lambda task: None)
         add("due")
         add("later", when=timedelta(hours=1))
         with executing(drain=True) as executor:
-            assert executor.poller.lookahead is None
+            assert executor.lookahead.length == timedelta()
             assert executor.drained.wait(30)
         assert Task.objects.get().biz_num == "later"
 
@@ -271,7 +271,7 @@ class TestDatabaseClock:
 
 
 def test_released_settlement_is_what_the_executor_gives_back() -> None:
-    """What :meth:`Performer.perform` does with what could not be held, in the store."""
+    """What :meth:`Executor._perform` does with what could not be held, in the store."""
     with clock.frozen_at(database_now()):
         task = claim_ahead()
         release("default", [released(task)])

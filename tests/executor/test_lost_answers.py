@@ -11,7 +11,6 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.claiming import poller
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
-from django_delayed_tasks.executor.inflight import InFlight
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads import connections
@@ -20,7 +19,6 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.transactions import atomically
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim
@@ -35,15 +33,14 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has not noticed yet that the connection of that claim is gone."""
-    found: list[Settlement] = []
-    forgotten = LostClaims("default", bench.lease, InFlight(), found.extend)
+    forgotten = LostClaims("default", bench.lease, bench.held)
     forgotten.look(at_once=True)
     add()
     [task] = claim(bench.lease.executor)
     later = clock.monotonic() + 60
     monkeypatch.setattr(clock, "monotonic", lambda: later)
     forgotten.look(at_once=False)
-    assert [settlement.claim for settlement in found] == [task.claim]
+    assert [settlement.claim for settlement in bench.released] == [task.claim]
 
 
 def test_after_an_error_it_is_looked_for_at_once(bench: Bench) -> None:
@@ -60,7 +57,7 @@ def test_after_an_error_it_is_looked_for_at_once(bench: Bench) -> None:
 
 def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that is idle asks the database no more than whether something is due."""
-    forgotten = LostClaims("default", bench.lease, InFlight(), lambda settlements: None)
+    forgotten = LostClaims("default", bench.lease, bench.held)
     now = clock.monotonic()
     for seconds, count in ((0, 1), (5, 0), (100, 1), (200, 0)):
         monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
@@ -71,7 +68,7 @@ def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatc
 
 def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a hundredth of the time at most."""
-    forgotten = LostClaims("default", bench.lease, InFlight(), lambda settlements: None)
+    forgotten = LostClaims("default", bench.lease, bench.held)
     now = [clock.monotonic()]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
 
@@ -140,7 +137,7 @@ class TestCompany:
         bench.poller.poll()
         assert (bench.numbers, bench.released) == (["0"], [])
         after(200.0)
-        bench.inflight.park(task.claim for task in bench.delivered)  # or it would want nothing more
+        bench.held.park(task.claim for task in bench.delivered)  # or it would want nothing more
         bench.poller.poll()
         assert len(bench.released) == 3
         assert not {settlement.claim for settlement in bench.released} & {task.claim for task in bench.delivered}

@@ -8,7 +8,7 @@ import pytest
 
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.claiming.agenda_reader import RAREST_BUSY
-from django_delayed_tasks.executor.claiming.poller import FRESH
+from django_delayed_tasks.executor.claiming.round_robin import FRESH
 from django_delayed_tasks.models import Task
 from tests.executor.parts import Bench, add, handler_of
 
@@ -37,7 +37,7 @@ def polled(bench: Bench, polls: int) -> list[str]:
     """The numbers of what these polls claim; each run ends before the next poll."""
     before = len(bench.delivered)
     for _ in range(polls):
-        bench.finish([task for task in bench.delivered if bench.inflight.get(task.claim)])
+        bench.finish([task for task in bench.delivered if bench.held.get(task.claim)])
         bench.poller.poll()
     return bench.numbers[before:]
 
@@ -72,9 +72,9 @@ def test_a_higher_priority_is_first_at_the_next_poll(slow: Bench) -> None:
 def test_sweeps_are_made_in_a_storm(slow: Bench) -> None:
     """A task that was committed below the floor of its level is found by a sweep only."""
     fill(2000, "storm")
-    slow.poller.sweeps.note(clock.monotonic(), 0.0)
+    slow.poller.reader.scans.note(clock.monotonic(), 0.0)
     polled(slow, 3)
-    assert slow.poller.sweeps.seconds_until_next() > 0
+    assert slow.poller.reader.scans.seconds_until_next(is_idle=False) > 0
     late = add("late", queue="storm")
     Task.objects.filter(pk=late).update(claim_at=clock.host_now() - timedelta(hours=1))
     most = int(RAREST_BUSY / TICK)  # each poll looks at the clock at least once

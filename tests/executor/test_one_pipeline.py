@@ -92,6 +92,6 @@ def test_of_what_a_hanging_run_refused_the_history_keeps_what_the_handler_says(
     add("0")
     add("late", when=timedelta(hours=-1))
     with executing(threads=10) as executor:
-        wait_until(lambda: failed and not len(executor.inflight))
+        wait_until(lambda: failed and not len(executor.held))
         go_on.set()
     assert set(TaskRun.objects.values_list("biz_num", flat=True)) == kept

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.agenda_reader import Sweeps
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
@@ -101,7 +101,7 @@ def test_prefetches_for_fast_handlers_and_not_for_slow_ones(make_bench: Any) -> 
     bench.poller.poll()
     assert len(bench.delivered) == 4
     for _ in range(20):
-        bench.inflight.work_done = (bench.inflight.work_done[0] + 100, bench.inflight.work_done[1] + 0.01)
+        bench.held.work_done = (bench.held.work_done[0] + 100, bench.held.work_done[1] + 0.01)
         bench.poller.demand.wanted()
     bench.finish(bench.delivered[-2:], seconds=0.0001)
     bench.poller.poll()
@@ -130,7 +130,7 @@ class TestUnknownCodes:
     def test_are_released_untouched_and_not_claimed_again_at_once(self, bench: Bench) -> None:
         add("strange", code="unknown", when=timedelta(seconds=-30))
         before = Task.objects.values("attempts", "status", "when", "biz_ext").get()
-        bench.rank.codes_elsewhere = frozenset({"unknown"})
+        bench.peers.codes_elsewhere = frozenset({"unknown"})
         bench.poller.poll()
         release("default", bench.released)
         assert bench.delivered == []
@@ -186,9 +186,9 @@ def add_below_the_floor(num: str) -> None:
 
 def sweeps_took(bench: Bench, *seconds: float) -> None:
     """All of them so far; the last has just ended."""
-    bench.poller.sweeps = Sweeps()
+    bench.poller.reader.scans = FullScans()
     for took in seconds:
-        bench.poller.sweeps.note(clock.monotonic(), took)
+        bench.poller.reader.scans.note(clock.monotonic(), took)
 
 
 def sweeps_are_slow(bench: Bench) -> None:
@@ -287,6 +287,6 @@ def test_two_executors_share_by_rank(make_bench: Any) -> None:
         add(str(number))
     bench = make_bench(claim="compare_and_set")
     registered("other")
-    bench.rank.refresh(bench.lease.executor, executors.live("default"))
+    bench.peers.refresh(bench.lease.executor, executors.live("default"))
     bench.poller.poll()
     assert {share_of(task.id, 2) for task in bench.delivered} == {0}

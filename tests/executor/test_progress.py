@@ -8,7 +8,8 @@ import pytest
 
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.progress_reports import REPORT_EVERY, ProgressReports
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
@@ -25,9 +26,9 @@ pytestmark = pytest.mark.django_db
 
 
 def reports_of(*tasks: ClaimedTask) -> ProgressReports:
-    inflight = InFlight()
-    inflight.add(tasks)
-    return ProgressReports("default", inflight)
+    held = Held(ExecutorOptions())
+    held.add(tasks)
+    return ProgressReports("default", held)
 
 
 def take_from(task: ClaimedTask) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from django_delayed_tasks.executor.claiming.rivals import MOST, PAUSE
+from django_delayed_tasks.executor.claiming.poller import AGAIN, MOST_LOST_RACES
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import Bench, add, claim, handler_of, registered
@@ -54,7 +54,7 @@ def test_others_were_quicker(make_bench: Any) -> None:
         add("mine")
 
     with before_claims(take_and_add):
-        assert 0 < bench.poller.poll() <= PAUSE
+        assert 0 < bench.poller.poll() <= AGAIN
     assert (bench.numbers, bench.poller.found_nothing) == ([], False)
     drain(bench)
     assert ([task.biz_num for task in others], bench.numbers) == (["theirs"], ["mine"])
@@ -66,9 +66,9 @@ def test_others_are_always_quicker(make_bench: Any) -> None:
     add("theirs")
     bench = make_bench(claim="compare_and_set", drain=True, poll_interval=60.0)
     with before_claims(lambda: add("theirs")):
-        for _ in range(MOST):
-            assert bench.poller.poll() <= PAUSE
+        for _ in range(MOST_LOST_RACES):
+            assert bench.poller.poll() <= AGAIN
             assert not bench.poller.found_nothing
-        assert drain(bench) > PAUSE
+        assert drain(bench) > AGAIN
     assert bench.numbers == []
-    assert Task.objects.get().version - MOST in (1, 2)
+    assert Task.objects.get().version - MOST_LOST_RACES in (1, 2)

@@ -8,28 +8,31 @@ import pytest
 from django.conf import settings
 from django.db import DataError, OperationalError, connection, transaction
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
+from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.schedules.cancel import cancel
 from django_delayed_tasks.store.settling.chunks import LARGEST
 from django_delayed_tasks.store.settling.settle import settle, settle_soon
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import transactions
+from tests.executor.failures import Told
 from tests.executor.parts import add, claim, claim_one, registered
 from tests.waiting import wait_until
 
+OPTIONS = ExecutorOptions()
 BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())"}
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def ignore(task: ClaimedTask, error: str) -> None:
-    """Nobody is told."""
+def settler_of(held: Held, failures: Failures | None = None) -> Settler:
+    return Settler("default", held, failures or Told())
 
 
 def done(claim: tuple[int, int], **fields: Any) -> Settlement:
@@ -52,21 +55,22 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
     for number in range(50):
         add(str(number))
     tasks = claim(registered())
-    inflight = InFlight()
-    inflight.add(tasks)
-    settler = Settler("default", inflight, ignore)
+    held = Held(OPTIONS)
+    held.add(tasks)
+    settler = settler_of(held)
     for task in tasks:
-        settler.put(done(task.claim))
+        held.settle(done(task.claim))
     settler.start()
     assert settler.finish(timeout=30)
     assert TaskRun.objects.count() == 50
-    assert len(inflight) == 0
+    assert len(held) == 0
 
 
 def test_batches_are_natural_and_bounded() -> None:
-    settler = Settler("default", InFlight(), ignore)
+    held = Held(OPTIONS)
+    settler = settler_of(held)
     for number in range(LARGEST + 3):
-        settler.put(done((number, 1)))
+        held.settle(done((number, 1)))
     assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST, 3]
 
 
@@ -74,7 +78,7 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
     for number in range(3):
         add(str(number))
     first, second, third = claim(registered())
-    settler = Settler("default", InFlight(), ignore)
+    settler = settler_of(Held(OPTIONS))
     settler.settle([done(first.claim), done(second.claim, result="{no json"), done(third.claim)])
     task = Task.objects.get()
     assert (task.id, task.status) == (second.id, TaskStatus.FAILED)
@@ -86,7 +90,7 @@ def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
-    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
 
@@ -100,10 +104,11 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
         return settle_soon(alias, batch)
 
     monkeypatch.setattr(settler_module, "settle_soon", slow)
-    settler = Settler("default", InFlight(), ignore)
+    held = Held(OPTIONS)
+    settler = settler_of(held)
     settler.start()
     assert settler.busy_for() == 0
-    settler.put(done(task.claim))
+    held.settle(done(task.claim))
     wait_until(lambda: settler.busy_for() > 0)
     go_on.set()
     assert settler.finish(timeout=60)
@@ -114,37 +119,37 @@ def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: 
     task = claim_one()
     answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
-    inflight = InFlight()
-    inflight.add([task])
-    told: list[str] = []
-    settler = Settler("default", inflight, lambda task, error: told.append(error))
-    settler.put(done(task.claim))
+    held = Held(OPTIONS)
+    held.add([task])
+    failures = Told()
+    settler = settler_of(held, failures)
+    held.settle(done(task.claim))
     settler.start()
     assert settler.finish(timeout=60)
     assert Task.objects.get().status == TaskStatus.FAILED
-    assert len(inflight) == 0
-    assert told == ["the settlement could not be written: too long"]
+    assert len(held) == 0
+    assert failures.told == [(task, "the settlement could not be written: too long")]
 
 
 def test_it_tells_of_a_failure_that_was_written_and_of_no_other() -> None:
     for number in range(3):
         add(str(number))
     tasks = claim(registered())
-    inflight = InFlight()
-    inflight.add(tasks)
+    held = Held(OPTIONS)
+    held.add(tasks)
     cancel("default", "code", tasks[1].biz_num)
     settle("default", [Settlement(tasks[2].claim, RunOutcome.LOST, Then.RESCUED)])
-    told: list[tuple[ClaimedTask, str]] = []
-    settler = Settler("default", inflight, lambda task, error: told.append((task, error)))
+    failures = Told()
+    settler = settler_of(held, failures)
     settler.settle([Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no") for task in tasks])
-    assert told == [(tasks[0], "no")]
+    assert failures.told == [(tasks[0], "no")]
 
 
 def test_a_settlement_whose_claim_is_gone_writes_nothing() -> None:
     task = claim_one()
     settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
     before = list(Task.objects.values())
-    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert list(Task.objects.values()) == before
     assert TaskRun.objects.get().outcome == RunOutcome.LOST
 
@@ -164,7 +169,7 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(settler_module, "settle_soon", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
-    Settler("default", InFlight(), ignore).settle([done(task.claim)])
+    settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert not Task.objects.exists()
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
 
@@ -188,9 +193,10 @@ class TestBreakingConnections:
             return settle_soon(alias, batch)
 
         monkeypatch.setattr(settler_module, "settle_soon", breaking)
-        settler = Settler("default", InFlight(), ignore)
+        held = Held(OPTIONS)
+        settler = settler_of(held)
         for task in tasks:
-            settler.put(done(task.claim))
+            held.settle(done(task.claim))
         losses = connections.losses
         settler.start()
         assert settler.finish(timeout=60)
@@ -218,11 +224,11 @@ class TestLongestStatement:
         for number in range(40):
             add(str(number))
         tasks = claim(registered())
-        inflight = InFlight()
-        inflight.add(tasks)
-        settler = Settler("default", inflight, ignore)
+        held = Held(OPTIONS)
+        held.add(tasks)
+        settler = settler_of(held)
         for task in tasks:
-            settler.put(done(task.claim, result=f'"{"x" * 60_000}"'))
+            held.settle(done(task.claim, result=f'"{"x" * 60_000}"'))
         settler.start()
         assert settler.finish(timeout=60)
         assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 40

@@ -8,18 +8,19 @@ import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling import settler as settler_module
+from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads import connections
-from django_delayed_tasks.executor.threads.backoff import Backoff
+from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle_soon
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, registered
-from tests.executor.test_settler import answering, done, ignore
+from tests.executor.test_settler import OPTIONS, answering, done, settler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
@@ -28,14 +29,14 @@ pytestmark = pytest.mark.django_db(transaction=True)
 GONE_AWAY = OperationalError(2006, "gone away")
 
 
-def held(*nums: str) -> tuple[list[ClaimedTask], InFlight]:
+def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
     """Claimed tasks, and the claims of the process that holds them."""
     for num in nums:
         add(num)
     tasks = claim(registered())
-    inflight = InFlight()
-    inflight.add(tasks)
-    return tasks, inflight
+    held = Held(OPTIONS)
+    held.add(tasks)
+    return tasks, held
 
 
 def all_locked(alias: str, batch: list[Settlement]) -> Any:
@@ -51,20 +52,20 @@ def settle_rest(settler: Settler) -> None:
 
 def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something that is no answer of the database comes out of the attempt: it must not take the batch with it."""
-    tasks, inflight = held("a", "b")
+    tasks, held = holding("a", "b")
     answers: list[Any] = [SystemExit("not an answer"), settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
-    settler = Settler("default", inflight, ignore)
+    settler = settler_of(held)
     for task in tasks:
-        settler.put(done(task.claim))
+        held.settle(done(task.claim))
     settle_rest(settler)
     assert answers == []
     assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 2
-    assert len(inflight) == 0
+    assert len(held) == 0
 
 
 def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    [task], inflight = held("a")
+    [task], held = holding("a")
     answers: list[Any] = [GONE_AWAY, settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
 
@@ -72,41 +73,42 @@ def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyP
         raise InterfaceError("the driver cannot close it")
 
     monkeypatch.setattr(connections, "has_broken", fail)
-    settler = Settler("default", inflight, ignore)
-    settler.put(done(task.claim))
+    settler = settler_of(held)
+    held.settle(done(task.claim))
     settle_rest(settler)
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
 
 
 def test_a_failure_that_cannot_be_told_is_settled_all_the_same() -> None:
     """It was written; that its claim has ended must be known here too."""
-    [task], inflight = held("a")
+    [task], held = holding("a")
 
-    def fail(task: ClaimedTask, error: str) -> None:
-        raise RuntimeError("nowhere to put it")
+    class Full(Failures):
+        def put(self, task: ClaimedTask, error: str) -> None:
+            raise RuntimeError("nowhere to put it")
 
-    settler = Settler("default", inflight, fail)
-    settler.put(Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no"))
+    settler = settler_of(held, Full("default"))
+    held.settle(Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no"))
     settle_rest(settler)
     assert Task.objects.get().status == TaskStatus.FAILED
-    assert len(inflight) == 0
+    assert len(held) == 0
 
 
 def test_of_two_batches_that_have_to_wait_both_are_settled(monkeypatch: pytest.MonkeyPatch) -> None:
-    tasks, inflight = held("a", "b", "c")
-    settler = Settler("default", inflight, ignore)
+    tasks, held = holding("a", "b", "c")
+    settler = settler_of(held)
     with monkeypatch.context() as patch:
         patch.setattr(settler_module, "settle_soon", all_locked)
         settler.settle([done(tasks[0].claim), done(tasks[1].claim)])
         settler.settle([done(tasks[2].claim)])
     settle_rest(settler)
     assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 3
-    assert len(inflight) == 0
+    assert len(held) == 0
 
 
 def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is taken together with what tells the settler to end."""
-    tasks, inflight = held("a", "b")
+    tasks, held = holding("a", "b")
     go_on = Event()
 
     def first(alias: str, batch: list[Settlement]) -> Any:
@@ -115,30 +117,30 @@ def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.M
 
     answers: list[Any] = [first, all_locked, settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
-    settler = Settler("default", inflight, ignore)
+    settler = settler_of(held)
     settler.start()
-    settler.put(done(tasks[0].claim))
+    held.settle(done(tasks[0].claim))
     wait_until(lambda: len(answers) == 2)
-    settler.put(done(tasks[1].claim))
+    held.settle(done(tasks[1].claim))
     ending = start_thread(lambda: settler.finish(timeout=60))
-    wait_until(lambda: settler._queue.qsize() == 2)
+    wait_until(lambda: held.ended.qsize() == 2)
     go_on.set()
     assert ending.result(timeout=90)
-    assert (answers, len(inflight)) == ([], 0)
+    assert (answers, len(held)) == ([], 0)
 
 
 def test_what_has_to_wait_is_still_held(monkeypatch: pytest.MonkeyPatch) -> None:
     """The executor must not take it for ended: a look for forgotten claims would release it."""
-    [task], inflight = held("a")
-    settler = Settler("default", inflight, ignore)
+    [task], held = holding("a")
+    settler = settler_of(held)
     monkeypatch.setattr(settler_module, "settle_soon", all_locked)
     settler.settle([done(task.claim)])
-    assert task.claim in inflight
+    assert task.claim in held
 
 
 def test_it_is_tried_again_after_half_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
-    [task], inflight = held("a")
-    settler = Settler("default", inflight, ignore)
+    [task], held = holding("a")
+    settler = settler_of(held)
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
     monkeypatch.setattr(settler_module, "settle_soon", all_locked)
@@ -152,10 +154,10 @@ def test_it_is_tried_again_after_half_a_second(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_failure_that_cannot_be_written_yet_is_not_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two in turn that the database refuses, and goes away before it hears of the failure."""
-    tasks, inflight = held("a", "b")
+    tasks, held = holding("a", "b")
     refused = DataError("too long")
     answers: list[Any] = [refused, GONE_AWAY, refused, GONE_AWAY]
-    settler = Settler("default", inflight, ignore)
+    settler = settler_of(held)
     with monkeypatch.context() as patch:
         patch.setattr(settler_module, "settle_soon", answering(answers))
         for task in tasks:
@@ -168,13 +170,13 @@ def test_an_outage_is_no_batch_that_breaks_connections(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
-    [task], inflight = held("a")
+    [task], held = holding("a")
     answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle_soon]
     monkeypatch.setattr(settler_module, "settle_soon", answering(answers))
     monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(connections, "has_broken", lambda alias, used: True)
     monkeypatch.setattr(connections, "does_answer", lambda alias: False)
-    Settler("default", inflight, ignore).settle([done(task.claim)])
+    settler_of(held).settle([done(task.claim)])
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
     said = [record.getMessage() for record in caplog.records]
     assert said == [f"settling waits for the database: {GONE_AWAY}", "settling continues"]
@@ -198,10 +200,10 @@ class TestOutageThatOutlastsTheStop:
     @pytest.mark.usefixtures("away")
     def test_the_thread_gives_up(self) -> None:
         """A process that was told to end no longer writes when its successor does."""
-        [task], inflight = held("a")
-        settler = Settler("default", inflight, ignore)
+        [task], held = holding("a")
+        settler = settler_of(held)
         settler.start()
-        settler.put(done(task.claim))
+        held.settle(done(task.claim))
         wait_until(lambda: settler._backoff.failures)
         assert not settler.finish(timeout=0.01)
         wait_until(lambda: not settler.is_alive)
@@ -209,11 +211,11 @@ class TestOutageThatOutlastsTheStop:
 
     @pytest.mark.usefixtures("away")
     def test_what_was_not_settled_does_not_count(self) -> None:
-        [task], inflight = held("a")
-        settler = Settler("default", inflight, ignore)
+        [task], held = holding("a")
+        settler = settler_of(held)
         settler.start()
-        settler.put(done(task.claim))
+        held.settle(done(task.claim))
         settler.finish(timeout=0.01)
         wait_until(lambda: not settler.is_alive)
-        assert inflight.settled == 0
-        assert task.claim in inflight
+        assert held.settled == 0
+        assert task.claim in held

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.db.models import F
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.crash_suspects import PAUSE, SUSPECT
+from django_delayed_tasks.executor.claiming.admission import PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.settling.settlement import released
+from django_delayed_tasks.store.settling.settlement import Settlement, released
 from tests.executor.parts import Bench, add, claim, executing, handler_of
 
 pytestmark = pytest.mark.django_db
@@ -27,16 +28,20 @@ def add_rescued(*nums: str, rescues: int = SUSPECT) -> None:
     Task.objects.filter(biz_num__in=nums).update(rescues=rescues)
 
 
-def given_back(bench: Bench) -> list[timedelta]:
-    return [settlement.after for settlement in bench.released]
+def pauses() -> list[timedelta]:
+    """The seconds after which the tasks that were released one after the other become claimable, after the first."""
+    moments = sorted(Task.objects.filter(status=TaskStatus.PENDING).values_list("claim_at", flat=True))
+    return [moment - moments[0] for moment in moments]
 
 
 def test_one_is_run_beside_all_others(bench: Bench) -> None:
     add("fresh")
     add_rescued("a", "b", "c")
-    bench.poller.poll()
+    with clock.frozen_at(clock.host_now() + timedelta(seconds=1)):
+        bench.poller.poll()
     assert bench.numbers == ["fresh", "a"]
-    assert given_back(bench) == [PAUSE, 2 * PAUSE]
+    assert pauses() == [timedelta(), PAUSE]
+    assert Task.objects.filter(claim_at__gte=F("when") + PAUSE).count() == 2
 
 
 def test_none_while_one_is_held(bench: Bench) -> None:
@@ -108,36 +113,43 @@ def test_a_drain_leaves_none_behind(make_bench: Any) -> None:
     assert bench.numbers == ["a", "b", "c"]
 
 
-def test_the_others_are_let_go_before_one_begins(bench: Bench) -> None:
+def test_the_others_are_released_before_one_begins(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """If it kills its process at once, they are not there any more."""
     add_rescued("a", "b", "c")
-    order: list[str] = []
-    bench.poller.release_now = lambda settlements: order.append(f"let go {len(settlements)}")
-    bench.poller._deliver = lambda tasks: order.extend(task.biz_num for task in tasks)
+    queued: list[int] = []
+    usual = bench.held.release_now
+
+    def release(settlements: list[Settlement]) -> None:
+        usual(settlements)
+        queued.append(len(bench.queue))
+
+    monkeypatch.setattr(bench.held, "release_now", release)
     bench.poller.poll()
-    assert order == ["let go 2", "a"]
+    assert queued == [0]
+    assert set(Task.objects.filter(status=TaskStatus.PENDING).values_list("biz_num", flat=True)) == {"b", "c"}
+    assert bench.numbers == ["a"]
 
 
-def test_none_begins_while_the_others_cannot_be_let_go(bench: Bench) -> None:
+def test_none_begins_while_the_others_cannot_be_released(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     add_rescued("a", "b", "c")
 
     def fail(settlements: Any) -> None:
         raise OperationalError("gone away")
 
-    bench.poller.release_now = fail
+    monkeypatch.setattr(bench.held, "release_now", fail)
     with pytest.raises(OperationalError):
         bench.poller.poll()
     assert bench.numbers == []
     assert len(bench.released) == 3
-    assert len(bench.inflight) == 0
+    assert len(bench.held) == 0
 
 
-def test_let_go_when_it_returns(transactional_db: None) -> None:
+def test_released_when_it_returns(transactional_db: None) -> None:
     with executing(poll_interval=60.0) as executor:
         executor._polling.stop()
         add_rescued("a", "b")
         tasks = claim(executor.lease.executor or 0)
-        executor.inflight.add(tasks)
-        executor._give_back_now([released(task) for task in tasks])
+        executor.held.add(tasks)
+        executor.held.release_now([released(task) for task in tasks])
         assert not Task.objects.exclude(status=TaskStatus.PENDING).exists()
-        assert len(executor.inflight) == 0
+        assert len(executor.held) == 0

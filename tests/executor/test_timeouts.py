@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.running.performer import Running
 from django_delayed_tasks.executor.running.timeouts import Watchdog
-from django_delayed_tasks.executor.running.workers import Running
 from django_delayed_tasks.states import RunOutcome
-from tests.executor.parts import add, claim, handler_of, registered
+from tests.executor.parts import Bench, add, claim, handler_of, registered
 
 pytestmark = pytest.mark.django_db
 
 
-def test_what_began_in_time_has_run_however_late_that_is_noticed() -> None:
+def test_what_began_in_time_has_run_however_late_that_is_noticed(bench: Bench) -> None:
     handler_of(lambda task: None, timeout=1, max_lateness=10)
     add(when=timedelta(seconds=-9))
     tasks = claim(registered())
-    database_clock, given_up = clock.DatabaseClock(), []
-    watchdog = Watchdog(None, database_clock, lambda running, ended: given_up.extend(ended))  # type: ignore[arg-type]
+    pool: Any = None
+    watchdog = Watchdog(pool, bench.queue, bench.held, bench.clock)
     worker: Any = SimpleNamespace(name="worker-1")
-    database_clock.set(clock.host_now() + timedelta(seconds=5))
+    bench.clock.set(clock.host_now() + timedelta(seconds=5))
     watchdog._take(worker, Running(tasks, began=clock.monotonic() - 5))
-    [settlement] = given_up
+    [settlement] = bench.released
     assert settlement.outcome == RunOutcome.RETRIED
     assert settlement.started
     assert settlement.finished

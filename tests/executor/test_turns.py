@@ -26,13 +26,13 @@ def served(turns: RoundRobin, count: int, gives: int = 10) -> list[str]:
 
 
 def test_equals_are_served_one_after_the_other() -> None:
-    turns = RoundRobin()
+    turns = RoundRobin(0.2)
     turns.begin([level("storm"), level("a"), level("b")], NOW)
     assert served(turns, 7) == ["storm", "a", "b", "storm", "a", "b", "storm"]
 
 
 def test_it_goes_on_where_it_was_when_the_agenda_is_read_anew() -> None:
-    turns = RoundRobin()
+    turns = RoundRobin(0.2)
     found = []
     for _ in range(4):
         turns.begin([level("storm"), level("a"), level("b")], NOW)
@@ -41,13 +41,13 @@ def test_it_goes_on_where_it_was_when_the_agenda_is_read_anew() -> None:
 
 
 def test_the_higher_priority_comes_first_however_often() -> None:
-    turns = RoundRobin()
+    turns = RoundRobin(0.2)
     turns.begin([level("low", -1), level("high", 5), level("middle"), level("high too", 5)], NOW)
     assert served(turns, 4) == ["high", "high too", "high", "high too"]
 
 
 def test_a_level_that_does_not_give_what_is_wanted_is_done_with() -> None:
-    turns = RoundRobin()
+    turns = RoundRobin(0.2)
     turns.begin([level("empty"), level("full")], NOW)
     assert served(turns, 1, gives=0) == ["empty"]
     assert served(turns, 3) == ["full"] * 3
@@ -56,13 +56,13 @@ def test_a_level_that_does_not_give_what_is_wanted_is_done_with() -> None:
 
 
 def test_what_is_due_in_a_moment_comes_last() -> None:
-    turns = RoundRobin()
+    turns = RoundRobin(0.2)
     turns.begin([level("soon", 5, later=0.01), level("now", -5)], NOW)
     assert served(turns, 2) == ["now", "now"]
 
 
 @pytest.mark.parametrize(("equals", "wanted", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, SMALLEST), (50, 8, 8)])
 def test_what_is_wanted_is_shared_among_equals(equals: int, wanted: int, share: int) -> None:
-    turns = RoundRobin()
+    turns = RoundRobin(0.2)
     turns.begin([*(level(str(number)) for number in range(equals)), level("other", -1)], NOW)
     assert turns.share(wanted) == share

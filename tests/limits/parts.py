@@ -1,92 +1,70 @@
-"""A gate on a bench: tasks are claimed and delivered into lists, the test turns the loops by hand."""
+"""A gate on a bench: what was claimed waits in lists instead of threads, and the test turns the loops by hand."""
 
 from typing import Any
 
-from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight, give_back_resource
-from django_delayed_tasks.executor.limits.gate import Gate
-from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Peers
-from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.parts import add, handler_of
+from tests.executor.parts import Bench, add, handler_of
 
 
-class GateBench:
-    """A poller, a gate, and the database; no threads. ``threads`` runs at a time have room."""
+class GateBench(Bench):
+    """A poller, a gate, and the database; no threads. There is room for ``threads`` runs at a time."""
 
     def __init__(self, name: str = "bench", threads: int = 8, **options: Any) -> None:
-        self.options = ExecutorOptions(name=name, threads=threads, **options)
-        self.lease = Lease(self.options)
-        self.lease.acquire()
-        self.inflight = InFlight()
-        self.running: list[ClaimedTask] = []
-        self.released: list[Settlement] = []
-        self.failed: list[Settlement] = []
-        self.gate = Gate(
-            self.options,
-            self.inflight,
-            self.lease,
-            DatabaseClock(),
-            lambda: threads - len(self.running),
-            self.running.extend,
-            self._release,
-            self.failed.append,
-        )
-        rank = Peers()
-        self.poller = Poller(
-            self.options,
-            self.lease,
-            self.inflight,
-            UnknownCodes(rank),
-            rank,
-            DatabaseClock(),
-            self.gate.admit,
-            self._release,
-            self.gate,
-        )
+        super().__init__(name, threads=threads, **options)
+        self.ended: list[ClaimedTask] = []
 
     def turn(self) -> None:
-        """The poller's next iteration, then the gate's."""
+        """Run the poller's next iteration, then the gate's, and settle what these have released."""
         self.poller.poll()
-        self.gate.tick()
+        self.tick()
 
-    def _release(self, settlements: list[Settlement]) -> None:
-        self.released += settlements
-        for settlement in settlements:
-            if task := self.inflight.get(settlement.claim):
-                give_back_resource(task)
-            self.inflight.give_back(settlement.claim)
-        settle("default", settlements)
-        self.inflight.remove([settlement.claim for settlement in settlements])
+    def tick(self) -> float:
+        """Run the gate's next iteration and settle what it has released; return how long the gate sleeps."""
+        seconds = self.gate.tick()
+        self.settle()
+        return seconds
+
+    @property
+    def running(self) -> list[ClaimedTask]:
+        """The tasks that run, in the order of their start."""
+        return [task for task in self.delivered if task not in self.ended]
 
     @property
     def numbers(self) -> list[str]:
         """The numbers of what runs, in the order of their start."""
         return [task.biz_num for task in self.running]
 
+    @property
+    def failed(self) -> list[Settlement]:
+        """How tasks ended at the gate."""
+        return [settlement for settlement in super().released if settlement.then is not Then.RELEASED]
+
+    @property
+    def released(self) -> list[Settlement]:
+        """What the gate and the poller have released."""
+        return [settlement for settlement in super().released if settlement.then is Then.RELEASED]
+
     def end_run(self, number: str, settlement: Settlement) -> None:
-        """The run of this task ends so."""
-        [task] = [task for task in self.running if task.biz_num == number]
-        give_back_resource(task)
+        """End the run of this task."""
+        task = self.run_of(number)
+        self.held.free_resource(task)
         settle("default", [settlement])
-        self.inflight.finish([task.claim])
-        self.inflight.remove([task.claim])
-        self.running.remove(task)
+        self.held.finish([task.claim])
+        self.held.remove([task.claim])
+        self.ended.append(task)
 
     def run_of(self, number: str) -> ClaimedTask:
-        """What runs under this number."""
+        """Return the running task with this number."""
         [task] = [task for task in self.running if task.biz_num == number]
         return task
 
 
 def attempts() -> set[int]:
-    """What is counted of the tasks that wait."""
+    """Return the attempt counters of the tasks that wait."""
     return set(Task.objects.filter(status=0).values_list("attempts", flat=True))
 
 

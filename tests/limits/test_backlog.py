@@ -33,7 +33,7 @@ def test_of_a_slow_rate_nobody_waits_here(bench: GateBench) -> None:
     limited(rate="1/h")
     add_some(3)
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
     assert bench.gate.is_empty
     assert {settlement.claim[0] for settlement in bench.released} == set(
@@ -46,7 +46,7 @@ def test_a_backlog_behind_a_slow_rate_is_moved_out_of_the_way(bench: GateBench) 
     limited("other")
     api.add_tasks(Task(biz_code="code", biz_num=f"{number:05}", when=None) for number in range(1500))
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["00000", "00001", "00002"]
     add("other", "other")
     bench.turn()

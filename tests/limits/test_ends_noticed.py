@@ -23,18 +23,18 @@ def test_the_gate_is_woken_when_something_waits(bench: GateBench) -> None:
     limited(max_concurrent=1)
     add_some(2)
     bench.turn()
-    bench.gate.sleeper.clear()
-    bench.gate.wake()
-    assert bench.gate.sleeper.is_set()
+    bench.held.wake_gate.clear()
+    bench.held.remove([])
+    assert bench.held.wake_gate.is_set()
 
 
 def test_and_left_asleep_when_nothing_does(bench: GateBench) -> None:
     limited(max_concurrent=1)
     add_some(1)
     bench.turn()
-    bench.gate.sleeper.clear()
-    bench.gate.wake()
-    assert not bench.gate.sleeper.is_set()
+    bench.held.wake_gate.clear()
+    bench.held.remove([])
+    assert not bench.held.wake_gate.is_set()
 
 
 def test_a_run_that_ends_lets_the_next_one_through(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_a_run_is_settled_although_its_resource_could_not_be_given_back(
     with executing() as executor:
         add("1")
         wait_until(lambda: TaskRun.objects.exists())
-        wait_until(lambda: not len(executor.inflight))
+        wait_until(lambda: not len(executor.held))
     assert (ran, len(unreleasable)) == (["1"], 1)
     assert verbs.outcomes("1", "code") == [RunOutcome.DONE]
     assert not Task.objects.exists()
@@ -86,7 +86,7 @@ def test_what_has_just_come_is_taken_back(bench: GateBench) -> None:
     bench.poller.poll()
     assert sorted(task.biz_num for task in bench.gate.take_back()) == ["0", "1"]
     assert bench.gate.is_empty
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == []
 
 
@@ -105,9 +105,10 @@ def test_what_fails_at_the_gate_has_still_to_be_settled(bench: GateBench) -> Non
     """And is counted so: an executor whose settler is stuck claims no more."""
     limited(max_concurrent=1, concurrency_key=lambda self, task: 1 / 0)
     add_some(3)
-    bench.turn()
+    bench.poller.poll()
+    bench.gate.tick()
+    assert (bench.held.unfinished, bench.held.unsettled) == (0, 3)
     assert len(bench.failed) == 3
-    assert (bench.inflight.unfinished, bench.inflight.unsettled) == (0, 3)
 
 
 def test_a_slow_rate_is_asked_again_after_a_minute(make_bench: MakeBench, later: Later) -> None:
@@ -116,16 +117,16 @@ def test_a_slow_rate_is_asked_again_after_a_minute(make_bench: MakeBench, later:
     limited(rate="1/d")
     add_some(2)
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
     Resource.objects.filter(pool__startswith="ddt.starts.").delete()
     later(59.0)
     bench.lease.renew()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
     later(2.0)
     bench.lease.renew()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0", "1"]
 
 
@@ -136,7 +137,7 @@ def test_one_statement_looks_at_the_slots_of_some_keys_only(bench: GateBench, mo
     add_some(8)
     bench.turn()
     assert bench.numbers == ["0", "1", "2"]
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0", "1", "2", "3", "4", "5"]
 
 

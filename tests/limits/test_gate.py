@@ -32,7 +32,7 @@ def test_no_more_than_the_limit_run(bench: GateBench, limits: dict[str, Any]) ->
     limited(**limits)
     add_some(5)
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0", "1"]
 
 
@@ -45,7 +45,7 @@ def test_the_next_one_when_a_run_has_ended(bench: GateBench, limits: dict[str, A
     for number in ("0", "1", "2"):
         assert bench.numbers == [number]
         bench.end_run(number, verbs.done(bench.run_of(number)))
-        bench.gate.tick()
+        bench.tick()
     assert not Task.objects.exists()
 
 
@@ -78,7 +78,7 @@ def test_those_that_wait_take_no_place_of_others(make_bench: MakeBench) -> None:
     bench.turn()
     add_some(2, "other", "other ")
     bench.turn()
-    assert bench.inflight.unfinished == len(bench.running) == 2
+    assert bench.held.unfinished == len(bench.running) == 2
 
 
 def test_no_more_than_there_are_threads_for(make_bench: MakeBench) -> None:
@@ -86,7 +86,7 @@ def test_no_more_than_there_are_threads_for(make_bench: MakeBench) -> None:
     limited(max_concurrent=5)
     add_some(6)
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0", "1"]
     assert Resource.objects.exclude(task_id=None).count() == 2
 
@@ -132,19 +132,19 @@ def test_a_key_that_cannot_be_told_fails_its_own_task(bench: GateBench, key: Any
     [settlement] = bench.failed
     assert "test_gate" in settlement.error or "concurrency_key() gave 5" in settlement.error
     assert bench.gate.is_empty
-    assert bench.inflight.unfinished == 1
+    assert bench.held.unfinished == 1
 
 
 def test_a_pool_that_nobody_made(bench: GateBench, caplog: pytest.LogCaptureFixture) -> None:
     limited(pool="nowhere")
     add_some(2)
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == []
     assert [record.getMessage() for record in caplog.records if "nowhere" in record.getMessage()] != []
     assert len([record for record in caplog.records if "nowhere" in record.getMessage()]) == 1
     Pool("nowhere").add("now")
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
 
 
@@ -166,7 +166,7 @@ def test_of_several_limits_all_must_allow(bench: GateBench) -> None:
     limited(max_concurrent=2, pool="proxies", rate="5/h")
     add_some(3)
     bench.turn()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
     assert used_starts() == 1
     assert Resource.objects.filter(pool__startswith="ddt.slots.").exclude(task_id=None).count() == 1
@@ -193,8 +193,8 @@ def test_nothing_is_granted_without_a_lease(bench: GateBench, monkeypatch: pytes
     add("1")
     bench.poller.poll()
     monkeypatch.setattr(type(bench.lease), "may_claim", property(lambda self: False))
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == []
     monkeypatch.undo()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["1"]

@@ -60,9 +60,9 @@ def test_an_outage_while_it_looks(bench: GateBench, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(permits, "take_slots", fail)
     for _ in range(2):
         with pytest.raises(OperationalError):
-            bench.gate.tick()
+            bench.tick()
     monkeypatch.undo()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0", "1"]
 
 
@@ -78,11 +78,11 @@ def test_an_outage_between_two_permits(bench: GateBench, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(permits, "take_starts", fail)
     with pytest.raises(OperationalError):
-        bench.gate.tick()
+        bench.tick()
     assert not Resource.objects.filter(pool="proxies").exclude(holder="").exists()
     assert not Resource.objects.exclude(task_id=None).exists()
     monkeypatch.undo()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["1"]
 
 
@@ -102,9 +102,9 @@ def test_an_outage_among_resources(bench: GateBench, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(LeasedResource, "acquire", acquire)
     with pytest.raises(OperationalError):
-        bench.gate.tick()
+        bench.tick()
     assert not Resource.objects.exclude(holder="").exists()
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0", "1"]
 
 
@@ -125,10 +125,10 @@ def test_an_outage_when_it_is_about_to_let_them_through(
 
     monkeypatch.setattr(gate, "changed_meanwhile", fail)
     with pytest.raises(OperationalError):
-        bench.gate.tick()
+        bench.tick()
     assert not Resource.objects.exclude(holder="").exists()
     monkeypatch.setattr(gate, "changed_meanwhile", changed_meanwhile)
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["1"]
     assert Resource.objects.exclude(holder="").count() == 1
 
@@ -147,7 +147,7 @@ def test_taken_back_while_a_resource_is_acquired(bench: GateBench, monkeypatch: 
 
     before = set(renewer.leases())  # of other tests, which they may still lose
     monkeypatch.setattr(LeasedResource, "acquire", acquire)
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == []
     assert not Resource.objects.exclude(holder="").exists()
     assert set(renewer.leases()) <= before
@@ -161,7 +161,7 @@ def test_what_is_too_late_uses_up_no_start(bench: GateBench) -> None:
     bench.turn()
     assert bench.numbers == ["fresh"]
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.EXPIRED] * 4
-    assert bench.inflight.unfinished == 1
+    assert bench.held.unfinished == 1
 
 
 def test_what_is_too_late_by_now_uses_up_no_start(bench: GateBench) -> None:
@@ -169,9 +169,9 @@ def test_what_is_too_late_by_now_uses_up_no_start(bench: GateBench) -> None:
     limited(max_concurrent=1)
     add_some(2)
     bench.turn()
-    waiting = [task for task in bench.inflight.tasks() if task.biz_num == "1"]
+    waiting = [task for task in bench.held.tasks() if task.biz_num == "1"]
     waiting[0].expires_at = clock.host_now() - timedelta(seconds=1)
-    bench.gate.tick()
+    bench.tick()
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.EXPIRED]
     assert bench.gate.is_empty
 
@@ -199,23 +199,25 @@ def test_those_that_wait_do_not_fill_the_executor(
         add(f"{number:03}", priority=1)
     bench.turn()
     for _ in range(PER_ROOM + 20):
-        bench.inflight.park([task.claim for task in bench.running])  # as if the thread was free
+        bench.held.park([task.claim for task in bench.running])  # as if the thread was free
         bench.poller.poll()
-    assert len(bench.inflight) <= PER_ROOM + 5
+    assert len(bench.held) <= PER_ROOM + 5
     add("behind", "other")
-    bench.inflight.park([task.claim for task in bench.running])
+    bench.held.park([task.claim for task in bench.running])
     bench.turn()
     assert "behind" in bench.numbers
 
 
-def test_a_run_does_not_start_with_a_resource_that_was_lost(transactional_db: None) -> None:
+def test_a_run_does_not_start_with_a_resource_that_was_lost(
+    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While it waited for a thread."""
     for name in ("a", "b"):
         Pool("proxies").add(name)
     seen: list[bool] = []
     handler_of(lambda task: seen.append(task.resource.is_held), pool="proxies")
     with executing() as executor:
-        usual = executor.gate._deliver
+        usual = executor.queue.put
 
         def put(tasks: Any) -> None:
             tasks = list(tasks)
@@ -226,7 +228,7 @@ def test_a_run_does_not_start_with_a_resource_that_was_lost(transactional_db: No
             usual(tasks)
 
         lost: list[Any] = []
-        executor.gate._deliver = put
+        monkeypatch.setattr(executor.queue, "put", put)
         add("1")
         wait_until(lambda: seen)
     assert lost

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.permits import Permits
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST, OF_LATE, PER_ROOM, SPAN, WaitingRoom
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests.executor.parts import claim, handler_of, registered
-from tests.executor.test_inflight import a_task
+from tests.executor.test_held import a_task
 from tests.limits.parts import add_some
 
 Later = Callable[[float], None]
@@ -19,7 +21,7 @@ Later = Callable[[float], None]
 def test_what_waits_long_comes_back_seldom(later: Later) -> None:
     """The more there are, the later, so that all together cost about the same."""
     handler = handler_of(lambda task: None, max_concurrent=1)
-    room = WaitingRoom(handler, Permits("default", handler, timedelta(seconds=15)))
+    room = WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
     later(0.0)
     assert room.pause(0.25, 1) == (0.25, 0.75)
     assert room.pause(0.25, 99) == (0.25, 5.25)
@@ -30,7 +32,7 @@ def test_what_waits_long_comes_back_seldom(later: Later) -> None:
 def room_of(count: int, **limits: Any) -> tuple[WaitingRoom, list[ClaimedTask]]:
     """A room where so many wait."""
     handler = handler_of(lambda task: None, **limits)
-    room = WaitingRoom(handler, Permits("default", handler, timedelta(seconds=15)))
+    room = WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
     add_some(count)
     tasks = claim(registered(), limit=count)
     for task in tasks:
@@ -76,7 +78,7 @@ def test_the_speed_of_a_rate_is_its_own_in_the_long_run(later: Later) -> None:
 
 def keyed_room() -> WaitingRoom:
     handler = handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: "never asked here")
-    return WaitingRoom(handler, Permits("default", handler, timedelta(seconds=15)))
+    return WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
 
 
 def test_however_many_keys_there_are_only_so_many_wait() -> None:

@@ -26,7 +26,7 @@ def test_released_after_a_while_without_an_attempt(bench: GateBench, later: Late
     add_some(3)
     bench.turn()
     later(PATIENCE + 0.1)
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
     waiting = Task.objects.filter(status=TaskStatus.PENDING)
     assert {(task.biz_num, task.attempts, task.rescues) for task in waiting} == {("1", 0, 0), ("2", 0, 0)}
@@ -40,7 +40,7 @@ def test_runs_that_waited_long_are_first_attempts(bench: GateBench, later: Later
     for _ in range(3):
         bench.turn()
         later(PATIENCE + 0.1)
-        bench.gate.tick()
+        bench.tick()
         Task.objects.filter(status=TaskStatus.PENDING).update(claim_at=Task.objects.earliest("create_time").create_time)
         bench.poller.forget()
     bench.end_run("0", verbs.done(bench.run_of("0")))
@@ -54,7 +54,7 @@ def test_can_be_cancelled_while_it_waits(bench: GateBench, later: Later) -> None
     bench.turn()
     api.cancel_task("code", "1")
     later(PATIENCE + 0.1)
-    bench.gate.tick()
+    bench.tick()
     assert [task.biz_num for task in Task.objects.all()] == ["0"]
 
 
@@ -72,7 +72,7 @@ def test_what_is_changed_while_it_waits_does_not_start(bench: GateBench, later: 
     changes[change]()
     bench.end_run("0", verbs.done(bench.run_of("0")))
     later(0.2)
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == []
     assert bench.gate.is_empty
     if change == "cancel":
@@ -100,7 +100,7 @@ def test_taken_back_while_permits_are_taken(bench: GateBench, monkeypatch: pytes
     bench.turn()
     assert [task.biz_num for task in taken] == ["1"]
     assert bench.numbers == []
-    assert bench.inflight.unfinished == 0
+    assert bench.held.unfinished == 0
 
 
 def test_taken_back_when_the_executor_ends(bench: GateBench) -> None:
@@ -110,7 +110,7 @@ def test_taken_back_when_the_executor_ends(bench: GateBench) -> None:
     add("late")
     assert sorted(task.biz_num for task in bench.gate.take_back()) == ["1", "2"]
     assert bench.gate.is_empty
-    bench.gate.tick()
+    bench.tick()
     assert bench.numbers == ["0"]
 
 

@@ -1,23 +1,18 @@
 """An executor without threads, for measuring: its poller's claims are timed, and settled at once."""
 
 import time
-from collections.abc import Iterable
 from statistics import quantiles
 
-from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Peers
-from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.agenda import read_agenda
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.levels import KnownLevels
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.parts import Bench
 from tests.store.pages import pages_of
 
 
@@ -25,49 +20,41 @@ class Claimer:
     """Claims batches of ``size`` as the product does, and finishes them without running anything."""
 
     def __init__(self, size: int) -> None:
-        options = ExecutorOptions(name="claimer", threads=size, batch_size=size, lease=3600.0, heartbeat=60.0)
-        self._lease = Lease(options)
-        self._lease.acquire()
-        self._inflight = InFlight()
-        self._claimed: list[ClaimedTask] = []
-        rank = Peers()
-        self._poller = Poller(
-            options,
-            self._lease,
-            self._inflight,
-            UnknownCodes(rank),
-            rank,
-            DatabaseClock(),
-            self._claimed.extend,
-            self._settle,
-        )
+        self._bench = Bench("claimer", threads=size, batch_size=size, lease=3600.0, heartbeat=60.0)
 
     def claim(self) -> tuple[int, float]:
-        """(how many were claimed, the seconds that took); they are settled afterwards."""
+        """Return the number of claimed tasks, which are settled afterwards, and the seconds that claiming them took."""
+        bench = self._bench
         began = time.perf_counter()
-        self._poller.poll()
+        bench.poller.poll()
         took = time.perf_counter() - began
-        claimed = list(self._claimed)
-        self._claimed.clear()
-        self._settle(Settlement(one.claim, RunOutcome.DONE, Then.GONE, keep=False) for one in claimed)
+        claimed = bench.queue.take_back()
+        bench.finish(claimed)
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE, keep=False) for task in claimed])
+        bench.settle()
         return len(claimed), took
 
     def pages(self) -> int:
         """What the next reading of the agenda needs, when a sweep is not due, and a claim that finds nothing."""
-        known = self._poller._memory.recall()
+        known = self._remembered()
         claim = strategy_for("default", "auto")
-        request = ClaimRequest(self._lease.executor, "default", 0, 20, floor=known.since if known else None)
+        request = ClaimRequest(self._bench.lease.executor, "default", 0, 20, floor=known.since if known else None)
         return pages_of(lambda: read_agenda("default", known)) + pages_of(lambda: claim("default", request))
 
-    def _settle(self, settlements: Iterable[Settlement]) -> None:
-        chosen = list(settlements)
-        self._inflight.finish(settlement.claim for settlement in chosen)
-        settle("default", chosen)
-        self._inflight.remove(settlement.claim for settlement in chosen)
+    def _remembered(self) -> KnownLevels | None:
+        """Return what a reading starts from that is not to be a full scan, although full scans are quick."""
+        reader = self._bench.poller.reader
+        before, reader.scans = reader.scans, FullScans()
+        for took in (0.0, 10.0, 10.0):
+            reader.scans.note(clock.monotonic(), took)
+        try:
+            return reader._known()
+        finally:
+            reader.scans = before
 
     def end(self) -> None:
         """Give the lease back."""
-        self._lease.end()
+        self._bench.end()
 
 
 def p99(seconds: list[float]) -> float:

@@ -8,6 +8,7 @@ from collections import deque
 from datetime import timedelta
 from typing import Final
 
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.performer import LONGEST_HOLD
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
 
@@ -24,7 +25,8 @@ REMEMBERED: Final = 100
 class Lookahead:
     """How far to look ahead, from how long the poller's recent statements took."""
 
-    def __init__(self) -> None:
+    def __init__(self, options: ExecutorOptions) -> None:
+        self._is_drain = options.drain
         self._readings = deque([FIRST], maxlen=REMEMBERED)
         self._claims = deque([FIRST], maxlen=REMEMBERED)
 
@@ -38,7 +40,12 @@ class Lookahead:
 
     @property
     def length(self) -> timedelta:
-        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim."""
+        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim.
+
+        It is 0 for a drain, which runs only what is due.
+        """
+        if self._is_drain:
+            return timedelta()
         return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:

@@ -14,8 +14,8 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
 from django_delayed_tasks.executor.running.atomic import settle_stubbornly
-from django_delayed_tasks.executor.running.batches import Batch
 from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
+from django_delayed_tasks.executor.running.run_queue import Batch
 from django_delayed_tasks.executor.settling.failures import tell_failed
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
