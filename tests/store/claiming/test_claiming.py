@@ -172,7 +172,7 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
 
 
 @pytest.mark.parametrize("executors", [2, 3, 7])
-@pytest.mark.parametrize("multiplier", [OWN, *OTHERS])
+@pytest.mark.parametrize("multiplier", [OWN, OTHERS])
 def test_the_database_computes_the_same_share(db: None, executors: int, multiplier: int) -> None:
     ids = [1, 2, 3, 4, 65_535, 65_536, 65_537, 2**31, 2**40 + 7, 2**63 - 1]
     requests = [ClaimRequest(1, "default", 0, 1, rank=rank, executors=executors) for rank in range(executors)]
