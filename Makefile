@@ -12,7 +12,7 @@ PYTEST ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-sources := django_delayed_tasks tests testproject scripts benchmarks verification
+sources := django_delayed_tasks harness tests testproject noxfile.py
 
 .PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench mutants
 
@@ -20,18 +20,19 @@ help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 	@echo 'Variables: DATABASES=sqlite,mariadb,postgres,mysql  PYTEST="-k words"  PYTHON=/path/to/python'
+	@echo '           CELLS="python3.14-django6.1 postgres18"  (of the matrix)'
 	@echo '           TORTURE="--minutes 2 --seed 7" or "--scenario NAME" ("--list" names them)'
 	@echo '           TORTURE="--databases sqlite,mariadb-latin1,postgres,mysql" ("--help" tells more)'
 	@echo '           BENCH="drain lateness --databases mariadb --repeats 5" ("--help" tells more)'
 
 venv: $(STAMP) ## Make the virtual environment .venv with everything needed
 
-$(STAMP): pyproject.toml scripts/make_venv.sh
-	scripts/make_venv.sh $(VENV) $(PYTHON)
+$(STAMP): pyproject.toml harness/scripts/make_venv.sh
+	harness/scripts/make_venv.sh $(VENV) $(PYTHON)
 	@touch $@
 
 test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the run
-	$(PY) -m tests.servers --databases "$(servers_list)" -- $(PY) -m scripts.run_suite "$(DATABASES)" $(PYTEST)
+	$(PY) -m harness.servers --databases "$(servers_list)" -- $(PY) -m harness.scripts.run_suite "$(DATABASES)" $(PYTEST)
 
 lint: $(STAMP) ## Check style, types and that no migration is missing
 	$(PY) -m ruff check $(sources)
@@ -48,24 +49,26 @@ demo: $(STAMP) ## Run the shop with real processes and check what came out
 
 TORTURE ?=
 torture: $(STAMP) ## Break executors, servers and connections at random under load, and count what is lost or doubled
-	$(PY) -m tests.torture $(TORTURE)
+	$(PY) -m harness.torture $(TORTURE)
 
 torture-galera: $(STAMP) ## The same on a cluster of three MariaDB Galera nodes
-	$(PY) -m tests.torture.galera $(TORTURE)
+	$(PY) -m harness.torture.galera $(TORTURE)
 
 verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and that it finds bugs put into it
-	$(PY) -m verification
+	$(PY) -m harness.verification
 
 BENCH ?=
 bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw the plots
-	$(PY) -m benchmarks $(BENCH)
+	$(PY) -m harness.benchmarks $(BENCH)
 
 MUTANTS ?=
 mutants: $(STAMP) ## Change the code in small ways and count the changes that no test notices
-	$(PY) -m scripts.mutants $(MUTANTS)
+	$(PY) -m harness.scripts.mutation $(MUTANTS)
 
-matrix: $(STAMP) ## Run the tests on SQLite over every Python found and every Django supported
-	$(PY) -m scripts.matrix $(PYTEST)
+CELLS ?=
+matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django supported, and some on PostgreSQL 18
+	$(if $(filter-out python3.11% python3.12% python3.13%,$(or $(CELLS),all)),-$(PY) -m harness.scripts.python_sid)
+	$(PY) -m nox --envdir .matrix $(if $(CELLS),--session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
 
 clean: ## Remove what was made
 	rm -rf $(VENV) .matrix mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

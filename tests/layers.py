@@ -17,11 +17,13 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("store.notices", "store.schedules", "store.claiming"),
     ("store.settling",),
     ("leases",),
-    ("executor.threads", "executor.options", "executor.inflight"),
-    ("executor.membership", "executor.settling"),
+    ("executor.threads", "executor.options"),
+    ("executor.held",),
+    ("executor.settling",),
+    ("executor.membership",),
     ("executor.running",),
     ("executor.limits",),
-    ("executor.claiming",),
+    ("executor.claiming", "executor.health"),
     ("executor.executor",),
     ("executor.process",),
     ("api",),
@@ -41,6 +43,9 @@ APART: Mapping[str, tuple[str, ...]] = {
 # What a unit may import from above for annotations, which is under ``if TYPE_CHECKING``: a handler is given a task.
 ANNOTATIONS: Mapping[str, tuple[str, ...]] = {"handlers": ("store.claiming.claimed_task.ClaimedTask",)}
 ONLY_FOR: Mapping[str, str] = {"executor.executor": "executor.process"}
+
+# The folders at the top, from the lowest up: only tests import tests, and the package imports none of the others.
+TOPS = ("django_delayed_tasks", "testproject", "harness", "tests")
 
 MOST_MODULES = 12
 UNCOUNTED = ("migrations",)  # folders that grow with each release
@@ -107,6 +112,18 @@ def judge(unit: str, target: str) -> str:
     if ONLY_FOR.get(other, unit) != unit:
         return f"{unit} imports {other}, which is for {ONLY_FOR[other]} only"
     return ""
+
+
+def check_tops(root: Path) -> Iterator[str]:
+    """The imports in the folders at the top, all below `root`, of a folder above their own."""
+    for floor, top in enumerate(TOPS):
+        for path in sorted((root / top).rglob("*.py")):
+            relative = path.relative_to(root)
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), filename=str(path))):
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    names = imported_names(node, list(relative.parts[:-1]))
+                    above = {name.partition(".")[0] for name in names} & set(TOPS[floor + 1 :])
+                    yield from (f"{relative}:{node.lineno}: {top} imports {other}" for other in sorted(above))
 
 
 def check_sizes(root: Path) -> Iterator[str]:

@@ -13,7 +13,6 @@ from django.test import modify_settings
 from django_delayed_tasks import Cron, Interval, Once, Task, api, register_task_handler, task_handler
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import InvalidHandler, InvalidTask, InvalidTrigger
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import TaskHandler, registry
 from django_delayed_tasks.models import PausedQueue, Success, TaskRun
 from django_delayed_tasks.models import Task as TaskRow
@@ -21,6 +20,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from tests.complaints import PREFIX, the_only
 from tests.executor.parts import claim, handler_of, registered
+from tests.executor.runs import run_one
 from tests.handlers.conftest import MakePackage, make_package
 
 __all__ = ["make_package"]
@@ -223,7 +223,7 @@ def test_a_spoilt_row_fails_visibly_and_alone(text: str, said: str) -> None:
         cursor.execute("UPDATE django_delayed_tasks_task SET trigger_text = %s WHERE biz_num = '2'", [text])
     tasks = claim(registered())
     assert len(tasks) == 3
-    settle("default", [settlement for task in tasks if (settlement := run(task, handler, DatabaseClock()))])
+    settle("default", [settlement for task in tasks if (settlement := run_one(task, handler, DatabaseClock()))])
     assert sorted(seen) == ["1", "3"]
     row = TaskRow.objects.get(biz_num="2")
     assert row.status == TaskStatus.FAILED

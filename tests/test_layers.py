@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.layers import LAYERS, MOST_MODULES, check_cycles, unit_of, violations
+from tests.layers import LAYERS, MOST_MODULES, TOPS, check_cycles, check_tops, unit_of, violations
 
 PACKAGE = "django_delayed_tasks"
-ROOT = Path(__file__).resolve().parent.parent / PACKAGE
+PROJECT = Path(__file__).resolve().parent.parent
+ROOT = PROJECT / PACKAGE
 
 
 def plant(folder: Path, files: dict[str, str]) -> list[str]:
@@ -143,3 +144,25 @@ def test_modules_that_share_what_they_import_are_no_circle(tmp_path: Path) -> No
     files = {"leases/a.py": "from . import b, c", "leases/b.py": "from . import d", "leases/c.py": "from . import d"}
     plant(tmp_path, files | {"leases/d.py": "from django_delayed_tasks import __version__", "__init__.py": ""})
     assert list(check_cycles(tmp_path, PACKAGE)) == []
+
+
+def test_only_tests_import_tests_and_the_package_imports_none_of_the_others() -> None:
+    assert [top for top in TOPS if not (PROJECT / top / "__init__.py").exists()] == []
+    assert list(check_tops(PROJECT)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "expected"),
+    [
+        ("harness/torture/child.py", "from tests.waiting import wait_until", "harness imports tests"),
+        ("harness/torture/child.py", "def late():\n    import tests.waiting", "harness imports tests"),
+        ("testproject/settings.py", "from harness import settings", "testproject imports harness"),
+        ("django_delayed_tasks/api.py", "from testproject.shop import models", f"{PACKAGE} imports testproject"),
+    ],
+)
+def test_a_folder_at_the_top_that_imports_one_above(tmp_path: Path, name: str, source: str, expected: str) -> None:
+    allowed = {"harness/urls.py": "from testproject import wsgi", "tests/test_a.py": "from harness import settings"}
+    plant(tmp_path, allowed | {name: source})
+    [found] = check_tops(tmp_path)
+    assert found.startswith(name)
+    assert found.endswith(expected)

@@ -1,5 +1,6 @@
 """The names of the package's root, which are loaded when they are used."""
 
+import json
 import os
 import subprocess
 import sys
@@ -40,14 +41,27 @@ def python(source: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize("name", BEFORE_SETUP)
-def test_names_that_need_no_models_come_before_setup(name: str) -> None:
+@pytest.fixture(scope="module")
+def models_loaded_by() -> dict[str, bool]:
+    """For each name, whether the models are loaded when it alone was imported from the package."""
     source = f"""
-import sys
-from django_delayed_tasks import {name}
-print('django_delayed_tasks.models' in sys.modules)
+import json, sys
+
+def import_alone(name):
+    for module in [module for module in sys.modules if module.partition(".")[0] == "django_delayed_tasks"]:
+        del sys.modules[module]
+    exec(f"from django_delayed_tasks import {{name}}")
+    return "django_delayed_tasks.models" in sys.modules
+
+print(json.dumps({{name: import_alone(name) for name in {BEFORE_SETUP!r}}}))
 """
-    assert python(source) == "False"
+    found: dict[str, bool] = json.loads(python(source))
+    return found
+
+
+@pytest.mark.parametrize("name", BEFORE_SETUP)
+def test_names_that_need_no_models_come_before_setup(name: str, models_loaded_by: dict[str, bool]) -> None:
+    assert not models_loaded_by[name]
 
 
 def test_the_rest_comes_after_setup() -> None:

@@ -14,5 +14,6 @@ Around them:
 - ``threads/`` holds what every thread of an executor needs: its loop, its pauses, its connections;
 - ``process/`` starts an executor: for the command, for a supervisor, or in the caller's process.
 
-``executor.py`` joins the parts, ``options.py`` configures them, and ``inflight.py`` knows the claims that are held.
+``executor.py`` joins the parts, ``options.py`` configures them, ``held.py`` knows the claims that this process holds,
+and ``health.py`` says when the process must be restarted.
 """

@@ -1,107 +1,80 @@
-"""One executor: its parts, how they are joined, and how they start and stop."""
+"""One executor: its parts, and how they start and stop."""
 
 import logging
 from threading import Event
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.batches import BrokenBatches, batches_of
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.gate import Gate
-from django_delayed_tasks.executor.limits.permits import give_back_resource
 from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.batch import Batch, BatchEnd, run_batch
-from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.running.performer import Performer
+from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.timeouts import Watchdog
-from django_delayed_tasks.executor.running.workers import Running, WorkerPool
+from django_delayed_tasks.executor.running.workers import WorkerPool
 from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.handlers import find, get_task_handlers
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.postpone import pull_forward
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.settling.reap import release
-from django_delayed_tasks.store.settling.settlement import Settlement, released
-from django_delayed_tasks.store.sql.fences import Claim
 
 logger = logging.getLogger(__name__)
 
 WATCH_EVERY = 0.2
 """Seconds between two iterations of the watchdog."""
-LONGEST_CALL = 60.0
-"""Seconds after which a statement of the heartbeat, the poller or the settler counts as hung."""
-STALLED = 1.0
-"""Seconds without a start after which prefetched tasks are given back."""
 
 
 class Executor:
-    """An executor that claims and runs tasks in threads of this process until :meth:`stop`."""
+    """An executor that claims and runs tasks in threads of this process until :meth:`stop`.
+
+    Attributes:
+        drained: set when a drain, or an executor with ``max_tasks``, has nothing more to do.
+        worn_out: set when this process must be restarted.
+    """
 
     def __init__(self, options: ExecutorOptions) -> None:
         self.options = options
         alias = options.database
-        self.lease = Lease(options)
-        self.inflight = InFlight()
-        self.clock = clock.DatabaseClock()
-        self.sleeper = Event()
-        self.drained = Event()
-        self.broken = BrokenBatches()
         self.worn_out = Event()
-        self._stopping = False
+        self.clock = clock.DatabaseClock()
+        self.lease = Lease(options)
+        self.peers = Peers()
+        self.held = Held(options)
         self.failures = Failures(alias)
-        self.settler = Settler(alias, self.inflight, self.failures.put)
-        self.pool = WorkerPool(alias, options.threads, self._perform)
-        rank = Peers()
-        screening = UnknownCodes(rank)
-        self.lookahead = Lookahead(self.clock)
-        self.gate = self._make_gate()
-        self.inflight.when_removed = self._note_removed
+        self.settler = Settler(alias, self.held, self.failures)
+        self.queue = RunQueue(self.held)
+        self.lookahead = Lookahead(options)
+        self.performer = Performer(self.lease, self.held, self.queue, self.clock)
+        self.pool = WorkerPool(options, self.queue, self.performer)
+        self.gate = Gate(options, self.lease, self.held, self.queue, self.clock)
         self.poller = Poller(
-            options, self.lease, self.inflight, screening, rank, self.clock, self.gate.admit, self._give_back,
-            self.gate, None if options.drain else self.lookahead,
-        )  # fmt: skip
-        self.poller.release_now = self._give_back_now
-        self.watchdog = Watchdog(self.pool, self.clock, self._give_up)
+            options, self.lease, self.held, self.peers, self.queue, self.gate, self.lookahead, self.clock
+        )
+        self.drained = self.poller.drained
+        self.watchdog = Watchdog(self.pool, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)
-        self.housekeeping = Housekeeping(options, self.lease, rank, self.clock, self.failures.put)
-        self._polling = Loop("poller", alias, self._poll, self.sleeper, self.poller.forget)
-        self._listening = listening_for(options, lambda: rank.executors, lambda: not self._has_room(), self.sleeper.set)
-        self._guarding = Loop("gate", alias, self.gate.tick, self.gate.sleeper)
-        self._patience = max(LONGEST_CALL, 3 * options.lease)
-        self._watching = Loop("watchdog", alias, self._watch)
-        self._housekeeping = Loop("housekeeping", alias, self.housekeeping.tick)
+        self.housekeeping = Housekeeping(options, self.lease, self.peers, self.clock, self.failures)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
-        self._reporting = Loop("reports", alias, ProgressReports(alias, self.inflight).write)
-        self._beating = self._make_heartbeat()
-
-    def _make_heartbeat(self) -> Loop:
-        alias, period = self.options.database, self.options.heartbeat
-        heartbeat = Heartbeat(alias, self.lease, self._forget_claims, self.worn_out.set)
-        return Loop(
-            "heartbeat", alias, lambda: period if heartbeat.beat() else min(1.0, period), farewell=self._farewell
-        )
-
-    def _make_gate(self) -> Gate:
-        return Gate(
-            self.options,
-            self.inflight,
-            self.lease,
-            self.clock,
-            lambda: self.options.threads - self.inflight.unfinished,
-            self._queue,
-            self._give_back,
-            self.settler.put,
-        )
+        heartbeat = Heartbeat(options, self.lease, self.worn_out)
+        self._beating = Loop("heartbeat", alias, heartbeat.beat, farewell=self._farewell)
+        self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
+        self._guarding = Loop("gate", alias, self.gate.tick, self.held.wake_gate)
+        self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
+        self._watching = Loop("watchdog", alias, self._watch)
+        self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
+        self._listening = listening_for(options, self.peers, self.held)
+        vital = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
+        self.health = Health(options, self.pool, vital, self.worn_out)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.
@@ -120,7 +93,7 @@ class Executor:
             self.failures.finish(1.0)
             self.lease.end()
             raise
-        wakeup.enlist(self.sleeper)
+        wakeup.enlist(self.held.wake_poller)
         self.settler.start()
         self.pool.start()
         for loop in (self._beating, self._polling, self._guarding, self._housekeeping, self._watching, self._reporting):
@@ -134,139 +107,10 @@ class Executor:
             limited = [code for code, handler in get_task_handlers().items() if handler.is_limited]
             pull_forward(self.options.database, limited)
 
-    def _poll(self) -> float:
-        # Checked before the poll: a run that is settled during the poll may have added a task.
-        had_nothing = not len(self.inflight)
-        seconds = self.poller.poll()
-        is_done = self.poller.has_enough or (self.options.drain and self.poller.found_nothing)
-        if had_nothing and is_done:
-            self.drained.set()
-        return min(seconds, 0.02) if self.options.drain and not self.drained.is_set() else seconds
-
-    def _perform(self, running: Running) -> None:
-        """Run a task or a batch in a worker thread and pass on how it ended."""
-        tasks = running.tasks
-        if not all(map(self.lookahead.hold, tasks)):
-            self._give_back([released(task) for task in tasks])
-            return
-        running.began = clock.monotonic()
-        if not self.lease.is_trusted or not all(map(self._is_held, tasks)):
-            self._give_back([released(task) for task in tasks])
-            return
-        try:
-            end = self._run(tasks)
-        finally:
-            for task in tasks:
-                give_back_resource(task)
-        self._note_end(running, end)
-        self._refill()
-
-    def _note_removed(self) -> None:
-        """React in the settler's thread to claims that have ended."""
-        self.gate.wake()
-        if self.poller.demand.waits_for_settler:
-            self._refill()
-
-    def _refill(self) -> None:
-        if self._has_room() and not self.sleeper.is_set():
-            self.sleeper.set()
-
-    def _has_room(self) -> bool:
-        return self.inflight.unfinished < self.poller.demand.refill_below
-
-    def _is_held(self, task: ClaimedTask) -> bool:
-        """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
-        return task.executor == self.lease.executor and (task.resource is None or task.resource.is_held)
-
-    def _run(self, tasks: Batch) -> BatchEnd:
-        handler = find(tasks[0].biz_code)
-        if handler is None:
-            for task in tasks:
-                self.inflight.give_back(task.claim)
-            return BatchEnd([released(task) for task in tasks], [])
-        if handler.is_batched:
-            return run_batch(tasks, handler, self.clock)
-        settlement = run(tasks[0], handler, self.clock)
-        return BatchEnd([settlement] if settlement else [], [])
-
-    def _note_end(self, running: Running, end: BatchEnd) -> None:
-        if not self.pool.hand_over(running, end.alone):
-            return
-        ended = [task.claim for task in running.tasks]
-        self._finish(running, ended)
-        for settlement in end.left:
-            self.settler.put(settlement)
-        if len(end.left) < len(ended):
-            self.inflight.remove(set(ended) - {settlement.claim for settlement in end.left})
-        if end.alone:
-            self._run_alone(end.alone)
-
-    def _queue(self, tasks: Batch) -> None:
-        batches = batches_of(tasks, self.broken)
-        self.inflight.join_batch(task.claim for batch in batches for task in batch[1:])
-        self.pool.put(batches)
-
-    def _run_alone(self, tasks: Batch) -> None:
-        self.broken.note(tasks)
-        self.inflight.leave_batch(task.claim for task in tasks)
-        if self._stopping:
-            self._give_back([released(task) for task in tasks])
-        else:
-            self.pool.put([task] for task in tasks)
-
-    def _finish(self, running: Running, claims: list[Claim]) -> None:
-        self.inflight.finish(claims, clock.monotonic() - running.began)
-
-    def _give_up(self, running: Running, settlements: list[Settlement]) -> None:
-        self._finish(running, [task.claim for task in running.tasks])
-        for settlement in settlements:
-            self.settler.put(settlement)
-
     def _watch(self) -> float:
         self.watchdog.tick()
-        self._give_back([released(task) for task in self.pool.take_back_stalled(STALLED)])
-        if not self.worn_out.is_set() and (trouble := self._trouble()):
-            logger.error("%s; this process must be restarted", trouble)
-            self.worn_out.set()
+        self.health.check()
         return WATCH_EVERY
-
-    def _trouble(self) -> str:
-        """Return what this process cannot recover from by itself, or an empty string."""
-        if self._stopping:
-            return ""
-        if self.pool.count_lost() > self.options.max_lost_threads:
-            return f"more than {self.options.max_lost_threads} threads hang"
-        parts = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
-        if dead := [part.name for part in parts if not part.is_alive]:
-            return f"the thread {dead[0]} has ended"
-        # Housekeeping may work on many rows for a long time.
-        patience = {self._housekeeping.name: 10 * self._patience}
-        if stuck := [part.name for part in parts if part.busy_for() > patience.get(part.name, self._patience)]:
-            return f"the thread {stuck[0]} gets no answer from the database"
-        return ""
-
-    def _give_back(self, settlements: list[Settlement]) -> None:
-        """Release claims that will not be started in this process."""
-        for settlement in settlements:
-            if task := self.inflight.get(settlement.claim):
-                give_back_resource(task)
-            self.inflight.give_back(settlement.claim)
-            self.settler.put(settlement)
-
-    def _give_back_now(self, settlements: list[Settlement]) -> None:
-        """Release claims like :meth:`_give_back`, but before returning; raise DatabaseError if that fails."""
-        release(self.options.database, settlements)
-        for settlement in settlements:
-            self.inflight.give_back(settlement.claim)
-        self.inflight.remove(settlement.claim for settlement in settlements)
-
-    def _forget_claims(self) -> None:
-        """Forget claims that have not started: this executor was declared dead, and other executors own them now."""
-        tasks = self.pool.take_back() + self.gate.take_back()
-        for task in tasks:
-            give_back_resource(task)
-            self.inflight.give_back(task.claim)
-        self.inflight.remove(task.claim for task in tasks)
 
     def stop(self, timeout: float | None = None) -> bool:
         """Stop claiming, release what has not started, wait for the runs, settle them, and end the lease.
@@ -275,20 +119,21 @@ class Executor:
         False if runs were left behind: other executors take their tasks at once.
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
-        self._stopping = True
-        wakeup.dismiss(self.sleeper)
+        self.health.rest()
+        wakeup.dismiss(self.held.wake_poller)
         self._polling.stop()
         if self._listening:
             self._listening.stop()
         self._guarding.stop()
-        self._give_back([released(task) for task in self.gate.take_back() + self.pool.take_back()])
+        self.held.release(self.gate.take_back())
+        self.queue.close()
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
         if not is_clean:
-            logger.error("%d runs did not end in time and are left behind", self.inflight.unfinished)
+            logger.error("%d runs did not end in time and are left behind", self.held.unfinished)
         return is_clean and is_settled
 
     def _farewell(self) -> None:

@@ -8,13 +8,15 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.store.sql.tables import TASK
 from tests.charsets.databases import OURS, created, migrate, switched_to
 from tests.charsets.texts import MIXED
 from tests.complaints import found, numbers
+from tests.executor.failures import Told
 from tests.store import verbs
 from tests.store.verbs import HOUR
 
@@ -133,8 +135,9 @@ def test_a_settlement_that_fits_no_collation_is_not_tried_for_ever(
         verbs.add("1", biz_ext=["first"])
         run = verbs.claim_one()
         api.reschedule_task(verbs.CODE, "1", HOUR)
-        settler = Settler("default", InFlight(), lambda task, error: None)
-        settler.put(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
+        held = Held(ExecutorOptions())
+        settler = Settler("default", held, Told())
+        held.settle(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
         settler.start()
         assert settler.finish(30)
         assert verbs.present("1").biz_ext == [MIXED[1]]

@@ -7,19 +7,22 @@ from typing import Any
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
-from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
 from django_delayed_tasks.executor.executor import Executor
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 
 
@@ -55,35 +58,56 @@ def claim_one(**fields: Any) -> ClaimedTask:
     return task
 
 
-class Bench:
-    """A poller with the parts around it, that delivers into lists instead of threads."""
+class OnTime(Lookahead):
+    """Claims nothing before it is due."""
 
-    def __init__(self, **options: Any) -> None:
-        self.options = ExecutorOptions(name="bench", **options)
+    length = timedelta()
+
+
+class Bench:
+    """The parts of an executor without its threads: the test turns the loops, takes what was queued, and settles."""
+
+    def __init__(self, name: str = "bench", lookahead: type[Lookahead] = OnTime, **options: Any) -> None:
+        self.options = ExecutorOptions(name=name, **options)
         self.lease = Lease(self.options)
         self.lease.acquire()
-        self.inflight = InFlight()
-        self.rank = Peers()
-        self.screening = UnknownCodes(self.rank)
+        self.held = Held(self.options)
+        self.peers = Peers()
         self.clock = DatabaseClock()
-        self.delivered: list[ClaimedTask] = []
-        self.released: list[Settlement] = []
+        self.queue = RunQueue(self.held)
+        self.gate = Gate(self.options, self.lease, self.held, self.queue, self.clock)
+        self.lookahead = lookahead(self.options)
         self.poller = Poller(
-            self.options,
-            self.lease,
-            self.inflight,
-            self.screening,
-            self.rank,
-            self.clock,
-            self.delivered.extend,
-            self._release,
+            self.options, self.lease, self.held, self.peers, self.queue, self.gate, self.lookahead, self.clock
         )
+        self._delivered: list[ClaimedTask] = []
+        self._ended: list[Settlement] = []
 
-    def _release(self, settlements: list[Settlement]) -> None:
-        self.released += settlements
-        for settlement in settlements:
-            self.inflight.give_back(settlement.claim)
-        self.inflight.remove([settlement.claim for settlement in settlements])
+    @property
+    def delivered(self) -> list[ClaimedTask]:
+        """What was queued for threads so far, in order."""
+        self._delivered += self.queue.take_back()
+        return self._delivered
+
+    @property
+    def released(self) -> list[Settlement]:
+        """What was released so far; only :meth:`settle` writes it to the database."""
+        self._take_ended()
+        return self._ended
+
+    def settle(self) -> None:
+        """Settle what was released since the last call."""
+        settle("default", self._take_ended())
+
+    def _take_ended(self) -> list[Settlement]:
+        taken: list[Settlement] = []
+        while not self.held.ended.empty():
+            settlement = self.held.ended.get()
+            assert settlement
+            taken.append(settlement)
+        self.held.remove(settlement.claim for settlement in taken)
+        self._ended += taken
+        return taken
 
     @property
     def numbers(self) -> list[str]:
@@ -91,17 +115,17 @@ class Bench:
         return [task.biz_num for task in self.delivered]
 
     def finish(self, tasks: list[ClaimedTask], seconds: float = 0.0) -> None:
-        """Their runs ended after so long each, and were settled."""
+        """End the runs of these tasks after ``seconds`` each, without settling them in the database."""
         for task in tasks:
-            self.inflight.finish([task.claim], seconds)
-        self.inflight.remove([task.claim for task in tasks])
+            self.held.finish([task.claim], seconds)
+        self.held.remove([task.claim for task in tasks])
 
     def poll_all(self) -> None:
         """Poll until nothing is claimed any more."""
         for _ in range(50):
             if self.poller.poll():
                 return
-            self.finish(self.delivered[-len(self.inflight) :])
+            self.finish(self.delivered[-len(self.held) :])
         raise AssertionError("the poller never stops claiming")
 
     def end(self) -> None:

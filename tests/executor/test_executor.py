@@ -44,7 +44,7 @@ def test_retries_until_it_succeeds() -> None:
     add()
     with executing() as executor:
         wait_until(lambda: not Task.objects.exists())
-        assert executor.inflight.claimed == 3
+        assert executor.held.claimed == 3
     assert list(TaskRun.objects.order_by("id").values_list("attempt", "outcome")) == [
         (1, RunOutcome.RETRIED),
         (2, RunOutcome.RETRIED),
@@ -64,7 +64,6 @@ def test_stop_releases_what_has_not_started_and_lets_runs_end() -> None:
         add(str(number))
     with executing(threads=1) as executor:
         assert started.wait(30)
-        executor.pool.put([])
         go_on.set()
         assert executor.stop()
     assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
@@ -116,7 +115,7 @@ def test_what_waits_behind_a_slow_run_is_given_back() -> None:
     with executing(threads=1) as executor:
         assert slow.wait(30)
         wait_until(lambda: Task.objects.filter(status=TaskStatus.PENDING).count() == 20)
-        assert executor.inflight.unfinished == 1
+        assert executor.held.unfinished == 1
         go_on.set()
         wait_until(lambda: not Task.objects.exists())
     assert TaskRun.objects.filter(attempt=1, outcome=RunOutcome.DONE).count() == 41
@@ -134,11 +133,11 @@ def test_a_run_that_outlasts_the_watchdogs_patience_ends_the_stop() -> None:
     add()
     with executing(threads=2, shutdown_timeout=60.0) as executor:
         assert started.wait(30)
-        executor.pool.last_taken -= 100
+        executor.queue._last_taken -= 100
         stopping = start_thread(executor.stop)
-        wait_until(lambda: executor.pool.queue.qsize() == 1)
+        wait_until(lambda: len(executor.queue) == 1)
         executor._watch()
-        assert executor.pool.queue.qsize() == 1
+        assert len(executor.queue) == 1
         go_on.set()
         assert stopping.result()
 
@@ -182,11 +181,11 @@ def test_a_thread_without_an_answer_is_noticed(monkeypatch: pytest.MonkeyPatch, 
         parts = (executor._beating, executor._polling, executor._housekeeping, executor.settler)
         [part] = [part for part in parts if part.name == name]
         monkeypatch.setattr(part, "busy_for", lambda: seconds - 2.0)
-        assert executor._trouble() == ""
+        assert executor.health.trouble() == ""
         monkeypatch.setattr(part, "busy_for", lambda: seconds)
         executor._watch()
         assert executor.worn_out.is_set()
-        assert f"{name} gets no answer" in executor._trouble()
+        assert f"{name} gets no answer" in executor.health.trouble()
 
 
 def test_a_claim_of_an_earlier_life_is_not_started() -> None:
@@ -196,8 +195,8 @@ def test_a_claim_of_an_earlier_life_is_not_started() -> None:
     add()
     [task] = claim(registered("earlier life"))
     with executing() as executor:
-        executor.inflight.add([task])
-        executor.pool.put([[task]])
+        executor.held.add([task])
+        executor.queue.put([task])
         wait_until(lambda: ran)
         assert [task.executor for task in ran] == [executor.lease.executor]
 

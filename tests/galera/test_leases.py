@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.servers.galera import Cluster, Node, running_cluster
 from tests.galera.holders import POOL
 from tests.leases.test_contention import leases, never_two, read_notes
 from tests.processes.children import Child
 from tests.processes.waiting import wait_until
-from tests.servers.galera import Cluster, Node, running_cluster
 
 PROGRAM = (
     "import django; django.setup(); from django.core.management import call_command;"

@@ -9,7 +9,7 @@ TIMEOUT = 400.0  # seconds; three servers start, which takes fifteen on a machin
 
 def test_everything_in_nodes() -> None:
     tests = [sys.executable, "-m", "pytest", "tests/galera/nodes", "-q", "-x", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "tests.servers.galera", "--", *tests]
+    command = [sys.executable, "-m", "harness.servers.galera", "--", *tests]
     result = subprocess.run(
         command, env={**os.environ, "DDT_DATABASE": "galera"}, capture_output=True, text=True, timeout=TIMEOUT
     )

@@ -1,5 +1,6 @@
 """``@task_handler``."""
 
+import inspect
 from datetime import timedelta
 from typing import Any
 
@@ -55,7 +56,7 @@ def test_attributes_are_those_of_a_handler() -> None:
 
 
 def test_every_attribute_of_a_handler_can_be_given() -> None:
-    known = {name for name in vars(TaskHandler)["__annotations__"] if name not in ("biz_code", "batch_size")}
+    known = {name for name in inspect.get_annotations(TaskHandler) if name not in ("biz_code", "batch_size")}
     assert known | {"backoff", "on_failed", "concurrency_key"} == set(ATTRIBUTES)
 
 

@@ -36,9 +36,9 @@ FAMILY = f"import subprocess, sys; print('begun', flush=True); subprocess.run([s
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('begun', flush=True); {SLEEP}"
 # It sleeps for moments only: a signal that arrives just before a sleep begins is noticed after it.
 TELLS = """
-import signal, sys, time
+import os, signal, sys, time
 def tell(number, frame):
-    print("got", number, flush=True)
+    os.write(1, b"got %d\\n" % number)  # print() may have been interrupted by the signal
     sys.exit(7)
 for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, tell)

@@ -10,7 +10,7 @@ from django.db import connection
 from tests.executor.conftest import own_handlers
 
 if TYPE_CHECKING:
-    from tests.servers.pgbouncer import PgBouncer
+    from harness.servers.pgbouncer import PgBouncer
 
 if os.environ.get("DDT_DATABASE") != "postgres":
     collect_ignore_glob = ["test_*.py"]
@@ -21,7 +21,7 @@ __all__ = ["own_handlers"]
 
 
 def started(mode: str) -> "Iterator[PgBouncer]":
-    from tests.servers.pgbouncer import PgBouncer  # needs psycopg, which not every environment has
+    from harness.servers.pgbouncer import PgBouncer  # needs psycopg, which not every environment has
 
     pooler = PgBouncer(connection.settings_dict, mode)
     pooler.find()

@@ -4,8 +4,8 @@ import pytest
 
 from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.store.notices import postgres, wakeup
+from tests.executor.claiming.test_listening import backends
 from tests.executor.parts import executing, handler_of
-from tests.executor.test_listening import backends
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("through_sessions")

@@ -24,6 +24,8 @@ from django_delayed_tasks import (
     resume_task,
 )
 from django_delayed_tasks.executor.claiming.listener import DEAF, Listener
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Resource
@@ -155,7 +157,8 @@ class TestNotices:
         assert caplog.text.count("passes no notices on") == 1
 
     def test_no_session_goes_on_listening(self, caplog: pytest.LogCaptureFixture) -> None:
-        listener = Listener(ExecutorOptions(), lambda: 1, lambda: False, lambda: None)
+        options = ExecutorOptions()
+        listener = Listener(options, Peers(), Held(options))
         listener.prepare()
         try:
             assert [listener.listen(), listener.listen()] == [DEAF, DEAF]

@@ -1,18 +1,15 @@
 """Real processes under test. Whatever they start is found and ended with them."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.processes.folder import VARIABLE
+from harness import ROOT
+from harness.servers.processes import die_with_parent
 from tests.processes.waiting import PATIENCE, wait_until
-from tests.servers.processes import die_with_parent
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 class Child:
@@ -82,22 +79,3 @@ class Child:
         if self.process.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
                 self.process.stdin.close()
-
-
-def processes_of(folder: Path) -> list[int]:
-    """The processes, at any depth, whose environment names this folder (Linux tells)."""
-    mark = f"{VARIABLE}={folder}".encode()
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if mark in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-    return found
-
-
-def kill_all(folder: Path) -> None:
-    """End all of them; one may start another meanwhile."""
-    while pids := processes_of(folder):
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)

@@ -9,9 +9,10 @@ import pytest
 from django.test import override_settings
 
 from django_delayed_tasks.handlers import register_task_handler, registry
+from harness.processes_of_folder import VARIABLE, kill_all
 from tests.processes import handlers
-from tests.processes.children import Child, kill_all
-from tests.processes.folder import GATES, VARIABLE, Folder
+from tests.processes.children import Child
+from tests.processes.folder import GATES, Folder
 
 Start = Callable[..., Child]
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "DDT_PROCESS_FOLDER"
+from harness.processes_of_folder import VARIABLE
+
 GATES = "DDT_PROCESS_GATES"
 
 

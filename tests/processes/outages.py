@@ -11,11 +11,11 @@ from pathlib import Path
 from django.core.management import call_command
 from django.db import DatabaseError, connection, connections
 
-from tests.database_urls import parse
+from harness.database_urls import parse
+from harness.servers.__main__ import KINDS
+from harness.servers.processes import start_as
+from harness.servers.server import Server
 from tests.processes.waiting import wait_until
-from tests.servers.__main__ import KINDS
-from tests.servers.processes import start_as
-from tests.servers.server import Server
 
 
 class Outage(ABC):

@@ -12,7 +12,8 @@ from django_delayed_tasks.executor.process.foreground import StopSignals
 from django_delayed_tasks.executor.process.supervisor import Child as Supervised
 from django_delayed_tasks.executor.process.supervisor import Supervisor
 from django_delayed_tasks.models import Task
-from tests.processes.children import Child, processes_of
+from harness.processes_of_folder import processes_of
+from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import alive, await_heartbeats, incarnations, is_settled
 from tests.processes.folder import Folder

@@ -8,7 +8,8 @@ import pytest
 from django.conf import settings
 from django.db import connection, transaction
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
@@ -19,6 +20,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.failures import Told
 from tests.executor.parts import add, claim, registered
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
@@ -62,41 +64,41 @@ def numbers_left() -> set[str]:
 @pytest.mark.parametrize("outcome", [(RunOutcome.DONE, Then.GONE), (RunOutcome.RETRIED, Then.RETRY)])
 def test_the_settler_goes_on_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
     tasks = claimed("a", "b", "c")
-    inflight = InFlight()
-    inflight.add(tasks)
-    settler = Settler("default", inflight, lambda task, error: None)
+    held = Held(ExecutorOptions())
+    held.add(tasks)
+    settler = Settler("default", held, Told())
     settler.start()
     with locked_by_a_caller("b"):
         for task in tasks:
-            settler.put(Settlement(task.claim, *outcome))
-        wait_until(lambda: {task.biz_num for task in inflight.tasks()} == {"b"})
+            held.settle(Settlement(task.claim, *outcome))
+        wait_until(lambda: {task.biz_num for task in held.tasks()} == {"b"})
         assert set(TaskRun.objects.values_list("biz_num", flat=True)) == {"a", "c"}
     assert settler.finish(timeout=30)
     assert set(TaskRun.objects.values_list("biz_num", flat=True)) == {"a", "b", "c"}
     last = Task.objects.get(biz_num="b")
     assert (last.status, last.biz_ext) == (TaskStatus.PENDING, "from outside")
-    assert len(inflight) == 0
+    assert len(held) == 0
 
 
 def test_the_settler_may_be_ended_meanwhile() -> None:
     [task] = tasks = claimed("a")
-    inflight = InFlight()
-    inflight.add(tasks)
-    settler = Settler("default", inflight, lambda task, error: None)
+    held = Held(ExecutorOptions())
+    held.add(tasks)
+    settler = Settler("default", held, Told())
     settler.start()
     with locked_by_a_caller("a"):
-        settler.put(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
+        held.settle(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
         assert not settler.finish(timeout=3)
         wait_until(lambda: not settler.is_alive)
     assert Task.objects.get().status == TaskStatus.RUNNING
 
 
 def test_what_waits_is_told_from_what_is_gone() -> None:
-    gone, locked, held = claimed("a", "b", "c")
+    gone, locked, free = claimed("a", "b", "c")
     settle("default", [Settlement(gone.claim, RunOutcome.DONE, Then.GONE)])
     with locked_by_a_caller("b"):
-        ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (gone, locked, held)]
-        assert settle("default", ends, Wait.A_SECOND) == ({held.claim: Then.GONE}, {locked.claim})
+        ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in (gone, locked, free)]
+        assert settle("default", ends, Wait.A_SECOND) == ({free.claim: Then.GONE}, {locked.claim})
 
 
 def test_the_settler_waits_no_longer_for_the_history() -> None:
@@ -133,9 +135,9 @@ def test_the_reaper_takes_the_others() -> None:
 
 def test_progress_is_written_of_the_others() -> None:
     tasks = claimed("a", "b", "c")
-    inflight = InFlight()
-    inflight.add(tasks)
-    reports = ProgressReports("default", inflight)
+    held = Held(ExecutorOptions())
+    held.add(tasks)
+    reports = ProgressReports("default", held)
     for task in tasks:
         task.progress(0.5)
     with locked_by_a_caller("b"):

@@ -6,12 +6,12 @@ from typing import Any
 
 from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim, handler_of, registered
+from tests.executor.runs import run_one
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -60,7 +60,7 @@ class Machine:
             tasks = claim(self.executor)
         if not tasks:
             return None
-        settlement = run(tasks[0], self.handler, self.clock)
+        settlement = run_one(tasks[0], self.handler, self.clock)
         assert settlement
         with frozen_at(self.clock.moment):
             return settle("default", [settlement]).became[tasks[0].claim]

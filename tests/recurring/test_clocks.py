@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.schedules.edit import run_now
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import claim
+from tests.executor.runs import run_one
 from tests.recurring.machine import EVERY_TEN, MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def run_at(machine: Machine, minute: float, lag: timedelta = LAG) -> Then:
     with frozen_at(NOON + minute * MINUTE):
         [task] = claim(machine.executor)
     machine.clock.moment, machine.takes = NOON + minute * MINUTE - lag, timedelta()
-    settlement = run(task, machine.handler, machine.clock)
+    settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     with frozen_at(NOON + minute * MINUTE):
         return settle("default", [settlement]).became[task.claim]
@@ -69,7 +69,7 @@ def test_one_more_that_is_rescued_is_still_one_more(machine: Machine) -> None:
         [task] = claim(machine.executor)
     machine.answers = [ValueError("no")]
     machine.clock.moment = NOON + 4 * MINUTE
-    settlement = run(task, machine.handler, machine.clock)
+    settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     with frozen_at(machine.clock.moment):
         settle("default", [settlement])

@@ -7,11 +7,11 @@ import pytest
 
 from django_delayed_tasks import Task, add_task, add_tasks
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import AddAction, IfExistsName, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import claim
+from tests.executor.runs import run_one
 from tests.recurring.machine import MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
@@ -62,7 +62,7 @@ class TestEachMode:
         assert add(50, mode, "first") is AddAction.DEFERRED
         assert add(50 - sign, mode, "second") is AddAction.KEPT
         assert add(50 + sign, mode, "third") is AddAction.DEFERRED
-        settlement = run(task, machine.handler, machine.clock)
+        settlement = run_one(task, machine.handler, machine.clock)
         assert settlement
         assert set(settle("default", [settlement]).became.values()) == {Then.AGAIN}
         assert stands() == (50 + sign, "third")

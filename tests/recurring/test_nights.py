@@ -9,12 +9,12 @@ import pytest
 
 from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 from tests.executor.parts import Bench, handler_of
+from tests.executor.runs import run_one
 from tests.recurring.machine import HandClock
 
 pytestmark = pytest.mark.django_db
@@ -97,7 +97,7 @@ class Night:
                 self.clock.moment = self.now
                 tasks = self.bench.delivered[:]
                 self.bench.delivered.clear()
-                settle("default", [run(task, self.handler, self.clock) for task in tasks])  # type: ignore[misc]
+                settle("default", [run_one(task, self.handler, self.clock) for task in tasks])  # type: ignore[misc]
                 self.bench.finish(tasks)
             self.now += timedelta(seconds=pause)
 

@@ -9,7 +9,6 @@ from django.db import transaction
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, TaskExists
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.outcomes import AddResult
@@ -18,6 +17,7 @@ from django_delayed_tasks.store.records.once import purge_successes
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim
+from tests.executor.runs import run_one
 from tests.recurring.machine import MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_an_add_while_it_runs_is_dropped_if_it_succeeds(machine: Machine) -> Non
     with frozen_at(NOON):
         [task] = claim(machine.executor)
     assert add(when=MINUTE).action is AddAction.DEFERRED
-    settlement = run(task, machine.handler, machine.clock)
+    settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     assert settle("default", [settlement]).became == {task.claim: Then.GONE}
     assert not TaskRow.objects.exists()
@@ -86,7 +86,7 @@ def test_an_add_without_once_while_it_runs_is_not(machine: Machine) -> None:
     with frozen_at(NOON):
         [task] = claim(machine.executor)
     machine.add(trigger=None, when=NOON + MINUTE)
-    settlement = run(task, machine.handler, machine.clock)
+    settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
 

@@ -12,7 +12,6 @@ from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import AddAction, IfExistsName, Then
@@ -21,11 +20,12 @@ from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.tables import SUCCESS
 from django_delayed_tasks.store.sql.transactions import is_transient
+from harness.database_pages import pages_of
 from tests.executor.parts import claim
+from tests.executor.runs import run_one
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import NOON, Machine
 from tests.store.meters import UNIT, reads
-from tests.store.pages import pages_of
 from tests.threads import DatabaseThread, start_thread
 
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
@@ -87,7 +87,7 @@ def claimed(machine: Machine) -> ClaimedTask:
 
 def ended(machine: Machine, task: ClaimedTask) -> Settlement:
     """Its run has succeeded; it is still to be settled."""
-    settlement = run(task, machine.handler, machine.clock)
+    settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     return settlement
 

@@ -7,13 +7,13 @@ import pytest
 from django_delayed_tasks import Fail, Reschedule, Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Cron, Interval, Once
 from tests.executor.parts import claim
+from tests.executor.runs import run_one
 from tests.recurring.machine import EVERY_TEN, MINUTE, NOON, Machine
 
 pytestmark = pytest.mark.django_db
@@ -135,7 +135,7 @@ def test_an_add_while_it_runs_replaces_it(machine: Machine) -> None:
     with frozen_at(NOON + 10 * MINUTE):
         [task] = claim(machine.executor)
         add_task(Task(biz_code="recurring", biz_num="1", trigger=Interval(minutes=7)))
-        settlement = run(task, machine.handler, DatabaseClock())
+        settlement = run_one(task, machine.handler, DatabaseClock())
         assert settlement
         assert settle("default", [settlement]).became == {task.claim: Then.AGAIN}
     assert machine.next == 17
@@ -153,7 +153,7 @@ def test_cancelled_while_it_runs_it_is_gone(machine: Machine) -> None:
     with frozen_at(NOON + 10 * MINUTE):
         [task] = claim(machine.executor)
         api.cancel_task("recurring", "1")
-        settlement = run(task, machine.handler, DatabaseClock())
+        settlement = run_one(task, machine.handler, DatabaseClock())
         assert settlement
         assert settle("default", [settlement]).became == {task.claim: Then.GONE}
 
@@ -215,7 +215,7 @@ class TestPause:
         with frozen_at(NOON + 10 * MINUTE):
             [task] = claim(machine.executor)
             assert api.pause_task("recurring", "1")
-            settlement = run(task, machine.handler, DatabaseClock())
+            settlement = run_one(task, machine.handler, DatabaseClock())
             assert settlement
             settle("default", [settlement])
         assert (TaskRow.objects.get().status, machine.next) == (TaskStatus.PAUSED, 20)
@@ -226,7 +226,7 @@ class TestPause:
             [task] = claim(machine.executor)
             api.pause_task("recurring", "1")
             assert api.resume_task("recurring", "1")
-            settlement = run(task, machine.handler, DatabaseClock())
+            settlement = run_one(task, machine.handler, DatabaseClock())
             assert settlement
             settle("default", [settlement])
         assert TaskRow.objects.get().status == TaskStatus.PENDING

@@ -13,7 +13,6 @@ from django.urls import reverse
 from django_delayed_tasks import Task, get_runs, register_task_handler
 from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.executor.membership.recurrences import Recurrences
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
@@ -21,6 +20,7 @@ from testproject.shop import codes
 from testproject.shop.models import Order, Product
 from testproject.shop.nightly import NightlyReport
 from tests.executor.parts import claim, registered
+from tests.executor.runs import run_one
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVENING = datetime(2026, 6, 1, 20, tzinfo=BERLIN)
@@ -43,7 +43,7 @@ def run_at(moment: datetime) -> Any:
     """What the run that is due at that moment reported; the outcome alone if there was none."""
     with frozen_at(moment):
         [task] = claim(registered(name=str(moment), lease=10**8), priority=NightlyReport.priority)
-        settlement = run(task, registry.get_task_handlers()[codes.NIGHTLY_REPORT], DatabaseClock())
+        settlement = run_one(task, registry.get_task_handlers()[codes.NIGHTLY_REPORT], DatabaseClock())
         assert settlement
         settle("default", [settlement])
     ended = get_runs(codes.NIGHTLY_REPORT).latest("id")

@@ -8,11 +8,12 @@ from typing import Any
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from harness.database_pages import EXPLAINED
+
 UNIT = {"sqlite": 100}
 """What one row may cost: on SQLite steps of its virtual machine are counted, elsewhere rows and index entries."""
 
 TRANSACTION = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK")
-EXPLAINED = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 
 
 class Meter:

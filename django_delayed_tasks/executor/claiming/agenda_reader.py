@@ -1,4 +1,4 @@
-"""What this executor remembers of the agenda, and when it reads the agenda with a full scan.
+"""Reads the agenda, and remembers of it what makes the next reading quick.
 
 A full scan reads the agenda without watermarks, so it also steps over the dead index entries of finished tasks that the
 database cannot purge while an old snapshot is open. Where there are many of those a full scan is slow, and the executor
@@ -8,8 +8,9 @@ makes one rarely: see "The watermark" in docs/explanation/claiming.md.
 from datetime import UTC, datetime, timedelta
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, Level, LevelKey
+from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, Level, LevelKey, read_agenda
 
 MARGIN = timedelta(seconds=5)
 """How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
@@ -17,9 +18,15 @@ that was committed late, is found by the next full scan."""
 _FIRST = datetime.min.replace(tzinfo=UTC)
 REMEMBERED = 3600.0
 """Seconds for which an unused level is remembered; a level that a handler names is always known."""
+QUICK = 0.003
+"""Seconds by which full scans may exceed the quickest one while every reading is still a full scan."""
+SHARE = 0.01
+"""The fraction of the time that slow full scans may take."""
+RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
+"""Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
 
 
-def floor_of(level: Level) -> datetime:
+def watermark_of(level: Level) -> datetime:
     """Return the watermark of the level: no claimable task is expected before it."""
     return _before(level.earliest)
 
@@ -29,52 +36,10 @@ def _before(moment: datetime) -> datetime:
     return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
 
-class AgendaMemory:
-    """The agenda that was read last, from which the next reading can start."""
-
-    def __init__(self) -> None:
-        self._last: Agenda | None = None
-        self._seen: dict[LevelKey, float] = {}
-
-    def learn(self, agenda: Agenda) -> None:
-        """Remember an agenda that was just read."""
-        self._last = agenda
-        self._seen.update(dict.fromkeys(((level.queue, level.priority) for level in agenda.levels), clock.monotonic()))
-
-    def forget(self) -> None:
-        """Forget the watermarks: they may be wrong until the next full scan."""
-        self._last = None
-
-    def recall(self) -> KnownLevels | None:
-        """Return what the next reading can start from; None if it must be a full scan."""
-        last = self._last
-        if last is None:
-            return None
-        oldest = clock.monotonic() - REMEMBERED
-        self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
-        named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
-        floors = {(level.queue, level.priority): _before(min(level.earliest, last.now)) for level in last.levels}
-        return KnownLevels(floors, frozenset((self._seen.keys() | named) - floors.keys()), last.now - MARGIN)
-
-
-QUICK = 0.003
-"""Seconds by which full scans may exceed the quickest one while every reading is still a full scan."""
-
-
-SHARE = 0.01
-"""The fraction of the time that slow full scans may take."""
-
-
-RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
-"""Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
-
-
-class Sweeps:
+class FullScans:
     """The full scans: how long the last two took, and when the next one is due."""
 
     def __init__(self) -> None:
-        self.is_idle = False
-        """Whether no task was due at the last poll."""
         self._last = float("-inf")
         self._took = (0.0, 0.0)
         self._quickest = float("inf")
@@ -84,11 +49,61 @@ class Sweeps:
         self._last, self._took = began, (self._took[1], took)
         self._quickest = min(self._quickest, took)
 
-    def seconds_until_next(self) -> float:
+    def seconds_until_next(self, is_idle: bool) -> float:
         """Return the seconds until the next full scan pays off; 0 when the next reading should be one."""
         # The quicker of the last two counts: one of them may have waited for something else.
         excess = min(self._took) - self._quickest
         if excess < QUICK:
             return 0.0
-        pause = min(excess / SHARE, RAREST_IDLE if self.is_idle else RAREST_BUSY)
+        pause = min(excess / SHARE, RAREST_IDLE if is_idle else RAREST_BUSY)
         return max(0.0, self._last + pause - clock.monotonic())
+
+
+class AgendaReader:
+    """Reads the agenda of one executor, by a full scan or from what it remembers."""
+
+    def __init__(self, alias: str, lookahead: Lookahead, database_clock: clock.DatabaseClock) -> None:
+        self._alias = alias
+        self._lookahead = lookahead
+        self._clock = database_clock
+        self.scans = FullScans()
+        self._last: Agenda | None = None
+        self._seen: dict[LevelKey, float] = {}
+        self._is_idle = False
+
+    def read(self) -> Agenda:
+        """Read and return the agenda, and set the clock by it."""
+        known = self._known()
+        began = clock.monotonic()
+        agenda = read_agenda(self._alias, known)
+        took = clock.monotonic() - began
+        self._clock.set(agenda.now, began)
+        self._lookahead.note_reading(took)
+        if known is None:
+            self.scans.note(began, took)
+        self._last = agenda
+        self._seen.update(dict.fromkeys(((level.queue, level.priority) for level in agenda.levels), began + took))
+        return agenda
+
+    def note_idle(self, is_idle: bool) -> None:
+        """Note whether no task was due at the last poll: then full scans are made more often."""
+        self._is_idle = is_idle
+
+    def forget(self) -> None:
+        """Forget the watermarks: they may be wrong until the next full scan."""
+        self._last = None
+
+    def seconds_until_full_scan(self) -> float:
+        """Return the seconds until the next reading is a full scan; 0 if it will be one."""
+        return self.scans.seconds_until_next(self._is_idle)
+
+    def _known(self) -> KnownLevels | None:
+        """Return what the next reading starts from; None if it is to be a full scan."""
+        last = self._last
+        if last is None or not self.seconds_until_full_scan():
+            return None
+        oldest = clock.monotonic() - REMEMBERED
+        self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
+        named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
+        marks = {(level.queue, level.priority): _before(min(level.earliest, last.now)) for level in last.levels}
+        return KnownLevels(marks, frozenset((self._seen.keys() | named) - marks.keys()), last.now - MARGIN)

@@ -6,12 +6,13 @@ Without it the poller finds the same tasks, at its next poll.
 import logging
 import selectors
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from threading import Event
 from typing import Final
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.store.notices.postgres import Deaf, Ears, Notice, can_listen
@@ -44,16 +45,15 @@ class Pace:
     that grows neither with the number of executors nor with the number of tasks.
     """
 
-    def __init__(self, executors: Callable[[], int]) -> None:
-        """``executors()`` returns the number of live executors."""
-        self._executors = executors
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
         self._left = BURST
         self._counted = clock.monotonic()
         self._heard = float("-inf")
 
     def seconds_left(self) -> float:
         """Return the seconds until it is worth listening again."""
-        now, rate = clock.monotonic(), RATE / max(1, self._executors())
+        now, rate = clock.monotonic(), RATE / self._peers.executors
         self._left = min(BURST, self._left + rate * (now - self._counted))
         self._counted = now
         return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)
@@ -67,21 +67,14 @@ class Pace:
 class Listener:
     """Listens in a loop of its own; :meth:`listen` is one iteration.
 
-    An iteration waits for notices, for the end of a pause, or for :meth:`interrupt`. ``is_busy()`` returns whether the
-    poller would claim nothing now: it is then woken when runs end, and not by notices.
+    An iteration waits for notices, for the end of a pause, or for :meth:`interrupt`. While the poller would claim
+    nothing, it is woken when runs end, and not by notices.
     """
 
-    def __init__(
-        self,
-        options: ExecutorOptions,
-        executors: Callable[[], int],
-        is_busy: Callable[[], bool],
-        wake: Callable[[], None],
-    ) -> None:
+    def __init__(self, options: ExecutorOptions, peers: Peers, held: Held) -> None:
         self._options = options
-        self._pace = Pace(executors)
-        self._is_busy = is_busy
-        self._wake = wake
+        self._pace = Pace(peers)
+        self._held = held
         self._ears: Ears | None = None
         self._opened = float("-inf")
         self._short_sessions = 0
@@ -122,7 +115,7 @@ class Listener:
                 logger.warning(DEAF_NOTE, self._options.database)
             self._is_deaf = True
             return DEAF
-        self._wake()  # notices sent before the session began were not heard
+        self._held.wake_poller.set()  # notices sent before the session began were not heard
         return 0.0
 
     def _open(self) -> None:
@@ -133,10 +126,10 @@ class Listener:
     def _hear(self) -> None:
         for key, _ in self._selector.select():
             if isinstance(key.fileobj, Ears):
-                is_waking = any(map(self._concerns, key.fileobj.hear())) and not self._is_busy()
+                is_waking = any(map(self._concerns, key.fileobj.hear())) and self._held.wants_more
                 self._pace.note_hearing(is_waking)
                 if is_waking:
-                    self._wake()
+                    self._held.wake_poller.set()
 
     def _concerns(self, notice: Notice) -> bool:
         return not notice.is_own and (not notice.queue or self._options.serves(notice.queue))
@@ -184,10 +177,8 @@ class Listening(Loop):
         super().stop(timeout)
 
 
-def listening_for(
-    options: ExecutorOptions, executors: Callable[[], int], is_busy: Callable[[], bool], wake: Callable[[], None]
-) -> Listening | None:
+def listening_for(options: ExecutorOptions, peers: Peers, held: Held) -> Listening | None:
     """Return the listener's loop for an executor with these options; None where there are no notices to hear."""
     if not options.notify or options.drain or not can_listen(options.database):
         return None
-    return Listening(Listener(options, executors, is_busy, wake), options.database)
+    return Listening(Listener(options, peers, held), options.database)

@@ -4,15 +4,15 @@ No run starts early: the thread that will run such a task holds it until it is d
 docs/decisions/0010-start-on-time.md.
 """
 
-import time
 from collections import deque
 from datetime import timedelta
 from typing import Final
 
-from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until, not_before
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.performer import LONGEST_HOLD
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
 
-LONGEST: Final = 0.02
+LONGEST: Final = LONGEST_HOLD
 """Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
 FIRST: Final = 0.002
 """Seconds that a reading or a claim is assumed to take before one was measured."""
@@ -25,8 +25,8 @@ REMEMBERED: Final = 100
 class Lookahead:
     """How far to look ahead, from how long the poller's recent statements took."""
 
-    def __init__(self, database_clock: clock.DatabaseClock) -> None:
-        self._clock = database_clock
+    def __init__(self, options: ExecutorOptions) -> None:
+        self._is_drain = options.drain
         self._readings = deque([FIRST], maxlen=REMEMBERED)
         self._claims = deque([FIRST], maxlen=REMEMBERED)
 
@@ -40,22 +40,15 @@ class Lookahead:
 
     @property
     def length(self) -> timedelta:
-        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim."""
+        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim.
+
+        It is 0 for a drain, which runs only what is due.
+        """
+        if self._is_drain:
+            return timedelta()
         return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
 
     def mark(self, tasks: list[ClaimedTask]) -> None:
         """Mark tasks that were claimed ahead: none of them starts before it is due."""
         for task in tasks:
             hold_until(task, claimable_at(task))
-
-    def hold(self, task: ClaimedTask) -> bool:
-        """Wait until a task that was claimed ahead is due; return False if the database's clock was set back."""
-        moment = not_before(task)
-        if moment is None:
-            return True
-        deadline = clock.monotonic() + 2 * LONGEST
-        while (seconds := (moment - self._clock.now()).total_seconds()) > 0:
-            if clock.monotonic() > deadline:
-                return False
-            time.sleep(min(seconds, LONGEST))
-        return True

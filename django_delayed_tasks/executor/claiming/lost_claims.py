@@ -1,10 +1,9 @@
 """Lost claims: the database holds them in this executor's name, but its answer to the claim never arrived."""
 
 import logging
-from collections.abc import Callable
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.reap import held_by
@@ -19,18 +18,12 @@ SHARE = 0.01
 
 
 class LostClaims:
-    """Finds lost claims and releases them with ``release(settlements)``.
+    """Finds lost claims and releases them. The poller calls it, since only the poller claims."""
 
-    The poller calls it, since only the poller claims.
-    """
-
-    def __init__(
-        self, alias: str, lease: Lease, inflight: InFlight, release: Callable[[list[Settlement]], None]
-    ) -> None:
+    def __init__(self, alias: str, lease: Lease, held: Held) -> None:
         self._alias = alias
         self._lease = lease
-        self._inflight = inflight
-        self._release = release
+        self._held = held
         self._looked = float("-inf")
         self._took = 0.0
         self._has_tried = True
@@ -50,8 +43,9 @@ class LostClaims:
 
     def _release_all(self) -> None:
         # Known claims are read before the query: only the poller claims, so none can be added in between.
-        known = self._inflight.claims()
-        forgotten = held_by(self._alias, self._lease.executor) - known
-        if forgotten:
-            logger.warning("releasing %d claims whose answer was lost", len(forgotten))
-            self._release([Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False) for claim in forgotten])
+        known = self._held.claims()
+        lost = held_by(self._alias, self._lease.executor) - known
+        if lost:
+            logger.warning("releasing %d claims whose answer was lost", len(lost))
+        for claim in lost:
+            self._held.settle(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))

@@ -4,103 +4,97 @@ docs/explanation/claiming.md describes how.
 """
 
 import logging
-from collections.abc import Callable
+import random
 from dataclasses import replace
 from datetime import timedelta
+from threading import Event
 
 from django.db import Error
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaMemory, Sweeps, floor_of
-from django_delayed_tasks.executor.claiming.batches import missing_in_batch
-from django_delayed_tasks.executor.claiming.crash_suspects import CrashSuspects
+from django_delayed_tasks.executor.claiming.admission import Admission
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark_of
 from django_delayed_tasks.executor.claiming.demand import Demand
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
-from django_delayed_tasks.executor.claiming.rivals import Rivals
 from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
-from django_delayed_tasks.executor.claiming.unknown_codes import UnknownCodes
-from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.limits.clearing import Clearing
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.executor.threads import connections
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.settling.settlement import Settlement, released
 
 logger = logging.getLogger(__name__)
 
-FRESH = 0.05
-"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
-
-Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
-"""
+AGAIN = 0.02
+"""Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
+MOST_LOST_RACES = 10
+"""Lost races in a row after which this executor no longer expects tasks to remain for it."""
 
 
 class Poller:
     """Claims tasks for one executor, level by level of the agenda.
 
-    ``deliver(tasks)`` takes the tasks that were claimed, ``release(settlements)`` those that cannot be run here now.
+    Attributes:
+        found_nothing: whether the last poll has proven that no task is due.
+        drained: set when a drain, or an executor with ``max_tasks``, has nothing more to do.
     """
 
     def __init__(
         self,
         options: ExecutorOptions,
         lease: Lease,
-        inflight: InFlight,
-        screening: UnknownCodes,
-        rank: Peers,
+        held: Held,
+        peers: Peers,
+        queue: RunQueue,
+        gate: Gate,
+        lookahead: Lookahead,
         database_clock: clock.DatabaseClock,
-        deliver: Callable[[list[ClaimedTask]], None],
-        release: Callable[[list[Settlement]], None],
-        gate: Gate | None = None,
-        lookahead: Lookahead | None = None,
     ) -> None:
-        self.lookahead = lookahead
-        self._ahead = timedelta()
-        self._gate = gate
-        self._clearing = Clearing(options.database, gate) if gate else None
         self._options = options
-        self._alias = options.database
         self._lease = lease
-        self._inflight = inflight
-        self._screening = screening
-        self._rank = rank
+        self._held = held
+        self._peers = peers
+        self._queue = queue
+        self._gate = gate
+        self._lookahead = lookahead
         self._clock = database_clock
-        self._deliver = deliver
-        self._release = release
-        self.release_now = release
-        """Like ``release``, but the tasks are released when it returns."""
-        self.demand = Demand(inflight, options.threads, options.batch_size)
         self._claim = strategy_for(options.database, options.claim)
+        self._claims_as: int | None = None
+        self.demand = Demand(options, held)
+        self.reader = AgendaReader(options.database, lookahead, database_clock)
+        self._levels = RoundRobin(options.poll_interval)
+        self._admission = Admission(options, held, peers)
+        self._lost_claims = LostClaims(options.database, lease, held)
         self._agenda: Agenda | None = None
-        self._agenda_read = float("-inf")
-        self._is_unused = False
-        """Whether the agenda has not been claimed from since it was read."""
-        self.sweeps = Sweeps()
-        self._suspects = CrashSuspects(options.max_rescues)
-        self._forgotten = LostClaims(options.database, lease, inflight, release)
-        self._was_sweep = False
-        self._turns = RoundRobin()
-        self._memory = AgendaMemory()
-        self._rivals = Rivals()
+        self._ahead = timedelta()
+        self._was_outpaced = False
+        self._lost_races = 0
         self.found_nothing = False
+        self.drained = Event()
 
     def poll(self) -> float:
         """Claim as many due tasks as are wanted; return the seconds until the next poll is worthwhile."""
-        interval = self._options.poll_interval
-        self.found_nothing = False
-        self._rivals.begin()
-        if not self._lease.may_claim or self.has_enough:
-            return interval
-        wanted = self.demand.wanted()
+        # Checked before the poll: a run that is settled during the poll may have added a task.
+        had_nothing = not len(self._held)
+        seconds = self._poll()
+        is_done = self.has_enough or (self._options.drain and self.found_nothing)
+        if had_nothing and is_done:
+            self.drained.set()
+        return min(seconds, AGAIN) if self._options.drain and not self.drained.is_set() else seconds
+
+    def _poll(self) -> float:
+        self.found_nothing = self._was_outpaced = False
+        self._drop_lost()
+        wanted = 0 if not self._lease.may_claim or self.has_enough else self.demand.wanted()
         if not wanted:
-            return interval
+            return self._options.poll_interval
         claimed = self._claim_from_levels(wanted)
         if not claimed:
             self._read_agenda()
@@ -115,47 +109,44 @@ class Poller:
 
     def _allowance(self) -> int | None:
         most = self._options.max_tasks
-        return None if most is None else max(0, most - self._inflight.claimed)
+        return None if most is None else max(0, most - self._held.claimed)
+
+    def _drop_lost(self) -> None:
+        """Drop claims that have not started if this executor was declared dead: other executors own them now."""
+        before, self._claims_as = self._claims_as, self._lease.executor
+        if before not in (None, self._claims_as):
+            self._held.drop(self._queue.take_back() + self._gate.take_back())
 
     def _note_nothing(self, claimed: int) -> None:
         """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""
-        self._rivals.note(claimed)
-        is_nothing = not claimed and not self._rivals.may_have_left_some
-        self.sweeps.is_idle = is_nothing
-        self.found_nothing = is_nothing and self._was_sweep
-        if self._options.drain and is_nothing and not self._was_sweep:
-            self._memory.forget()
+        self._lost_races = self._lost_races + 1 if self._was_outpaced and not claimed else 0
+        is_nothing = not claimed and not self._may_have_left_some
+        is_complete = self._agenda is not None and self._agenda.is_complete
+        self.reader.note_idle(is_nothing)
+        self.found_nothing = is_nothing and is_complete
+        if self._options.drain and is_nothing and not is_complete:
+            self.reader.forget()
+
+    @property
+    def _may_have_left_some(self) -> bool:
+        return 0 < self._lost_races <= MOST_LOST_RACES
 
     def _read_agenda(self) -> None:
-        self._forgotten.look(at_once=self._agenda is None)
-        known = None if not self.sweeps.seconds_until_next() else self._memory.recall()
-        self._was_sweep = known is None
-        began = clock.monotonic()
-        agenda = read_agenda(self._alias, known)
-        self._clock.set(agenda.now, began)
-        self._agenda, self._agenda_read = agenda, clock.monotonic()
-        if self.lookahead:
-            self.lookahead.note_reading(self._agenda_read - began)
-            self._ahead = self.lookahead.length
-        if self._was_sweep:
-            self.sweeps.note(began, self._agenda_read - began)
-        self._memory.learn(agenda)
+        self._lost_claims.look(at_once=self._agenda is None)
+        self._agenda = agenda = self.reader.read()
+        self._ahead = self._lookahead.length
         due = (level for level in agenda.due(self._ahead) if self._options.serves(level.queue))
-        self._turns.begin(due, agenda.now)
-        self._is_unused = True
+        self._levels.begin(due, agenda.now)
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Claim up to ``wanted`` tasks, the highest priority first, round robin among equals; return the number."""
-        age = clock.monotonic() - self._agenda_read
-        if not self._is_unused and age >= min(FRESH, self._options.poll_interval):
-            self._turns.clear()
-        self._is_unused = False
+        self._levels.expire()
         claimed = 0
-        while claimed < wanted and (level := self._turns.next()):
-            share = self._turns.share(wanted - claimed)
+        while claimed < wanted and (level := self._levels.next()):
+            share = self._levels.share(wanted - claimed)
             tasks = self._claim_from(level, share)
             claimed += len(tasks)
-            self._turns.took(len(tasks), share)
+            self._levels.took(len(tasks), share)
         return claimed
 
     def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
@@ -163,28 +154,40 @@ class Poller:
             limit = min(limit, allowance)
         if not limit:
             return []
-        request = self._request(level, limit, self._full(level))
+        request = self._request(level, limit)
         began = clock.monotonic()
-        self._forgotten.may_come()
+        self._lost_claims.may_come()
         tasks = self._won(request)
         if tasks:
-            self._rivals.were_slower()
+            self._lost_races = 0
             tasks += self._fill_batch(tasks, request)
-            self._inflight.add(tasks)
-            self._note_claim(tasks, clock.monotonic() - began, request.ahead)
-            known, refused = self._screening.screen(tasks)
-            # A drain ends when nothing is due, so it would leave postponed tasks behind.
-            chosen, apart = (known, []) if self._options.drain else self._set_apart(known)
-            self._release(refused)
-            self._let_go(apart, chosen)
-            self._deliver(chosen)
+            self._held.add(tasks)
+            self._lookahead.note_claim(clock.monotonic() - began)
+            if request.ahead:
+                self._lookahead.mark(tasks)
+            self._gate.admit(self._admission.admit(tasks))
         return tasks
+
+    def _request(self, level: Level, limit: int) -> ClaimRequest:
+        rank, executors = self._peers.among(level.queue)
+        is_early = self._agenda is not None and level.earliest > self._agenda.now
+        request = ClaimRequest(
+            self._lease.executor, level.queue, level.priority, limit,
+            floor=watermark_of(level), excluded=self._admission.excluded(), rank=rank, executors=executors,
+            ahead=self._ahead if is_early else timedelta(), rescues_below=self._admission.rescues_below(),
+        )  # fmt: skip
+        return request if self._gate.has_never_been_used else self._without_limited(request)
+
+    def _without_limited(self, request: ClaimRequest) -> ClaimRequest:
+        """Exclude the codes of which enough tasks already wait here; others are postponed if they are in the way."""
+        self._gate.clear(replace(request, limit=0))
+        return replace(request, excluded=request.excluded | self._gate.full())
 
     def _won(self, request: ClaimRequest) -> list[ClaimedTask]:
         try:
-            return self._claim(self._alias, request)
+            return self._claim(self._options.database, request)
         except Outpaced:
-            self._rivals.were_quicker()
+            self._was_outpaced = True
             return []
 
     def _fill_batch(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
@@ -199,62 +202,20 @@ class Poller:
         except Error:
             # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
-            connections.discard_unusable(self._alias)
+            connections.discard_unusable(self._options.database)
             return []
 
-    def _note_claim(self, tasks: list[ClaimedTask], took: float, ahead: timedelta) -> None:
-        if self.lookahead:
-            self.lookahead.note_claim(took)
-            if ahead:
-                self.lookahead.mark(tasks)
-
-    def _set_apart(self, tasks: list[ClaimedTask]) -> tuple[list[ClaimedTask], list[Settlement]]:
-        if not any(task.rescues for task in tasks):
-            return tasks, []
-        return self._suspects.set_apart(tasks)
-
-    def _let_go(self, apart: list[Settlement], chosen: list[ClaimedTask]) -> None:
-        """Release the other crash suspects before a chosen task starts: it may crash the process."""
-        try:
-            if apart:
-                self.release_now(apart)
-        except BaseException:
-            self._release(apart + [released(task) for task in chosen])
-            raise
-
-    def _request(self, level: Level, limit: int, full: frozenset[str] = frozenset()) -> ClaimRequest:
-        rank, executors = self._rank.among(level.queue)
-        return ClaimRequest(
-            self._lease.executor, level.queue, level.priority, limit,
-            floor=floor_of(level), excluded=self._screening.excluded() | full,
-            rank=rank, executors=executors, ahead=self._ahead_of(level),
-            rescues_below=None if self._options.drain else self._suspects.claimable_below(self._inflight),
-        )  # fmt: skip
-
-    def _ahead_of(self, level: Level) -> timedelta:
-        return self._ahead if self._agenda and level.earliest > self._agenda.now else timedelta()
-
-    def _full(self, level: Level) -> frozenset[str]:
-        """Return the codes of which enough tasks already wait here for their limits.
-
-        Further tasks of these codes are postponed when they are in the way of others.
-        """
-        if self._gate is None or self._gate.has_never_been_used:
-            return frozenset()
-        if self._clearing and not self._options.drain:
-            self._clearing.clear(self._request(level, 0))
-        return self._gate.full()
-
     def _until_next(self) -> float:
-        return min(self._rivals.pause(), self._until_due())
+        seconds = self._until_due()
+        return min(random.uniform(0, AGAIN), seconds) if self._may_have_left_some else seconds
 
     def _until_due(self) -> float:
         interval = self._options.poll_interval
         if not self._agenda:
             return interval
-        if not self._was_sweep:
+        if not self._agenda.is_complete:
             # Whatever woke this executor may be visible to a full scan only.
-            interval = min(interval, self.sweeps.seconds_until_next())
+            interval = min(interval, self.reader.seconds_until_full_scan())
         served = [level.earliest for level in self._agenda.levels if self._options.serves(level.queue)]
         future = [moment for moment in served if moment > self._agenda.now]
         if not future:
@@ -266,6 +227,6 @@ class Poller:
 
     def forget(self) -> None:
         """Forget everything that was read: after an error none of it can be relied on."""
-        self._turns.clear()
+        self._levels.clear()
         self._agenda = None
-        self._memory.forget()
+        self.reader.forget()

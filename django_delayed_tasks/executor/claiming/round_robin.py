@@ -9,6 +9,11 @@ from django_delayed_tasks.store.claiming.agenda import Level, LevelKey
 
 SMALLEST = 32
 """The smallest share of a level, however many other levels are due: each claim costs a statement."""
+FRESH = 0.05
+"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
+
+Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
+"""
 
 
 class RoundRobin:
@@ -18,7 +23,10 @@ class RoundRobin:
     not due yet, but will be in a moment, come last.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, poll_interval: float) -> None:
+        self._fresh_for = min(FRESH, poll_interval)
+        self._began = float("-inf")
+        self._is_unused = False
         self._due: list[Level] = []
         self._now = clock.EPOCH
         self._served: dict[LevelKey, float] = {}
@@ -26,10 +34,17 @@ class RoundRobin:
     def begin(self, due: Iterable[Level], now: datetime) -> None:
         """Start with the levels that are ``due`` at ``now`` or in a moment, those that have waited longest first."""
         self._due, self._now = list(due), now
+        self._began, self._is_unused = clock.monotonic(), True
         served = self._served
         self._served = {key: served[key] for key in map(_key, self._due) if key in served}
         # The sort is stable: among levels that were never served the longest-waiting one stays first.
         self._due.sort(key=self._place)
+
+    def expire(self) -> None:
+        """Forget which levels are due if that was read too long ago and has been claimed from."""
+        if not self._is_unused and clock.monotonic() - self._began >= self._fresh_for:
+            self.clear()
+        self._is_unused = False
 
     def clear(self) -> None:
         """Forget which levels are due."""

@@ -1,24 +1,25 @@
 """The gate that claimed tasks pass on their way to the threads: tasks of limited handlers wait for permits here."""
 
 import random
-import traceback
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
-from threading import Event, Lock
+from threading import Lock
 from typing import Final
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.inflight import InFlight
-from django_delayed_tasks.executor.limits.permits import Permits, give_back_resource
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.clearing import Clearing
+from django_delayed_tasks.executor.limits.permits import Permits
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Waiting, WaitingRoom
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.deciding import Raised, decide, keeps
-from django_delayed_tasks.executor.running.starting import is_over, refuse
+from django_delayed_tasks.executor.running.deciding import raised
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.running.runner import failed, refusal
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, changed_meanwhile
-from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 
 PATIENCE: Final = 2.0
@@ -42,49 +43,35 @@ class Gate:
     def __init__(
         self,
         options: ExecutorOptions,
-        inflight: InFlight,
         lease: Lease,
+        held: Held,
+        queue: RunQueue,
         database_clock: clock.DatabaseClock,
-        capacity: Callable[[], int],
-        deliver: Callable[[list[ClaimedTask]], None],
-        release: Callable[[list[Settlement]], None],
-        settle: Callable[[Settlement], None],
     ) -> None:
-        """``capacity()`` returns how many more runs there are threads for. ``deliver(tasks)`` takes the tasks that may
-        run, ``release(settlements)`` those that go back to the database, ``settle(settlement)`` those that ended here.
-        """
         self._options = options
         self._ttl = timedelta(seconds=options.lease)
-        self._inflight = inflight
         self._lease = lease
+        self._held = held
+        self._queue = queue
         self._clock = database_clock
-        self._capacity = capacity
-        self._deliver = deliver
-        self._release = release
-        self._settle = settle
+        self._clearing = Clearing(options.database, self)
         self._lock = Lock()
         self._arrived: list[ClaimedTask] = []
         self._rooms: dict[str, WaitingRoom] = {}
         self._pause = LOOK_EVERY[0]
-        self.sleeper = Event()
 
     def admit(self, tasks: list[ClaimedTask]) -> None:
         """Take tasks that were claimed: deliver those of unlimited handlers at once, let the others wait."""
         limited = [task for task in tasks if (handler := find(task.biz_code)) and handler.is_limited]
         if not limited:
-            self._deliver(tasks)
+            self._queue.put(tasks)
             return
-        self._inflight.park(task.claim for task in limited)
+        self._held.park(task.claim for task in limited)
         with self._lock:
             self._arrived += limited
-        self.sleeper.set()
+        self._held.wake_gate.set()
         waiting = set(limited)
-        self._deliver([task for task in tasks if task not in waiting])
-
-    def wake(self) -> None:
-        """Look for permits soon: a claim of this process has ended and may have given one back."""
-        if not self.is_empty:
-            self.sleeper.set()
+        self._queue.put([task for task in tasks if task not in waiting])
 
     @property
     def has_never_been_used(self) -> bool:
@@ -95,6 +82,11 @@ class Gate:
     def is_empty(self) -> bool:
         """Whether no task waits here."""
         return not self._arrived and not any(list(self._rooms.values()))
+
+    def clear(self, head: ClaimRequest) -> None:
+        """Postpone tasks at the head of a level that have to wait, since every claim would read them again."""
+        if not self._options.drain:  # a drain ends when nothing is due, so it would leave postponed tasks behind
+            self._clearing.clear(head)
 
     def full(self) -> frozenset[str]:
         """Return the codes of which no more tasks are to be claimed, since enough of them wait here."""
@@ -153,7 +145,8 @@ class Gate:
         code = handler.get_biz_code()
         with self._lock:
             if code not in self._rooms:
-                self._rooms[code] = WaitingRoom(handler, Permits(self._options.database, handler, self._ttl))
+                permits = Permits(self._options.database, handler, self._held, self._ttl)
+                self._rooms[code] = WaitingRoom(handler, permits)
             return self._rooms[code]
 
     def _seat(self) -> None:
@@ -193,7 +186,7 @@ class Gate:
 
     def _serve(self, room: WaitingRoom) -> int:
         self._refuse_late(room)
-        most = self._capacity()
+        most = self._options.threads - self._held.unfinished
         if most <= 0 or not len(room) or room.is_closed:
             return 0
         granted = room.permits.take(room.candidates(), most)
@@ -208,12 +201,9 @@ class Gate:
     def _refuse_late(self, room: WaitingRoom) -> None:
         """End tasks that are too late to run before they use up a permit."""
         now = self._clock.now()
-        for task in self._emptied(room, [one for one in room if is_over(one.task, room.handler, now)]):
-            refused = refuse(task, room.handler, now)
-            if refused is None:
-                self._put_back(room, [task])
-            else:
-                self._end(task, refused._replace(keep=keeps(room.handler, refused.outcome)))
+        late = {one.task: refused for one in room if (refused := refusal(one.task, room.handler, now))}
+        for task in self._emptied(room, [one for one in room if one.task in late]):
+            self._end(task, late[task])
 
     def _let_through(self, room: WaitingRoom, tasks: list[ClaimedTask]) -> None:
         try:
@@ -225,10 +215,10 @@ class Gate:
         finally:
             for task in tasks:
                 if task not in through:  # take_back() was quicker, or the database does not answer
-                    give_back_resource(task)
+                    self._held.free_resource(task)
         self._start([task for task in through if task.claim not in changed])
         # Their runs have not begun, so a cancellation or a reschedule of the meantime takes effect.
-        self._release([released(task) for task in through if task.claim in changed])
+        self._held.release(task for task in through if task.claim in changed)
 
     def _changed(self, room: WaitingRoom, tasks: list[ClaimedTask]) -> set[Claim]:
         """Return the claims of those tasks that callers cancelled or rescheduled while they waited."""
@@ -237,8 +227,8 @@ class Gate:
         return changed_meanwhile(self._options.database, waited)
 
     def _start(self, tasks: list[ClaimedTask]) -> None:
-        self._inflight.unpark(task.claim for task in tasks)
-        self._deliver(tasks)
+        self._held.unpark(task.claim for task in tasks)
+        self._queue.put(tasks)
 
     def _release_impatient(self, room: WaitingRoom) -> None:
         if self._options.drain:  # a drain ends when nothing is due, so it would leave postponed tasks behind
@@ -261,16 +251,15 @@ class Gate:
     def _put_back(self, room: WaitingRoom, tasks: list[ClaimedTask], seconds: float = SOON) -> None:
         """Release tasks; they become claimable again one after the other, the first after ``seconds``."""
         first, last = room.pause(seconds, len(tasks))
-        # Rounded, so that one statement settles many of them.
-        pauses = [timedelta(seconds=round(random.uniform(first, last), 1)) for _ in tasks]
-        self._release([released(task, pause) for task, pause in zip(tasks, pauses, strict=True)])
+        for task in tasks:
+            # Rounded, so that one statement settles many of them.
+            self._held.release([task], timedelta(seconds=round(random.uniform(first, last), 1)))
 
     def _fail(self, task: ClaimedTask, handler: TaskHandler, error: BaseException) -> None:
         now = self._clock.now()
-        raised = Raised(error, "".join(traceback.format_exception(error)))
-        self._end(task, refuse(task, handler, now) or decide(task, handler, raised, now, now))
+        self._end(task, failed(task, handler, raised(error), now, now))
 
     def _end(self, task: ClaimedTask, settlement: Settlement) -> None:
-        self._inflight.unpark([task.claim])
-        self._inflight.finish([task.claim])
-        self._settle(settlement)
+        self._held.unpark([task.claim])
+        self._held.finish([task.claim])
+        self._held.settle(settlement)

@@ -8,10 +8,9 @@ from collections import defaultdict
 from datetime import timedelta
 from typing import Final, NamedTuple
 
-from django.db import DatabaseError
-
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
@@ -40,9 +39,10 @@ class Granted(NamedTuple):
 class Permits:
     """Takes permits for the tasks of one handler."""
 
-    def __init__(self, alias: str, handler: TaskHandler, ttl: timedelta) -> None:
+    def __init__(self, alias: str, handler: TaskHandler, held: Held, ttl: timedelta) -> None:
         """``ttl`` is how long after the death of this process a resource is free again."""
         self._alias = alias
+        self._held = held
         self._handler = handler
         self._code = handler.get_biz_code()
         self._rate = parse_rate(handler.rate) if handler.rate else None
@@ -105,7 +105,7 @@ class Permits:
             taken = take_starts(self._alias, self._code, self._rate.period, len(chosen))
         finally:
             for task in chosen[taken.starts :]:
-                give_back_resource(task)
+                self._held.free_resource(task)
         return Granted(chosen[: taken.starts], taken.next_in)
 
     def _shape(self, rate: Rate) -> None:
@@ -127,7 +127,7 @@ class Permits:
             self._complain(error)
         except BaseException:
             for task in lent:
-                give_back_resource(task)
+                self._held.free_resource(task)
             raise
         return lent
 
@@ -135,17 +135,3 @@ class Permits:
         if clock.monotonic() - self._complained >= COMPLAIN_EVERY:
             logger.error("tasks of %r wait: %s", self._code, error)
             self._complained = clock.monotonic()
-
-
-def give_back_resource(task: ClaimedTask) -> None:
-    """Release the resource of a task that has ended or will not be started here.
-
-    If the database refuses, the resource is free again when its lease is over.
-    """
-    resource = lend(task, None)
-    if resource is None:
-        return
-    try:
-        resource.release()
-    except DatabaseError as error:
-        logger.warning("the resource of %s could not be given back; it is free when its lease is over: %s", task, error)

@@ -13,9 +13,10 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, load
+from django_delayed_tasks.store.claiming.claimed_task import load
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records.history import purge
 from django_delayed_tasks.store.records.once import purge_successes
@@ -61,15 +62,15 @@ class Housekeeping:
         self,
         options: ExecutorOptions,
         lease: Lease,
-        rank: Peers,
+        peers: Peers,
         database_clock: clock.DatabaseClock,
-        tell_failed: Callable[[ClaimedTask, str], None],
+        failures: Failures,
     ) -> None:
-        self._tell_failed = tell_failed
+        self._failures = failures
         self._options = options
         self._alias = options.database
         self._lease = lease
-        self._rank = rank
+        self._peers = peers
         self._clock = database_clock
         self._first_expiry: datetime | None = None
         self._duties = [
@@ -109,7 +110,7 @@ class Housekeeping:
         """Learn which executors are alive, what they can run, and when the first of their leases expires."""
         live = executors.live(self._alias)
         others = [peer for peer in live if peer.id != self._lease.executor]
-        self._rank.refresh(self._lease.executor, live)
+        self._peers.refresh(self._lease.executor, live)
         self._first_expiry = min((peer.expires_at for peer in others), default=None)
         return False
 
@@ -120,7 +121,7 @@ class Housekeeping:
             wakeup.wake()
             for claim, then in taken.items():
                 if then is Then.FAILED and (failed := load(self._alias, claim)):
-                    self._tell_failed(*failed)
+                    self._failures.put(*failed)
         return False
 
     def purge(self) -> bool:

@@ -83,8 +83,8 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
         ready(executor.lease.executor)
         while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
             if progress:
-                progress.show(executor.inflight.settled)
-        if executor.inflight.unfinished:
+                progress.show(executor.held.settled)
+        if executor.held.unfinished:
             stream.write(
                 f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it at once.\n"
             )
@@ -92,5 +92,5 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
     finally:
         executor.stop()
     if progress:
-        progress.close(executor.inflight.settled)
+        progress.close(executor.held.settled)
     return RESTART if executor.worn_out.is_set() else 0

@@ -10,15 +10,16 @@ from typing import Any
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, shortened
-from django_delayed_tasks.executor.running.starting import following
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, recurs
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, planned, recurs
+from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import storable, valid_json, valid_when
 from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.triggers import next_run
 
 _KEPT: dict[str, frozenset[RunOutcome]] = {
     KeepHistory.ALL: frozenset(RunOutcome),
@@ -73,16 +74,20 @@ def _settlement(
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
     ending = _accepted(task, handler, result)
     if ending["then"] in (Then.GONE, Then.FAILED):
-        ending |= following(task, started, finished)
+        ending |= _next_run(task, started, finished)
     if recurs(task):
         ending["stood_for"] = task.when
     ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
-    return Settlement(
-        task.claim,
-        started=started,
-        finished=finished,
-        **{**ending, "keep": keeps(handler, ending["outcome"])},
-    )
+    keep = keeps(handler, ending["outcome"])
+    return Settlement(task.claim, started=started, finished=finished, keep=keep, **ending)
+
+
+def _next_run(task: ClaimedTask, started: datetime, finished: datetime) -> dict[str, Any]:
+    """Return the fields of a settlement that schedule the next run; empty if the task does not recur."""
+    trigger = task.trigger
+    if trigger is None:
+        return {}
+    return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, max(finished, task.when)))
 
 
 def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:

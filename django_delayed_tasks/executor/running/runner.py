@@ -1,80 +1,213 @@
-"""START READING HERE. One run of one task: call the handler, decide how the run ends, return the settlement.
+"""START READING HERE. One run: the tasks of one call of a handler, from their claims to their settlements.
 
-For most handlers the settler writes the settlement. An atomic run writes it itself, as the last statement of the
-handler's own transaction.
+A single task is a batch of one. Tasks that are too late are refused, the start of the others is announced, the handler
+is called, what it returned or raised is decided, and the end is announced. For most handlers the settler writes the
+settlements. An atomic run writes them itself, as the last statement of the handler's own transaction.
 """
 
 import logging
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
 from django_delayed_tasks.executor.running.atomic import settle_stubbornly
-from django_delayed_tasks.executor.running.deciding import decide, decide_within, keeps, raised
-from django_delayed_tasks.executor.running.starting import refuse
+from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
+from django_delayed_tasks.executor.running.run_queue import Batch
 from django_delayed_tasks.executor.settling.failures import tell_failed
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import (
+    ClaimedTask,
+    forget_extra,
+    forget_what_was_read,
+    is_early,
+    recurs,
+    run_extra,
+)
+from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
 
 logger = logging.getLogger(__name__)
 
+Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
+Settled = Mapping[Claim, Then]
+"""The next states of tasks that the run has settled itself; empty if it leaves that to the settler."""
 
-def run(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock) -> Settlement | None:
-    """Run one claimed task; return the settlement yet to be written, or None if the run has written it itself."""
+
+class RunEnd(NamedTuple):
+    """``left``: settlements yet to be written; ``alone``: tasks to be run one by one, as if there had been no batch."""
+
+    left: list[Settlement]
+    alone: Batch
+
+
+def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> RunEnd:
+    """Call the handler once for the tasks that may still start.
+
+    If it raises for several tasks, none of them is settled: each is then run alone, so that one that cannot be done
+    does not hold up the others. If it raises for a single task, the attempt of that task has failed.
+    """
     started = clock.now()
     try:
-        if refused := refuse(task, handler, started):
-            return refused._replace(keep=keeps(handler, refused.outcome))
+        to_run, refused = _screened(tasks, handler, started)
+        if not to_run:
+            return RunEnd(refused, [])
         if signals.run_started.receivers:
-            signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
-            started = clock.now()
-        way = _run_atomically if handler.atomic else _run_plainly
-        return way(task, handler, clock, started)
-    except BaseException as error:  # even a receiver's SystemExit: the claim must be settled
-        logger.exception("%s: the run was interrupted", task)
-        return decide(task, handler, raised(error), started, clock.now())
+            _announce_start(to_run, handler)
+            started = clock.now()  # the receivers' time does not count
+        left, alone = _attempted(to_run, handler, clock, started)
+        return RunEnd(refused + left, alone)
+    except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
+        logger.exception("%s: the run was interrupted", _named(tasks))
+        finished = clock.now()
+        return RunEnd([decide(task, handler, raised(error), started, finished) for task in tasks], [])
 
 
-def _run_plainly(task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Settlement:
+def _named(tasks: Batch) -> str:
+    return f"{tasks[0]}" if len(tasks) == 1 else f"a batch of {len(tasks)} tasks such as {tasks[0]}"
+
+
+def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[Batch, list[Settlement]]:
+    """Return the tasks that may start, and the settlements of the others."""
+    to_run, refused = [], []
+    for task in tasks:
+        if settlement := refusal(task, handler, now):
+            refused.append(settlement)
+            continue
+        to_run.append(task)
+        if recurs(task):
+            _choose_time(task, now)
+    return to_run, refused
+
+
+def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement | None:
+    """Return the settlement of a task that is too late to start, or None if it may start; change nothing.
+
+    Lateness is checked before the first attempt only: a retry belongs to a run that was on time.
+    """
     try:
-        result: Any = handler.handle(task)
+        trigger = task.trigger
+    except InvalidTrigger as error:
+        keep = keeps(handler, RunOutcome.FAILED)
+        return Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error), keep=keep)
+    if trigger and is_early(task):
+        return None
+    now = max(now, task.when)  # it was claimed, so it is due: the estimate of the database's clock may be a bit behind
+    if not (why := _too_late(task, handler, trigger, now)):
+        return None
+    keep = keeps(handler, RunOutcome.EXPIRED)
+    when = time_of(trigger, task.when, now) if trigger else task.when
+    next_one = recurrence(trigger, next_time(trigger, when, now)) if trigger else {}
+    expired = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, keep=keep, stood_for=when)
+    return expired._replace(error=f"not started: {why}", **next_one)
+
+
+def failed(task: ClaimedTask, handler: TaskHandler, error: Raised, started: datetime, finished: datetime) -> Settlement:
+    """Return how a task ends that failed outside of its handler; one that was too late to start has not been run."""
+    return refusal(task, handler, started) or decide(task, handler, error, started, finished)
+
+
+def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, now: datetime) -> str:
+    """Return why it is too late to start the run; an empty string if it is not."""
+    if task.expires_at is not None and now > task.expires_at:
+        return f"it expired at {task.expires_at:%Y-%m-%d %H:%M:%S} UTC"
+    if task.attempts > 1:
+        return ""
+    when = run_to_start(trigger, task.when, now) if trigger else task.when
+    if when is None:
+        return f"{now - task.when} late, which the trigger's grace does not allow"
+    lateness, jitter = handler.longest_lateness, trigger.longest_jitter if trigger else timedelta()
+    if lateness is not None and now - when > lateness + jitter:
+        return f"{now - when} late, {lateness} at most"
+    return ""
+
+
+def _choose_time(task: ClaimedTask, now: datetime) -> None:
+    """Set ``task.when`` to the time that the run of a recurring task stands for.
+
+    If no executor could run the task for a while, the trigger's ``misfire`` chooses that time, by default the latest.
+    """
+    if is_early(task):
+        run_extra(task, now)
+    elif trigger := task.trigger:
+        task.when = time_of(trigger, task.when, now)
+
+
+def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> RunEnd:
+    settled: Settled = {}
+    try:
+        if handler.atomic:
+            settlements, settled = _settled(tasks, handler, clock, started)
+        else:
+            settlements = _decided(tasks, handler, clock, started, decide)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-        result = raised(error)
-    settlement = decide(task, handler, result, started, clock.now())
-    _announce_end(task, handler, settlement)
-    return settlement
+        if len(tasks) > 1:
+            logger.warning("%s is run one by one: %r", _named(tasks), error)
+            return RunEnd([], [_as_before(task) for task in tasks])
+        settlements = [decide(tasks[0], handler, raised(error), started, clock.now())]
+    _announce_end(tasks, handler, settlements, settled)
+    return RunEnd([] if settled else settlements, [])
 
 
-def _run_atomically(
-    task: ClaimedTask, handler: TaskHandler, clock: DatabaseClock, started: datetime
-) -> Settlement | None:
-    def handle() -> list[Settlement]:
-        return [decide_within(task, handler, handler.handle(task), started, clock.now())]
+def _as_before(task: ClaimedTask) -> ClaimedTask:
+    """Undo what the failed batch call, and the checks before it, changed on the task object."""
+    forget_what_was_read(task)
+    forget_extra(task)
+    return task
 
+
+def _settled(
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime
+) -> tuple[list[Settlement], Settled]:
     try:
-        [settlement], became = settle_stubbornly([task], handle)
-    except BaseException as error:
-        return _rolled_back(task, handler, error, started, clock)
-    _announce_end(task, handler, settlement)
-    if is_final_failure(settlement.outcome, became[task.claim]):
-        tell_failed(task, settlement.error)
-    return None
-
-
-def _rolled_back(
-    task: ClaimedTask, handler: TaskHandler, error: BaseException, started: datetime, clock: DatabaseClock
-) -> Settlement:
-    """Return what to settle instead; the fence refuses it if the claim is gone or the run was committed after all."""
-    if isinstance(error, ClaimLost):
+        return settle_stubbornly(tasks, lambda: _decided(tasks, handler, clock, started, decide_within))
+    except ClaimLost as error:
         logger.warning("%s; the run changed nothing", error)
-    settlement = decide(task, handler, raised(error), started, clock.now())
-    _announce_end(task, handler, settlement)
-    return settlement
+        raise
 
 
-def _announce_end(task: ClaimedTask, handler: TaskHandler, settlement: Settlement) -> None:
+def _decided(
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide
+) -> list[Settlement]:
+    """Call the handler, and decide how each task ends."""
+    if handler.is_batched:
+        results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
+    else:
+        [task] = tasks
+        results = [handler.handle(task)]
+    finished = clock.now()
+    return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
+
+
+def _results(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
+    """Return one result for each task of a batch."""
+    if returned is None:
+        return [None] * count
+    if isinstance(returned, list | tuple) and len(returned) == count:
+        return [raised(result) if isinstance(result, BaseException) else result for result in returned]
+    # The call has had its effects, so the attempts fail: the tasks are not run one by one at once.
+    name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
+    error = InvalidOutcome(f"{name} returned {shown(returned)}: expected None or {count} outcomes, one for each task")
+    return [Raised(error, str(error))] * count
+
+
+def _announce_start(tasks: Batch, handler: TaskHandler) -> None:
+    for task in tasks:
+        signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
+
+
+def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], settled: Settled) -> None:
+    """Send ``run_finished``; report the failures that the run has committed itself."""
     if signals.run_finished.receivers:
-        signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
+        for task, settlement in zip(tasks, settlements, strict=True):
+            signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
+    if settled:
+        for task, settlement in zip(tasks, settlements, strict=True):
+            if is_final_failure(settlement.outcome, settled[task.claim]):
+                tell_failed(task, settlement.error)

@@ -1,19 +1,26 @@
-"""The watchdog: when a run takes longer than its handler allows, it ends the claim and replaces the lost thread."""
+"""The watchdog: when a run takes longer than its handler allows, it ends the claim and replaces the lost thread.
+
+When no thread is free for a moment, it also releases the tasks that wait for one.
+"""
 
 import logging
-from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
-from django_delayed_tasks.executor.running.deciding import Raised, decide
-from django_delayed_tasks.executor.running.starting import is_over, refuse
-from django_delayed_tasks.executor.running.workers import Running, Worker, WorkerPool
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.running.deciding import Raised
+from django_delayed_tasks.executor.running.performer import Running
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.running.runner import failed
+from django_delayed_tasks.executor.running.workers import Worker, WorkerPool
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settlement import Settlement
 
 logger = logging.getLogger(__name__)
+
+STALLED = 1.0
+"""Seconds without a start after which prefetched tasks are released: other executors could run them."""
 
 
 def limit_of(task: ClaimedTask) -> float | None:
@@ -23,21 +30,21 @@ def limit_of(task: ClaimedTask) -> float | None:
 
 
 class Watchdog:
-    """Watches the runs of a pool; ``give_up(running, settlements)`` ends the claims of a run that took too long."""
+    """Watches the runs of a pool and the queue before it; :meth:`tick` is one iteration."""
 
-    def __init__(
-        self, pool: WorkerPool, clock: DatabaseClock, give_up: Callable[[Running, list[Settlement]], None]
-    ) -> None:
+    def __init__(self, pool: WorkerPool, queue: RunQueue, held: Held, clock: DatabaseClock) -> None:
         self._pool = pool
+        self._queue = queue
+        self._held = held
         self._clock = clock
-        self._give_up = give_up
 
     def tick(self) -> None:
-        """Check every current run once."""
+        """Check every current run once, and whether the queue moves."""
         for worker, running in self._pool.overdue(limit_of):
             if self._pool.abandon(worker, running):
                 self._take(worker, running)
         self._pool.replace_lost()
+        self._held.release(self._queue.take_back_stalled(STALLED))
 
     def _take(self, worker: Worker, running: Running) -> None:
         handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
@@ -48,13 +55,9 @@ class Watchdog:
         error = TaskTimeout(f"the run took longer than {limit:g} s")
         raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()
-        started = finished - timedelta(seconds=monotonic() - running.began)
-        self._give_up(running, [_ended(task, handler, raised, started, finished) for task in running.tasks])
-
-
-def _ended(
-    task: ClaimedTask, handler: TaskHandler, raised: Raised, started: datetime, finished: datetime
-) -> Settlement:
-    # A task that was too late to start has not been run with its batch.
-    refused = refuse(task, handler, started) if is_over(task, handler, started) else None
-    return refused or decide(task, handler, raised, started, finished)
+        seconds = monotonic() - running.began
+        started = finished - timedelta(seconds=seconds)
+        settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
+        self._held.finish([task.claim for task in running.tasks], seconds)
+        for settlement in settlements:
+            self._held.settle(settlement)

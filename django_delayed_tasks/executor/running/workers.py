@@ -1,12 +1,13 @@
-"""The worker threads that run tasks, and the local queue from which they take them."""
+"""The worker threads that run tasks."""
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from queue import Empty, SimpleQueue
+from collections.abc import Callable
 from threading import Lock, Thread
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.performer import Performer, Running
+from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -15,15 +16,6 @@ logger = logging.getLogger(__name__)
 
 IDLE = 2.0
 """Seconds after which an idle thread checks that its connections still work."""
-
-
-@dataclass(slots=True, eq=False)
-class Running:
-    """A current run of one task, or of a batch, in a worker; ``began`` is a monotonic second."""
-
-    tasks: list[ClaimedTask]
-    began: float
-    is_abandoned: bool = False
 
 
 class Worker(Thread):
@@ -51,28 +43,23 @@ class Worker(Thread):
                     return
 
     def _perform(self, running: Running) -> None:
-        self._pool.last_taken = running.began
         if running.began - self._last > IDLE or connections.losses != self._losses:
             self._losses = connections.losses
             connections.refresh()
-        in_clean_context(self._pool.perform, running)
+        in_clean_context(self._pool.performer.perform, running)
         self._own.tidy()
         self._last = clock.monotonic()
 
 
 class WorkerPool:
-    """A fixed number of worker threads; a lost one is replaced.
+    """A fixed number of worker threads; a lost one is replaced."""
 
-    ``perform(running)`` runs one task or a batch; it is called in a worker's thread.
-    """
-
-    def __init__(self, alias: str, size: int, perform: Callable[[Running], None]) -> None:
-        self.alias = alias
-        self.size = size
-        self.perform = perform
-        self.queue: SimpleQueue[list[ClaimedTask] | None] = SimpleQueue()
+    def __init__(self, options: ExecutorOptions, queue: RunQueue, performer: Performer) -> None:
+        self.alias = options.database
+        self.size = options.threads
+        self.queue = queue
+        self.performer = performer
         self.lost: list[Worker] = []
-        self.last_taken = clock.monotonic()
         self._finishing = False
         self._workers: list[Worker] = []
         self._lock = Lock()
@@ -90,36 +77,6 @@ class WorkerPool:
         worker.start()
         self._workers.append(worker)
 
-    def put(self, batches: Iterable[list[ClaimedTask]]) -> None:
-        """Queue claimed tasks, each list to be run in one call."""
-        for tasks in batches:
-            self.queue.put(tasks)
-
-    def take_back(self) -> list[ClaimedTask]:
-        """Remove and return all queued tasks: they will not be started."""
-        taken: list[ClaimedTask] = []
-        ends = 0
-        while True:
-            try:
-                tasks = self.queue.get_nowait()
-            except Empty:
-                break
-            if tasks is None:
-                ends += 1
-            else:
-                taken += tasks
-        for _ in range(ends):
-            self.queue.put(None)
-        return taken
-
-    def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
-        """Remove and return the queued tasks if no run has started for ``seconds``: other executors could run them."""
-        with self._lock:
-            # Once the pool is finishing, the queue holds the markers that tell the workers to end.
-            if self._finishing or self.queue.empty() or clock.monotonic() - self.last_taken < seconds:
-                return []
-            return self.take_back()
-
     def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, Running]]:
         """Return the workers and runs that have taken longer than ``limit_of(task)`` seconds."""
         now, found = clock.monotonic(), []
@@ -136,18 +93,10 @@ class WorkerPool:
         with self._lock:
             if worker.running is not running or worker not in self._workers:
                 return False
-            running.is_abandoned = True
+            running.abandon()
             self._workers.remove(worker)
             self.lost.append(worker)
             return True
-
-    def hand_over(self, running: Running, tasks: list[ClaimedTask]) -> bool:
-        """Take tasks out of a run, to be run by others; return False if the run was abandoned together with them."""
-        with self._lock:
-            if not running.is_abandoned:
-                handed = set(tasks)
-                running.tasks = [task for task in running.tasks if task not in handed]
-            return not running.is_abandoned
 
     def replace_lost(self) -> None:
         """Start threads in place of lost ones."""
@@ -166,8 +115,7 @@ class WorkerPool:
         with self._lock:
             self._finishing = True
             workers = list(self._workers)
-        for _ in workers:
-            self.queue.put(None)
+        self.queue.end(len(workers))
         for worker in workers:
             worker.join(max(0.0, deadline - clock.monotonic()))
         return not any(worker.is_alive() for worker in workers)

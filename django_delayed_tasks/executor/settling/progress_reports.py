@@ -1,6 +1,6 @@
 """Writes the progress that runs report, in a thread and on a connection of its own."""
 
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.store.claiming.claimed_task import lose, put_back, take_report
 from django_delayed_tasks.store.records.progress import write_progress
 
@@ -11,13 +11,13 @@ REPORT_EVERY = 1.0
 class ProgressReports:
     """Writes the progress reports of the tasks in flight; :meth:`write` is one iteration."""
 
-    def __init__(self, alias: str, inflight: InFlight) -> None:
+    def __init__(self, alias: str, held: Held) -> None:
         self._alias = alias
-        self._inflight = inflight
+        self._held = held
 
     def write(self) -> float:
         """Write the latest report of each run that made one; return the seconds until the next write."""
-        tasks = {task.claim: task for task in self._inflight.tasks()}
+        tasks = {task.claim: task for task in self._held.tasks()}
         reports = {claim: report for claim, task in tasks.items() if (report := take_report(task))}
         if reports:
             try:

@@ -1,21 +1,19 @@
 """The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed."""
 
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import Empty
 from threading import Event, Thread
 
 from django.db import DatabaseError, InterfaceError
 from django.db import connections as django_connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.inflight import InFlight
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.settling.failures import Failures
 from django_delayed_tasks.executor.threads import connections
-from django_delayed_tasks.executor.threads.backoff import Backoff
-from django_delayed_tasks.executor.threads.busy import Busy
+from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Chunk, Settlement, in_chunks, is_final_failure, plain
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -34,13 +32,12 @@ cause: it may exceed the server's ``max_allowed_packet``, which ends the connect
 
 
 class Settler:
-    """A thread with a queue of settlements. They wait here during an outage: no run that ended is repeated for it."""
+    """A thread that settles what has ended. It waits during an outage: no run that ended is repeated for it."""
 
-    def __init__(self, alias: str, inflight: InFlight, tell_failed: Callable[[ClaimedTask, str], None]) -> None:
+    def __init__(self, alias: str, held: Held, failures: Failures) -> None:
         self._alias = alias
-        self._tell_failed = tell_failed
-        self._inflight = inflight
-        self._queue: SimpleQueue[Settlement | None] = SimpleQueue()
+        self._held = held
+        self._failures = failures
         self._backoff = Backoff()
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
@@ -67,13 +64,9 @@ class Settler:
         """Return how many seconds the settler has waited for the database; 0 if it does not wait."""
         return self._busy.seconds()
 
-    def put(self, settlement: Settlement) -> None:
-        """Settle this soon."""
-        self._queue.put(settlement)
-
     def finish(self, timeout: float) -> bool:
         """Settle what is left and end; return False if that takes longer than ``timeout`` seconds."""
-        self._queue.put(None)
+        self._held.ended.put(None)
         self._thread.join(timeout)
         self._give_up.set()
         return not self._thread.is_alive()
@@ -113,12 +106,12 @@ class Settler:
         """Return the queued settlements that fit into one batch; empty if it is time to try locked rows, or to end."""
         batch = Chunk()
         try:
-            settlement = self._queue.get(timeout=LOCKED_PAUSE if self._locked else None)
+            settlement = self._held.ended.get(timeout=LOCKED_PAUSE if self._locked else None)
             while settlement is not None:
                 batch.add(settlement)
                 if batch.is_full:
                     return batch.settlements
-                settlement = self._queue.get_nowait()
+                settlement = self._held.ended.get_nowait()
         except Empty:
             return batch.settlements
         self._told_to_finish(is_idle=not batch.settlements)
@@ -128,7 +121,7 @@ class Settler:
         if is_idle and (not self._locked or self._give_up.wait(LOCKED_PAUSE)):
             self._has_ended = True
         else:
-            self._queue.put(None)
+            self._held.ended.put(None)
 
     def settle(self, batch: list[Settlement]) -> None:
         """Settle the batch, however long the database is away; postpone rows that other transactions have locked."""
@@ -154,7 +147,7 @@ class Settler:
         self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
         ended = [settlement for settlement in batch if settlement.claim not in waiting]
         self._report(ended, became)
-        self._inflight.remove(settlement.claim for settlement in ended)
+        self._held.remove(settlement.claim for settlement in ended)
 
     def _put_aside(self, locked: list[Settlement]) -> None:
         if locked:
@@ -172,8 +165,8 @@ class Settler:
             logger.warning("settling continues")
         for settlement in batch:
             is_failure = is_final_failure(settlement.outcome, became.get(settlement.claim))
-            if is_failure and (task := self._inflight.get(settlement.claim)):
-                self._tell_failed(task, settlement.error)
+            if is_failure and (task := self._held.get(settlement.claim)):
+                self._failures.put(task, settlement.error)
         if len(became) < len(batch):
             lost = [settlement.claim for settlement in batch if settlement.claim not in became]
             logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])

@@ -1,14 +1,59 @@
-"""A thread that repeats one iteration and survives outages of the database."""
+"""A thread that repeats one iteration and survives outages of the database; its pauses, and what it waits for."""
 
 import logging
+import random
 from collections.abc import Callable
 from threading import Event, Thread
+from types import TracebackType
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads import connections
-from django_delayed_tasks.executor.threads.backoff import Backoff
-from django_delayed_tasks.executor.threads.busy import Busy
 
 logger = logging.getLogger(__name__)
+
+
+class Backoff:
+    """Pauses that double from ``first`` to ``longest`` seconds; each is shortened by a random part, half at most."""
+
+    def __init__(self, first: float = 0.05, longest: float = 5.0) -> None:
+        self._first = first
+        self._longest = longest
+        self.failures = 0
+
+    def succeeded(self) -> bool:
+        """Note a success; return whether the attempt before it had failed."""
+        failed, self.failures = self.failures, 0
+        return failed > 0
+
+    def failed(self) -> float:
+        """Note a failure; return the seconds to wait."""
+        self.failures += 1
+        span: float = min(self._longest, self._first * 2 ** min(self.failures - 1, 20))
+        return span * random.uniform(0.5, 1.0)
+
+    def wait(self, stop: Event) -> None:
+        """Note a failure and wait, at most until ``stop`` is set."""
+        stop.wait(self.failed())
+
+
+class Busy:
+    """A stopwatch that one thread enters as a context manager; other threads read :meth:`seconds`."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def __enter__(self) -> None:
+        self._began = clock.monotonic()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._began = None
+
+    def seconds(self) -> float:
+        """Return the seconds since it was entered; 0 if it is not entered now."""
+        began = self._began
+        return 0.0 if began is None else clock.monotonic() - began
 
 
 class Loop:

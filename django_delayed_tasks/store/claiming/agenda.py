@@ -45,10 +45,14 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """The levels in use, as they were read at ``now`` by the database's clock."""
+    """The levels in use, as they were read at ``now`` by the database's clock.
+
+    ``is_complete``: whether a full scan has read it, so that no level and no task is missing.
+    """
 
     now: datetime
     levels: tuple[Level, ...]
+    is_complete: bool = True
 
     def due(self, ahead: timedelta = timedelta()) -> list[Level]:
         """Return the levels that have due tasks: highest priority first, then the one that has waited longest.
@@ -108,7 +112,7 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda
         found = look(cursor, dialect, known)
         strangers = found.strangers - known.floors.keys()
         if not strangers:
-            return Agenda(found.now, _levels(found))
+            return Agenda(found.now, _levels(found), is_complete=False)
         known = replace(known, floors=known.floors | dict.fromkeys(strangers, clock.EPOCH))
 
 

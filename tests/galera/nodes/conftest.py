@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 from django_delayed_tasks.backends.galera import base
-from tests.database_urls import parse
+from harness.database_urls import parse
 from tests.store.fixtures import any_code
 
 __all__ = ["any_code"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django_delayed_tasks import Done, task_handler
-from tests.processes.folder import VARIABLE
+from harness.processes_of_folder import VARIABLE
 from tests.recurring.ticking.codes import TRIGGERS
 
 

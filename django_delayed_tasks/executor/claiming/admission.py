@@ -1,0 +1,99 @@
+"""Which of the claimed tasks this process may run: not those of unknown codes, and crash suspects one after the other.
+
+A code without a handler here is unknown, as during a rolling deploy. A *crash suspect* is a task that was rescued from
+dead executors more than once: it may be the one that crashes them. Two suspects never run in one process at the same
+time. Otherwise the one that crashes would take the same innocent tasks down with it until their rescues are used up.
+While a suspect runs, the executor does not even claim another one.
+"""
+
+from datetime import timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import released
+
+LOOK_AGAIN = 60.0
+"""Seconds for which tasks of an unknown code are not claimed."""
+SUSPECT = 2
+"""Rescues after which a task is a suspect, or ``max_rescues`` if that is fewer. A first rescue has no consequences: in
+most cases the machine was the cause.
+"""
+PAUSE = timedelta(seconds=0.5)
+"""How long after one released suspect the next becomes claimable again."""
+PATIENCE = 10.0
+"""Seconds after which a suspect that still runs is cleared: a crash comes early, and a hanging run must not block."""
+
+
+class Admission:
+    """Releases the claimed tasks that are not to run here now, and says which tasks not to claim."""
+
+    def __init__(self, options: ExecutorOptions, held: Held, peers: Peers) -> None:
+        self._is_drain = options.drain
+        self._rescues = max(1, min(SUSPECT, options.max_rescues))
+        self._held = held
+        self._peers = peers
+        self._unknown: dict[str, float] = {}
+        self._suspect: ClaimedTask | None = None
+        self._since = float("-inf")
+
+    def excluded(self) -> frozenset[str]:
+        """Return the unknown codes, which are not to be claimed now."""
+        if not self._unknown:
+            return frozenset()
+        now = clock.monotonic()
+        self._unknown = {code: until for code, until in self._unknown.items() if until > now and find(code) is None}
+        return frozenset(self._unknown)
+
+    def rescues_below(self) -> int | None:
+        """Return the number of rescues from which on a task must not be claimed now; None if all tasks may be."""
+        if self._suspect is None or self._is_drain or self._suspect.claim not in self._held:
+            return None
+        return self._rescues if clock.monotonic() - self._since < PATIENCE else None
+
+    def admit(self, claimed: list[ClaimedTask]) -> list[ClaimedTask]:
+        """Return the tasks to run, of those that were claimed together; the others are released.
+
+        Raises:
+            DatabaseError: crash suspects could not be released; no task is to be run then.
+        """
+        known = [task for task in claimed if find(task.biz_code) is not None]
+        if len(known) < len(claimed):
+            self._refuse([task for task in claimed if find(task.biz_code) is None])
+        # A drain ends when nothing is due, so it would leave suspects that are released until later behind.
+        if self._is_drain or not any(task.rescues for task in known):
+            return known
+        return self._without_others_suspected(known)
+
+    def _refuse(self, unknown: list[ClaimedTask]) -> None:
+        """Release tasks of unknown codes; those that no live executor can run are postponed.
+
+        Otherwise they would pile up where every poll reads them.
+        """
+        for task in unknown:
+            self._unknown[task.biz_code] = clock.monotonic() + LOOK_AGAIN
+            is_known_elsewhere = task.biz_code in self._peers.codes_elsewhere
+            self._held.release([task], timedelta() if is_known_elsewhere else timedelta(seconds=LOOK_AGAIN))
+
+    def _without_others_suspected(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
+        """Return the tasks with one crash suspect at most; the others become claimable again one after the other."""
+        suspects = [task for task in tasks if task.rescues >= self._rescues]
+        if suspects:
+            self._suspect, self._since = suspects.pop(0), clock.monotonic()
+        chosen = [task for task in tasks if task not in suspects]
+        if suspects:
+            self._release_first(suspects, chosen)
+        return chosen
+
+    def _release_first(self, suspects: list[ClaimedTask], chosen: list[ClaimedTask]) -> None:
+        """Release the other suspects before a chosen task starts: it may crash the process."""
+        try:
+            self._held.release_now([released(task, PAUSE * number) for number, task in enumerate(suspects, 1)])
+        except BaseException:
+            for number, task in enumerate(suspects, 1):
+                self._held.release([task], PAUSE * number)
+            self._held.release(chosen)
+            raise

@@ -1,0 +1,57 @@
+"""Whether an executor's process is still sound, or must be restarted."""
+
+import logging
+from collections.abc import Sequence
+from threading import Event
+
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.workers import WorkerPool
+from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads.loop import Loop
+
+logger = logging.getLogger(__name__)
+
+LONGEST_CALL = 60.0
+"""Seconds after which a statement of the heartbeat, the poller or the settler counts as hung."""
+HOUSEKEEPING = "housekeeping"
+PATIENCE = {HOUSEKEEPING: 10}
+"""By the name of a thread: how many times longer than others it may work. Housekeeping may work on many rows."""
+
+
+class Health:
+    """Watches the threads of an executor; ``worn_out`` is set when it cannot recover by itself."""
+
+    def __init__(
+        self, options: ExecutorOptions, pool: WorkerPool, threads: Sequence[Loop | Settler], worn_out: Event
+    ) -> None:
+        self._longest_call = max(LONGEST_CALL, 3 * options.lease)
+        self._max_lost = options.max_lost_threads
+        self._pool = pool
+        self._threads = threads
+        self._worn_out = worn_out
+        self._is_resting = False
+
+    def rest(self) -> None:
+        """Report nothing from now on: the threads are about to end."""
+        self._is_resting = True
+
+    def check(self) -> None:
+        """Log and note a trouble from which this process cannot recover."""
+        if not self._worn_out.is_set() and (trouble := self.trouble()):
+            logger.error("%s; this process must be restarted", trouble)
+            self._worn_out.set()
+
+    def trouble(self) -> str:
+        """Return what this process cannot recover from by itself, or an empty string."""
+        if self._is_resting:
+            return ""
+        if self._pool.count_lost() > self._max_lost:
+            return f"more than {self._max_lost} threads hang"
+        if dead := [thread.name for thread in self._threads if not thread.is_alive]:
+            return f"the thread {dead[0]} has ended"
+        if stuck := [thread.name for thread in self._threads if self._is_stuck(thread)]:
+            return f"the thread {stuck[0]} gets no answer from the database"
+        return ""
+
+    def _is_stuck(self, thread: Loop | Settler) -> bool:
+        return thread.busy_for() > PATIENCE.get(thread.name, 1) * self._longest_call

@@ -1,0 +1,229 @@
+"""The claims that this process holds, from the moment they are won until they are settled or released."""
+
+import logging
+from collections.abc import Iterable
+from datetime import timedelta
+from enum import IntEnum, auto
+from queue import SimpleQueue
+from threading import Event, Lock
+
+from django.db import DatabaseError
+
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
+from django_delayed_tasks.store.settling.reap import release
+from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.sql.fences import Claim
+
+logger = logging.getLogger(__name__)
+
+
+class Stage(IntEnum):
+    """The stage that a claim has reached.
+
+    UNFINISHED: the task waits for a thread or runs. PARKED: it waits for something other than a thread. RIDING: it is
+    run in the same call as another task and takes no thread of its own. ENDED: it has yet to be settled or released.
+    """
+
+    UNFINISHED = auto()
+    PARKED = auto()
+    RIDING = auto()
+    ENDED = auto()
+
+
+class Held:
+    """The claims of this process, their stages, and the queue of how they end; thread-safe.
+
+    Attributes:
+        unfinished: the number of claims that wait in the local queue or run; a batch counts as one.
+        work_done: (the number of runs that ended, the seconds they took).
+        claimed: the number of tasks that were claimed to be run here.
+        settled: the number of claims that ended.
+        most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
+        ended: the settlements that the settler has yet to write; None tells it to end.
+        wake_poller: set when there is room for more claims, and when a task was added in this process.
+        wake_gate: set when a claim has ended while tasks wait for permits.
+    """
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        self._alias = options.database
+        self._threads = options.threads
+        self._lock = Lock()
+        self._tasks: dict[Claim, ClaimedTask] = {}
+        self._stages: dict[Claim, Stage] = {}
+        self._counts = dict.fromkeys(Stage, 0)
+        self._refill_below = options.threads
+        self.most = options.threads + 2 * options.batch_size
+        self.work_done = (0, 0.0)
+        self.claimed = 0
+        self.settled = 0
+        self.ended: SimpleQueue[Settlement | None] = SimpleQueue()
+        self.wake_poller = Event()
+        self.wake_gate = Event()
+
+    def add(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Add tasks that were just claimed."""
+        new = {task.claim: task for task in tasks}
+        with self._lock:
+            self._forget(new)  # a server that lost its last commits gives the same version to two claims
+            self._tasks |= new
+            self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
+            self._counts[Stage.UNFINISHED] += len(new)
+            self.claimed += len(new)
+
+    def park(self, claims: Iterable[Claim]) -> None:
+        """Note that these tasks wait for something other than a thread."""
+        self._move(claims, tuple(Stage), Stage.PARKED)
+
+    def unpark(self, claims: Iterable[Claim]) -> None:
+        """Note that these tasks wait for a thread again, if their claims are still held."""
+        self._move(claims, (Stage.PARKED,), Stage.UNFINISHED)
+
+    def join_batch(self, claims: Iterable[Claim]) -> None:
+        """Note that these tasks are run in the same call as another one and take no thread of their own."""
+        self._move(claims, (Stage.UNFINISHED,), Stage.RIDING)
+
+    def leave_batch(self, claims: Iterable[Claim]) -> None:
+        """Note that these tasks are run one by one after all."""
+        self._move(claims, (Stage.RIDING,), Stage.UNFINISHED)
+
+    def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
+        """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
+        with self._lock:
+            before = self._counts[Stage.UNFINISHED]
+            self._move_held(claims, (Stage.UNFINISHED, Stage.RIDING), Stage.ENDED)
+            ended = before - self._counts[Stage.UNFINISHED]
+            runs, spent = self.work_done
+            self.work_done = runs + ended, spent + ended * seconds
+        self._refill()
+
+    def settle(self, settlement: Settlement) -> None:
+        """Let the settler write how a claim ended; it is held until then."""
+        self.ended.put(settlement)
+
+    def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta()) -> None:
+        """Let the settler release tasks that will not be started here; they become claimable ``after`` that."""
+        for task in tasks:
+            self.free_resource(task)
+            self._give_back(task.claim)
+            self.ended.put(released(task, after))
+
+    def release_now(self, settlements: list[Settlement]) -> None:
+        """Release tasks that will not be started here, before returning.
+
+        Raises:
+            DatabaseError: the database does not answer; the tasks are still held.
+        """
+        release(self._alias, settlements)
+        for settlement in settlements:
+            self._give_back(settlement.claim)
+        self.remove(settlement.claim for settlement in settlements)
+
+    def drop(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Forget tasks that have not been started, because other executors own them now."""
+        dropped = list(tasks)
+        for task in dropped:
+            self.free_resource(task)
+            self._give_back(task.claim)
+        self.remove(task.claim for task in dropped)
+
+    def remove(self, claims: Iterable[Claim]) -> None:
+        """Remove claims that are settled, released or lost."""
+        with self._lock:
+            was_full = self.is_full
+            self.settled += self._forget(claims)
+        if self._counts[Stage.PARKED]:
+            self.wake_gate.set()  # the claim may have given a permit back
+        if was_full:
+            self._refill()
+
+    def free_resource(self, task: ClaimedTask) -> None:
+        """Give back the resource that a task holds, if it holds one.
+
+        If the database refuses, the resource is free again when its lease is over.
+        """
+        resource = lend(task, None)
+        if resource is None:
+            return
+        try:
+            resource.release()
+        except DatabaseError as error:
+            logger.warning(
+                "the resource of %s could not be given back; it is free when its lease is over: %s", task, error
+            )
+
+    def aim_at(self, target: int) -> None:
+        """Set how many unfinished claims to hold; the poller claims more when fewer than half of them are left."""
+        self._refill_below = max(self._threads, target // 2)
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether there are so few unfinished claims that it is time to claim."""
+        return self._counts[Stage.UNFINISHED] < self._refill_below
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing is to be claimed because too many claims wait to be settled."""
+        return self.unsettled >= 2 * self.most
+
+    def _refill(self) -> None:
+        if self.wants_more and not self.wake_poller.is_set() and not self.is_full:
+            self.wake_poller.set()
+
+    def _give_back(self, claim: Claim) -> None:
+        """Mark the claim as one to be released; it no longer counts as claimed."""
+        with self._lock:
+            if claim in self._tasks:
+                self._move_held((claim,), tuple(Stage), Stage.ENDED)
+                self.claimed -= 1
+
+    def _move(self, claims: Iterable[Claim], before: tuple[Stage, ...], after: Stage) -> None:
+        with self._lock:
+            self._move_held(claims, before, after)
+
+    def _move_held(self, claims: Iterable[Claim], before: tuple[Stage, ...], after: Stage) -> None:
+        stages, counts = self._stages, self._counts
+        for claim in claims:
+            stage = stages.get(claim)
+            if stage in before:
+                stages[claim] = after
+                counts[stage] -= 1
+                counts[after] += 1
+
+    def _forget(self, claims: Iterable[Claim]) -> int:
+        forgotten = 0
+        for claim in claims:
+            if stage := self._stages.pop(claim, None):
+                del self._tasks[claim]
+                self._counts[stage] -= 1
+                forgotten += 1
+        return forgotten
+
+    def get(self, claim: Claim) -> ClaimedTask | None:
+        """Return the task of a claim, or None if the claim is not held."""
+        return self._tasks.get(claim)
+
+    def tasks(self) -> list[ClaimedTask]:
+        """Return the tasks of all claims that are held."""
+        with self._lock:
+            return list(self._tasks.values())
+
+    def __contains__(self, claim: object) -> bool:
+        return claim in self._tasks
+
+    def claims(self) -> set[Claim]:
+        """Return all claims that are held."""
+        with self._lock:
+            return set(self._tasks)
+
+    @property
+    def unfinished(self) -> int:
+        return self._counts[Stage.UNFINISHED]
+
+    @property
+    def unsettled(self) -> int:
+        """The number of claims that wait for a thread, run, or have yet to be settled."""
+        return len(self._tasks) - self._counts[Stage.PARKED]
+
+    def __len__(self) -> int:
+        return len(self._tasks)

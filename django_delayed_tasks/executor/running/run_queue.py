@@ -1,0 +1,136 @@
+"""The local queue of the worker threads: claimed tasks, grouped into batches that are each run in one call."""
+
+from collections.abc import Container, Iterable, Sequence
+from queue import Empty, SimpleQueue
+from threading import Lock
+
+from django_delayed_tasks.clock import monotonic
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+Batch = list[ClaimedTask]
+"""Tasks that are run in one call; most have only one."""
+REMEMBERED = 3600.0
+"""Seconds for which a task of a broken batch is remembered."""
+
+
+class BrokenBatches:
+    """Tasks whose batch raised: for :data:`REMEMBERED` they are run one by one, even after they were given back."""
+
+    def __init__(self) -> None:
+        self._until: dict[int, float] = {}
+
+    def note(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Note tasks whose batch has just raised."""
+        now = monotonic()
+        self._until = {task_id: until for task_id, until in self._until.items() if until > now}
+        self._until |= {task.id: now + REMEMBERED for task in tasks}
+
+    def __contains__(self, task: object) -> bool:
+        return isinstance(task, ClaimedTask) and self._until.get(task.id, 0.0) > monotonic()
+
+
+class RunQueue:
+    """The tasks that wait for a thread; thread-safe."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        self._broken = BrokenBatches()
+        self._lock = Lock()
+        self._is_closed = False
+        self._last_taken = monotonic()
+
+    def __len__(self) -> int:
+        return self._batches.qsize()
+
+    def put(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Queue tasks that may start; release them if the queue is closed."""
+        batches = batches_of(tasks, self._broken)
+        self._held.join_batch(task.claim for batch in batches for task in batch[1:])
+        self._put(batches)
+
+    def put_alone(self, tasks: Batch) -> None:
+        """Queue the tasks of a batch whose call raised, to be run one by one."""
+        self._broken.note(tasks)
+        self._held.leave_batch(task.claim for task in tasks)
+        self._put([task] for task in tasks)
+
+    def _put(self, batches: Iterable[Batch]) -> None:
+        with self._lock:
+            if not self._is_closed:
+                for batch in batches:
+                    self._batches.put(batch)
+                return
+        for batch in batches:
+            self._held.release(batch)
+
+    def get(self) -> Batch | None:
+        """Wait for the next batch and return it; None tells the calling thread to end."""
+        batch = self._batches.get()
+        self._last_taken = monotonic()
+        return batch
+
+    def take_back(self) -> list[ClaimedTask]:
+        """Remove and return all waiting tasks: they will not be started."""
+        with self._lock:
+            return [] if self._is_closed else self._take_all()
+
+    def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
+        """Remove and return the waiting tasks if no thread took one for ``seconds``: other executors could run them."""
+        is_stalled = monotonic() - self._last_taken >= seconds and not self._batches.empty()
+        return self.take_back() if is_stalled else []
+
+    def close(self) -> None:
+        """Release the waiting tasks, and those that are still to come."""
+        with self._lock:
+            self._is_closed = True
+            tasks = self._take_all()
+        self._held.release(tasks)
+
+    def end(self, threads: int) -> None:
+        """Tell this many threads to end; only after :meth:`close`."""
+        for _ in range(threads):
+            self._batches.put(None)
+
+    def _take_all(self) -> list[ClaimedTask]:
+        taken: list[ClaimedTask] = []
+        while True:
+            try:
+                taken += self._batches.get_nowait() or []
+            except Empty:
+                return taken
+
+
+def batches_of(tasks: Iterable[ClaimedTask], broken: Container[ClaimedTask] = ()) -> list[Batch]:
+    """Return the tasks grouped for running: those of a handler with ``handle_batch`` together, the others one by one.
+
+    A task that was rescued from a dead executor, or whose last attempt failed or hung, is run by itself too: it may be
+    the cause, and must not take other tasks down with it again.
+    """
+    batches: list[Batch] = []
+    open_ones: dict[str, Batch] = {}
+    for task in tasks:
+        handler = find(task.biz_code)
+        if handler is None or not handler.is_batched or task.rescues or task.attempts > 1 or task in broken:
+            batches.append([task])
+            continue
+        batch = open_ones.get(task.biz_code)
+        if batch is None or len(batch) >= handler.batch_size:
+            batch = open_ones[task.biz_code] = []
+            batches.append(batch)
+        batch.append(task)
+    return batches
+
+
+def missing_in_batch(tasks: Sequence[ClaimedTask]) -> int:
+    """Return how many more tasks would fill the last batch of ``tasks``.
+
+    Return 0 if the tasks are not all of one code, or their handler runs them one by one.
+    """
+    code = tasks[0].biz_code
+    handler = find(code)
+    if handler is None or not handler.is_batched or any(task.biz_code != code for task in tasks):
+        return 0
+    return -len(tasks) % handler.batch_size

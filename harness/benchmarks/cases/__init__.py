@@ -1,0 +1,16 @@
+"""What is measured, one module for each case: ``measure(bench)`` notes its figures, ``GOALS`` says what is wanted."""
+
+from importlib import import_module
+from types import ModuleType
+
+NAMES = (
+    "add", "drain", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle", "memory",
+    "recovery",
+)  # fmt: skip
+LARGE = ("peers",)
+"""What has no smallest size: each of the peers is installed first."""
+
+
+def case_of(name: str) -> ModuleType:
+    """The module of a case."""
+    return import_module(f"harness.benchmarks.cases.{name}")

@@ -1,0 +1,31 @@
+"""One executor that runs what is due and ends: ``drain [OPTION=VALUE …]``, options as in settings, in lower case."""
+
+import ast
+import sys
+from typing import Any
+
+import django
+
+from harness.benchmarks.programs.together import begin_together
+
+
+def executor_with(options: dict[str, Any]) -> Any:
+    """An executor that is to end when nothing is due."""
+    from django_delayed_tasks.executor.executor import Executor
+    from django_delayed_tasks.executor.options import from_settings
+
+    return Executor(from_settings(drain=True, **options))
+
+
+def drain(executor: Any) -> int:
+    """How many tasks it has run, from its start to its last settlement."""
+    executor.start()
+    executor.drained.wait()
+    return int(executor.held.settled)
+
+
+if __name__ == "__main__":
+    django.setup()
+    words = (word.partition("=") for word in sys.argv[1:])
+    executor = executor_with({name: ast.literal_eval(value) for name, _, value in words})
+    begin_together(lambda: drain(executor), executor.stop)

@@ -1,0 +1,66 @@
+"""What the documentation shows of a run: figures as JSON, tables, plots.
+
+``python -m harness.benchmarks.publish FILE…`` takes the figures that earlier runs wrote, on the same machine.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.benchmarks import cases, report, series
+from harness.benchmarks.figures import Figures, read
+
+FOLDER = Path("docs/benchmarks")
+
+
+def publish(figures: Figures, about: Mapping[str, Any], folder: Path = FOLDER) -> list[Path]:
+    """The files that were written; ``results.json`` and ``results.md`` are among them."""
+    from harness.benchmarks import plots
+
+    figures.write(folder / "results.json", dict(about))
+    (folder / "results.md").write_text(page(figures, about))
+    return [folder / "results.json", folder / "results.md", *plots.draw(figures, series.read(), folder)]
+
+
+def page(figures: Figures, about: Mapping[str, Any]) -> str:
+    """Both tables, and what they were measured on."""
+    measured = {figure.case for figure in figures.values}
+    goals = [goal for name in cases.NAMES if name in measured for goal in cases.case_of(name).GOALS]
+    return "\n".join(
+        [
+            "# Results of the benchmarks", "", machine(about), "",
+            "## Goals", "", report.goals_table(goals, figures), "",
+            "## Figures", "", report.figures_table(figures), "",
+        ]
+    )  # fmt: skip
+
+
+def machine(about: Mapping[str, Any]) -> str:
+    """One line about it."""
+    versions = [f"Python {about['python']}", f"Django {about['django']}", *about.get("databases", ())]
+    few, many = (times_of(pick(about["repeats"])) for pick in (min, max))
+    times = many if few == many else f"{few} to {many}"
+    quick = " A quick run: a tenth of the usual size, rough figures." if about["quick"] else ""
+    return f"Measured {times} on {about['processors']} processors with {', '.join(versions)}.{quick}"
+
+
+def times_of(repeats: int) -> str:
+    return "once" if repeats == 1 else f"{repeats} times"
+
+
+def together(paths: Sequence[Path]) -> tuple[Figures, dict[str, Any]]:
+    """The figures of several runs, and what they were measured on."""
+    figures, about = read(paths[0])
+    for path in paths[1:]:
+        more, of_more = read(path)
+        figures.merge(more)
+        about["quick"] = about["quick"] or of_more["quick"]
+        for key in ("databases", "repeats"):
+            about[key] = list(dict.fromkeys([*about[key], *of_more[key]]))
+    return figures, about
+
+
+if __name__ == "__main__":
+    for path in publish(*together([Path(name) for name in sys.argv[1:]])):
+        print(path)

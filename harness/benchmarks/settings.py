@@ -1,0 +1,21 @@
+"""A project with a few handlers. BENCH_DATABASE says which of the servers is used; SQLite is a file of its own."""
+
+import os
+import tempfile
+from pathlib import Path
+
+from harness.database_urls import parse
+
+DATABASE = os.environ.get("BENCH_DATABASE", "sqlite")
+FOLDER = Path(os.environ.get("BENCH_FOLDER", tempfile.gettempdir()))
+if DATABASE == "sqlite":
+    ENTRY = parse(f"sqlite:///{FOLDER / 'delayed-tasks-bench.sqlite3'}")
+    ENTRY["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"  # as durable as the others
+else:
+    ENTRY = parse(os.environ[f"DATABASE_URL_{DATABASE.upper()}"])
+DATABASES = {"default": ENTRY}
+INSTALLED_APPS = ["django_delayed_tasks", "harness.benchmarks.effects"]
+TASK_HANDLERS = [f"harness.benchmarks.handlers.{name}" for name in ("Nothing", "Unrecorded", "Together", "Inserting")]
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+SECRET_KEY = "only for benchmarks"

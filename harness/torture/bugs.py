@@ -1,0 +1,137 @@
+"""Bugs put in on purpose, to see that the harness finds them: into the executors, which learn of it by an environment
+variable, or into the driver, which makes the API calls.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
+from typing import Any
+
+VARIABLE = "DDT_TORTURE_BUG"
+STORE = "django_delayed_tasks.store"
+
+
+def install() -> None:
+    """The bug that the environment names, if this is an executor and the bug is one of executors."""
+    if install_bug := IN_EXECUTORS.get(os.environ.get(VARIABLE, "")):
+        install_bug()
+
+
+def in_driver(name: str) -> AbstractContextManager[None]:
+    """Meanwhile this process has the bug, if it is one of the driver."""
+    return IN_DRIVER[name]() if name in IN_DRIVER else nullcontext()
+
+
+def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
+    """A fence that looks at no version."""
+    ids = ", ".join(str(task_id) for task_id, _ in claims)
+    return f"({prefix}id IN ({ids}))" if ids else "(1 = 0)"
+
+
+def settle_without_fence() -> None:
+    """A run settles its task whoever holds the claim now."""
+    settling: Any = import_module(f"{STORE}.settling.settle")
+    usual = settling._lock
+
+    def lock(cursor: Any, dialect: Any, claims: Any, *more: Any) -> Any:
+        found = {task_id: flags for (task_id, _), flags in usual(cursor, dialect, claims, *more).items()}
+        return {claim: found[claim[0]] for claim in claims if claim[0] in found}
+
+    settling.fence = by_id
+    settling._lock = lock
+    settling._same_claim = lambda of: f"t.id = {of['id']}"
+
+
+def delete_without_looking() -> None:
+    """The end of a run deletes its task, with the schedule that was deferred meanwhile."""
+    settling: Any = import_module(f"{STORE}.settling.settle")
+    usual = settling._lock
+
+    def lock(*arguments: Any) -> Any:
+        return {claim: met._replace(is_deferred=False) for claim, met in usual(*arguments).items()}
+
+    settling._lock = lock
+
+
+def effects_apart() -> None:
+    """The effects of an atomic handler are committed before the settlement."""
+    from harness.torture import handlers
+
+    for handler in (handlers.Atomic, handlers.AtomicAgain, handlers.AtomicFlaky):
+        handler.atomic = False
+        handler.handle = _committed_apart(handler.handle)  # type: ignore[method-assign]
+
+
+def _committed_apart(handle: Any) -> Any:
+    from django.db import transaction
+
+    def apart(self: Any, task: Any) -> Any:
+        with transaction.atomic(using=task.alias):
+            return handle(self, task)
+
+    return apart
+
+
+def claim_without_version() -> None:
+    """A claim takes the row as it was read, whatever was written to it since."""
+    compare_and_set: Any = import_module(f"{STORE}.claiming.compare_and_set")
+    compare_and_set.fence = by_id
+
+
+def slots_for_all() -> None:
+    """Whoever asks for a slot is told that he has one."""
+    permits: Any = import_module("django_delayed_tasks.executor.limits.permits")
+
+    def take_slots(alias: str, code: str, limit: int, wanted: dict[str, list[Any]], most: int) -> Any:
+        return {claim: (0, 0) for claims in wanted.values() for claim in claims}
+
+    permits.take_slots = take_slots
+
+
+def mangled_text() -> None:
+    """What an executor sends with its settlements takes the way through latin1."""
+    base: Any = import_module(f"{STORE}.sql.dialects.base")
+    usual = base.Dialect._to_send
+
+    def to_send(self: Any, column: Any, values: Any) -> Any:
+        sent = usual(self, column, values)
+        return [one.encode("latin1", "replace").decode("latin1") if isinstance(one, str) else one for one in sent]
+
+    base.Dialect._to_send = to_send
+
+
+@contextmanager
+def keep_of_stopping() -> Iterator[None]:
+    """A "keep" keeps a task that is being stopped, of which nothing will be left."""
+    from django_delayed_tasks import api
+    from django_delayed_tasks.models import Task
+    from django_delayed_tasks.outcomes import AddResult
+    from django_delayed_tasks.states import AddAction, TaskStatus
+
+    usual = api.add_task
+
+    def add_task(task: Any, **options: Any) -> AddResult:
+        same = Task.objects.filter(biz_code=task.biz_code, biz_num=task.biz_num, status=TaskStatus.RUNNING)
+        stopping = same.filter(cancel_requested_at__isnull=False, deferred_when=None).first()
+        if stopping and options.get("if_exists") == "keep":
+            return AddResult(stopping.id, AddAction.KEPT)
+        return usual(task, **options)
+
+    api.add_task = add_task
+    try:
+        yield
+    finally:
+        api.add_task = usual
+
+
+IN_EXECUTORS: dict[str, Callable[[], None]] = {
+    "settle-without-fence": settle_without_fence,
+    "delete-without-looking": delete_without_looking,
+    "effects-apart": effects_apart,
+    "claim-without-version": claim_without_version,
+    "slots-for-all": slots_for_all,
+    "mangled-text": mangled_text,
+}
+IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
+BUGS = (*IN_EXECUTORS, *IN_DRIVER)

@@ -1,0 +1,64 @@
+"""An executor without threads, for measuring: its poller's claims are timed, and settled at once."""
+
+import time
+from statistics import quantiles
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
+from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from harness.database_pages import pages_of
+
+
+class Claimer:
+    """Claims batches of ``size`` as the product does, and finishes them without running anything."""
+
+    def __init__(self, size: int) -> None:
+        options = ExecutorOptions(name="claimer", threads=size, batch_size=size, lease=3600.0, heartbeat=60.0)
+        self._executor = Executor(options)  # its threads are not started
+        self._executor.lease.acquire()
+
+    def claim(self) -> tuple[int, float]:
+        """Return the number of claimed tasks, which are settled afterwards, and the seconds that claiming them took."""
+        executor = self._executor
+        began = time.perf_counter()
+        executor.poller.poll()
+        took = time.perf_counter() - began
+        claimed = executor.queue.take_back()
+        executor.held.finish([task.claim for task in claimed])
+        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE, keep=False) for task in claimed])
+        executor.held.remove([task.claim for task in claimed])
+        return len(claimed), took
+
+    def pages(self) -> int:
+        """What the next reading of the agenda needs, when a sweep is not due, and a claim that finds nothing."""
+        known = self._remembered()
+        claim = strategy_for("default", "auto")
+        request = ClaimRequest(self._executor.lease.executor, "default", 0, 20, floor=known.since if known else None)
+        return pages_of(lambda: read_agenda("default", known)) + pages_of(lambda: claim("default", request))
+
+    def _remembered(self) -> KnownLevels | None:
+        """Return what a reading starts from that is not to be a full scan, although full scans are quick."""
+        reader = self._executor.poller.reader
+        before, reader.scans = reader.scans, FullScans()
+        for took in (0.0, 10.0, 10.0):
+            reader.scans.note(clock.monotonic(), took)
+        try:
+            return reader._known()
+        finally:
+            reader.scans = before
+
+    def end(self) -> None:
+        """Give the lease back."""
+        self._executor.lease.end()
+
+
+def p99(seconds: list[float]) -> float:
+    """What 99 of 100 are quicker than."""
+    return quantiles(seconds, n=100, method="inclusive")[98]

@@ -1,0 +1,87 @@
+"""Every connection that a server has is taken."""
+
+import contextlib
+import random
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from django.db import DatabaseError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from harness.torture.faults.base import Fault, in_mix
+
+if TYPE_CHECKING:
+    from harness.torture.world import World
+
+
+@in_mix
+class ConnectionsExhausted(Fault):
+    """Somebody takes every connection that the server has, and those of the executors are ended."""
+
+    kind = "connections exhausted (max_connections)"
+    databases = frozenset({"mariadb", "mysql", "postgres"})
+    weight = 0.7
+    lasts = 3.0
+
+    def __init__(self) -> None:
+        self._stop = Event()
+        self._thread: Thread | None = None
+        self.refusals = 0
+
+    def inject(self, world: "World", chance: random.Random) -> bool:
+        full = Event()
+        self._stop = Event()
+        self._thread = Thread(target=self._hold_all, args=(self._stop, full), name="hog", daemon=True)
+        self._thread.start()
+        full.wait(60)
+        try:
+            return end_connections_of(world)
+        except DatabaseError:
+            # The driver has lost its connection to an earlier fault, and gets no other while all are taken. What is not
+            # injected is not healed, so the connections are given back here.
+            self.heal(world)
+            return False
+
+    def _hold_all(self, stop: Event, full: Event) -> None:
+        held: list[BaseDatabaseWrapper] = []
+        while not stop.is_set():
+            # What becomes free is taken, before executors can.
+            taker = connections.create_connection("default")
+            try:
+                taker.ensure_connection()
+                held.append(taker)
+            except DatabaseError:
+                self.refusals += 1
+                full.set()
+                stop.wait(0.01)
+        for one in held:
+            one.close()
+
+    def heal(self, world: "World") -> None:
+        self._stop.set()
+        if self._thread:
+            self._thread.join(60)
+
+
+def end_connections_of(world: "World") -> bool:
+    """The connections of the executors are ended at the server; whether there were any."""
+    with connection.cursor() as cursor:
+        cursor.execute(_OLDEST[connection.vendor], [])
+        found = [row[0] for row in cursor.fetchall()]
+        for one in found if connection.vendor == "mysql" else ():
+            with contextlib.suppress(DatabaseError):  # it has gone by itself
+                cursor.execute(f"KILL {one:d}")
+    return bool(found)
+
+
+# The oldest: an executor's threads keep theirs, and the hog came later. The driver may lose one as well.
+_OLDEST = {
+    "mysql": (
+        "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user LIKE 'ddt%%'"
+        " ORDER BY id LIMIT 20"
+    ),
+    "postgresql": (
+        "SELECT pid, pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity"
+        " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY backend_start LIMIT 20) oldest"
+    ),
+}

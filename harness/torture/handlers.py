@@ -1,0 +1,200 @@
+"""The handlers under torture. Their data (``biz_ext``) is a dict with a ``nonce`` and what the handler is to do."""
+
+import os
+import time
+from datetime import timedelta
+from typing import Any
+
+from django_delayed_tasks import Retry, TaskHandler
+from django_delayed_tasks.outcomes import Done, Outcome
+from harness.torture import hooks
+from harness.torture.codes import FOREIGN, MOST, concurrency_key
+from harness.torture.observing import observe
+from harness.torture.texts import AS_TOLD, text_of_claim
+
+
+class Ledgered(TaskHandler):
+    """Writes a begin, does its work, writes its effect."""
+
+    max_attempts = 1000
+    """Attempts are lost to outages through no fault of the handler; what fails does so because it is meant to."""
+
+    def backoff(self, attempt: int) -> timedelta:
+        return timedelta(seconds=min(2.0, 0.05 * 2 ** min(attempt, 10)))
+
+    def handle(self, task: Any) -> Outcome | timedelta | None:
+        if not self.atomic:
+            observe("begin", task)
+        result = self.work(task)
+        observe("effect", task)
+        return result or of_claim(task)
+
+    def work(self, task: Any) -> Outcome | timedelta | None:
+        """What is between begin and effect; the run's result."""
+        return None
+
+
+class Plain(Ledgered):
+    biz_code = "t-plain"
+
+
+class Atomic(Ledgered):
+    biz_code = "t-atomic"
+    atomic = True
+
+    def work(self, task: Any) -> None:
+        time.sleep(task.biz_ext.get("seconds", 0.0))
+
+
+class Slow(Ledgered):
+    """Takes ``seconds``."""
+
+    biz_code = "t-slow"
+
+    def work(self, task: Any) -> None:
+        time.sleep(task.biz_ext.get("seconds", 0.3))
+
+
+class Silent(Ledgered):
+    """Has its effect at once, and then does not speak to the database for ``seconds``."""
+
+    biz_code = "t-silent"
+
+    def handle(self, task: Any) -> Done:
+        observe("begin", task)
+        observe("effect", task)
+        time.sleep(task.biz_ext.get("seconds", 0.5))
+        return of_claim(task)
+
+
+class Deadly(Ledgered):
+    """Ends its process."""
+
+    biz_code = "t-deadly"
+
+    def work(self, task: Any) -> None:
+        os._exit(9)
+
+
+class Gated(Ledgered):
+    """Stands still in its middle until its executor's gate is opened."""
+
+    biz_code = "t-gated"
+
+    def work(self, task: Any) -> None:
+        hooks.pass_gate()
+
+
+class AtomicGated(Gated):
+    biz_code = "t-atomic-gated"
+    atomic = True
+
+
+class Fatal(Ledgered):
+    """Ends its process until it has been rescued ``die`` times."""
+
+    biz_code = "t-fatal"
+
+    def work(self, task: Any) -> None:
+        if task.rescues < task.biz_ext.get("die", 1):
+            os._exit(9)
+
+
+class Hanging(Ledgered):
+    """Its first ``hang`` attempts hang for ``seconds``, longer than is allowed."""
+
+    biz_code = "t-hanging"
+    timeout = 1.0
+
+    def work(self, task: Any) -> None:
+        if task.attempts <= task.biz_ext.get("hang", 1):
+            time.sleep(task.biz_ext.get("seconds", 600.0))
+
+
+class Retrying(Ledgered):
+    """Its first ``fail`` attempts ask for another one, or raise."""
+
+    biz_code = "t-retrying"
+
+    def work(self, task: Any) -> Outcome | None:
+        if task.attempts <= task.biz_ext.get("fail", 1):
+            if task.attempts % 2:
+                return Retry(after=timedelta(milliseconds=50), reason=complaint(task))
+            raise ValueError(complaint(task))  # the traceback holds this line: 支付 😀
+        return None
+
+
+class Foreign(Retrying):
+    biz_code = FOREIGN
+
+
+class Failing(Ledgered):
+    """Ends FAILED."""
+
+    biz_code = "t-failing"
+    max_attempts = 1
+
+    def work(self, task: Any) -> None:
+        raise ValueError(complaint(task))  # the traceback holds this line: 支付 😀
+
+
+class Again(Ledgered):
+    """Reschedules itself until ``again`` runs have been: counted in the ledger's own words, by version."""
+
+    biz_code = "t-again"
+
+    def work(self, task: Any) -> timedelta | None:
+        return again(task)
+
+
+class AtomicAgain(Again):
+    biz_code = "t-atomic-again"
+    atomic = True
+
+
+class Limited(Ledgered):
+    """Two at a time, in the whole cluster."""
+
+    biz_code = "t-limited"
+    max_concurrent = MOST["t-limited"]
+
+    def work(self, task: Any) -> None:
+        time.sleep(task.biz_ext.get("seconds", 0.0) / 10)
+
+
+class Keyed(Limited):
+    """One at a time for each last digit of the number."""
+
+    biz_code = "t-keyed"
+    max_concurrent = MOST["t-keyed"]
+
+    def concurrency_key(self, task: Any) -> str:
+        return concurrency_key(task.biz_code, task.biz_num)
+
+
+class AtomicFlaky(Ledgered):
+    """Raises after its effect in its first ``fail`` attempts: the effect must be gone."""
+
+    biz_code = "t-atomic-flaky"
+    atomic = True
+
+    def handle(self, task: Any) -> Done:
+        observe("effect", task)
+        if task.attempts <= task.biz_ext.get("fail", 1):
+            raise ValueError(complaint(task))
+        return of_claim(task)
+
+
+def of_claim(task: Any) -> Done:
+    """Done, with the claim that did it: the history must keep it for this claim and no other."""
+    return Done({"claim": task.version, "text": text_of_claim(task.id, task.version)})
+
+
+def complaint(task: Any) -> str:
+    """What the error of this claim says; the invariants look for it."""
+    return f"{AS_TOLD} {text_of_claim(task.id, task.version)}"
+
+
+def again(task: Any) -> timedelta | None:
+    """Another time, as long as fewer versions than ``again`` have been."""
+    return timedelta(milliseconds=20) if task.version <= task.biz_ext.get("again", 2) else None

@@ -1,0 +1,84 @@
+"""How long it took until work went on: read from the ledger and the tally at the end."""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from django_delayed_tasks.states import RunOutcome
+from harness.torture.facts import Facts
+from harness.torture.tally import Tally
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """From ``what`` until work went on, in seconds."""
+
+    seconds: float
+    what: str
+
+
+def recoveries(facts: Facts, tally: Tally) -> list[Recovery]:
+    """The longest first."""
+    found = [*_of_dead_executors(facts, tally), *_of_faults(facts, tally)]
+    return sorted(found, key=lambda one: -one.seconds)
+
+
+def _of_dead_executors(facts: Facts, tally: Tally) -> Iterator[Recovery]:
+    """From an executor's death until a task that it had claimed ran again, if that was not interrupted by a death."""
+    for gap in _gaps(facts, tally):
+        if not gap.more_deaths:
+            yield Recovery(gap.seconds, "an executor's death until its task ran again")
+
+
+def longest_row_of_deaths(facts: Facts, tally: Tally) -> tuple[float, int]:
+    """The longest time that a task took to run again because its next executors died as well: (seconds, how many)."""
+    rows = ((gap.seconds, gap.more_deaths + 1) for gap in _gaps(facts, tally) if gap.more_deaths)
+    return max(rows, default=(0.0, 0))
+
+
+class _Gap(NamedTuple):
+    """From a death until the task ran again; so many executors that had claimed it died in between."""
+
+    seconds: float
+    more_deaths: int
+
+
+def _gaps(facts: Facts, tally: Tally) -> Iterator[_Gap]:
+    seen: defaultdict[int, list[tuple[int, datetime]]] = defaultdict(list)
+    lost: defaultdict[int, list[int]] = defaultdict(list)
+    for one in facts.ledger.seen:
+        seen[one.task_id].append((one.version, one.at))
+    runs = [run for run in facts.ledger.runs if run.outcome == RunOutcome.LOST]
+    for run in runs:
+        lost[run.task_id].append(run.version)
+    for run in runs:
+        died = _death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished)
+        again = min(((version, at) for version, at in seen[run.task_id] if version > run.version), default=None)
+        if died and again:
+            more = sum(run.version < version < again[0] for version in lost[run.task_id])
+            yield _Gap((again[1] - died).total_seconds(), more)
+
+
+def takeovers(facts: Facts, tally: Tally) -> list[float]:
+    """Seconds from an executor's death until what it had claimed was taken from it, the longest first."""
+    lost = [run for run in facts.ledger.runs if run.outcome == RunOutcome.LOST]
+    deaths = [_death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished) for run in lost]
+    pairs = zip(lost, deaths, strict=True)
+    return sorted(((run.finished - died).total_seconds() for run, died in pairs if died), reverse=True)
+
+
+def _death_before(tally: Tally, process: int | None, moment: datetime) -> datetime | None:
+    return max((at for pid, at in tally.deaths if pid == process and at <= moment), default=None)
+
+
+def _of_faults(facts: Facts, tally: Tally) -> Iterator[Recovery]:
+    """From the end of a fault until the first run of a task that was due by then."""
+    runs = sorted((run.started, run.when) for run in facts.ledger.runs if run.started)
+    for injection in tally.injections:
+        for started, when in runs[bisect_right(runs, (injection.over, injection.over)) :]:
+            if when <= injection.over:
+                yield Recovery((started - injection.over).total_seconds(), f"{injection.kind}, until the next due run")
+                break

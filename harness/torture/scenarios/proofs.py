@@ -1,0 +1,106 @@
+"""Short and without dice: for each bug that can be put into the executors, what must bring it to light."""
+
+import signal
+from datetime import UTC, datetime
+
+from harness.torture import hooks
+from harness.torture.cluster import Executor
+from harness.torture.faults.processes import KillBeforeSettle
+from harness.torture.looking import in_mid_handler, newest_live
+from harness.torture.scenario import Scenario, Size, register
+from harness.torture.scenarios.zombies import begun_by, has_been_settled, is_run_again, stop_before_claim
+from harness.torture.world import World
+
+ONE = {"short": Size(tasks=1, executors=2), "full": Size(tasks=1, executors=2)}
+SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5, "CLAIM": "compare_and_set"}
+LONG_LEASE = {**SHORT_LEASE, "LEASE": 60}
+"""Where nobody is to be declared dead, however busy the machine is."""
+
+
+class Proof(Scenario):
+    """Number 0: no scenario of its own, but a part of one."""
+
+    sizes = ONE
+    settings = SHORT_LEASE
+
+
+@register
+class Fence(Proof):
+    name = "proof-fence"
+    title = "a zombie ends its run while another is in the middle of the same task"
+
+    def run(self, world: World) -> None:
+        zombie = world.cluster.start("zombie").wait_until_ready()
+        world.caller.add("t-gated", "one")
+        claims = world.wait_until(lambda: begun_by(zombie.pid, ["one"]), "the run to begin")
+        zombie.send(signal.SIGSTOP)
+        world.tally.died(zombie.pid, datetime.now(UTC))
+        world.cluster.start("other").wait_until_ready()
+        world.wait_until(lambda: is_run_again(claims), "the run to begin again")
+        open_gate(world, zombie)
+        zombie.send(signal.SIGCONT)
+        world.wait_until(lambda: has_been_settled(zombie, claims), "the zombie to settle, or not")
+        open_gate(world)
+
+
+@register
+class Deferred(Proof):
+    name = "proof-deferred"
+    title = "a schedule is accepted while the task runs"
+    settings = LONG_LEASE
+
+    def run(self, world: World) -> None:
+        executor = world.cluster.start("one").wait_until_ready()
+        world.caller.add("t-gated", "one")
+        world.wait_until(lambda: in_mid_handler(executor.pid), "the run to begin")
+        world.caller.add("t-gated", "one")
+        open_gate(world)
+
+
+@register
+class Version(Proof):
+    name = "proof-version"
+    title = "a schedule is accepted between the SELECT of candidates and the claim"
+    settings = LONG_LEASE
+
+    def run(self, world: World) -> None:
+        lone = world.cluster.start("lone").wait_until_ready()
+        world.wait_until(lambda: newest_live(lone.name), "its lease")
+        stop_before_claim(world, lone, "0", past_lease=False)
+
+
+@register
+class Slots(Proof):
+    name = "proof-slots"
+    title = "more tasks than may run at a time, and threads for all of them"
+
+    def run(self, world: World) -> None:
+        for name in ("one", "other"):
+            world.cluster.start(name).wait_until_ready()
+        for number in range(8):
+            world.caller.add("t-limited", f"{number}", data={"seconds": 5.0})
+
+
+@register
+class Atomic(Proof):
+    name = "proof-atomic"
+    title = "an executor is killed after the effects of an atomic run, before its settlement"
+
+    def run(self, world: World) -> None:
+        executor = world.cluster.start("one").wait_until_ready()
+        fault = KillBeforeSettle()
+        if fault.pause(world, executor, patience=60.0, lure=lambda: add_atomic(world)):
+            world.count(fault.kind)
+        else:
+            world.violation("no atomic run came to its settlement")
+
+
+def add_atomic(world: World) -> None:
+    # Where one writer at a time is allowed, a second call would wait for the run that stands before its settlement.
+    for number in range(4 if world.database.has_server else 1):
+        world.caller.add("t-atomic", f"{number}")
+
+
+def open_gate(world: World, executor: Executor | None = None) -> None:
+    """Of this executor, or of all."""
+    hooks.flag(world.folder, hooks.GATE, executor.name if executor else "all").touch()

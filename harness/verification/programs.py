@@ -1,0 +1,27 @@
+"""Spin and a C compiler: found, installed where that is possible, or asked for."""
+
+import shutil
+
+from harness.servers.packages import can_install, install
+from harness.verification.spin import PROGRAMS, SpinError
+
+
+def missing() -> list[str]:
+    """Those that are not on PATH; they are the names of Debian's packages too."""
+    return [program for program in PROGRAMS if shutil.which(program) is None]
+
+
+def provide() -> None:
+    """Install what is missing.
+
+    Raises:
+        SpinError: it cannot be installed from here; the text says what to do.
+    """
+    wanted = missing()
+    if not wanted:
+        return
+    if not can_install():
+        raise SpinError(f"Missing here: {' '.join(wanted)}. On Debian, as root: apt-get install {' '.join(wanted)}")
+    install([*wanted, "libc6-dev"] if "gcc" in wanted else wanted, "the verification")
+    if wanted := missing():
+        raise SpinError(f"{' '.join(wanted)} was installed, but is not on PATH.")

@@ -1,0 +1,295 @@
+"""Notices of other processes, where the database passes them on; elsewhere nobody listens."""
+
+import select
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from django_delayed_tasks import Task, add_task, add_tasks, clock, reschedule_task, resume_queue
+from django_delayed_tasks.executor.claiming.listener import LASTING, RATE, SHORTEST_PAUSE, Listener, Pace
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.store.executors import Peer
+from django_delayed_tasks.store.notices import postgres, wakeup
+from django_delayed_tasks.store.notices.postgres import Ears, Notice, can_listen, notify
+from tests.executor.parts import add, executing, handler_of
+from tests.waiting import LIMIT, wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SAYS = connection.vendor == "postgresql"
+
+
+def needs_notices(test: Any) -> Any:
+    """A test for databases that pass notices on."""
+    test.__test__ = SAYS
+    return test
+
+
+@pytest.fixture
+def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queues that other processes are told of."""
+    queues: list[str] = []
+    monkeypatch.setattr(wakeup, "notify", lambda alias, queue: queues.append(queue))
+    return queues
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said in this test seems to come from another process."""
+    monkeypatch.setattr(postgres, "_process", iter(str(number) for number in range(10**6)).__next__)
+
+
+@pytest.fixture
+def ears() -> Iterator[Ears]:
+    ears = Ears("default")
+    yield ears
+    ears.close()
+
+
+def listeners() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == "listener"]
+
+
+def backends() -> list[int]:
+    """The server's processes that serve listeners of this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND query = %s",
+            [f"LISTEN {postgres.CHANNEL}"],
+        )
+        return [pid for (pid,) in cursor.fetchall()]
+
+
+def hear(ears: Ears) -> Notice:
+    """The only notice that comes."""
+    heard: list[Notice] = []
+    while not heard:
+        select.select([ears], [], [], LIMIT)
+        heard += ears.hear()
+    [notice] = heard
+    return notice
+
+
+class TestSaying:
+    @pytest.mark.parametrize(
+        ("when", "is_said"),
+        [(None, True), (timedelta(seconds=0.3), True), (timedelta(seconds=0.5), False), (timedelta(-1), True)],
+    )
+    def test_what_is_due_before_the_next_poll(self, said: list[str], when: Any, is_said: bool) -> None:
+        add(when=when, queue="mail")
+        assert said == (["mail"] if SAYS and is_said else [])
+        said.clear()
+        add(when=None if when is None else clock.host_now() + when, queue="mail")
+        assert said == (["mail"] if SAYS and is_said else [])
+
+    def test_once_for_each_commit_after_it(self, said: list[str]) -> None:
+        with transaction.atomic():
+            for number in range(5):
+                add(str(number))
+            assert said == []
+        assert said == (["default"] if SAYS else [])
+        add("6")
+        assert len(said) == (2 if SAYS else 0)
+
+    def test_not_of_what_was_rolled_back(self, said: list[str]) -> None:
+        with transaction.atomic():
+            add()
+            transaction.set_rollback(True)
+        assert said == []
+
+    @pytest.mark.parametrize(
+        ("queues", "expected"), [("a", ["a"]), ("cab", ["a", "b", "c"]), ("abcd", [wakeup.ANY]), ("", [])]
+    )
+    def test_of_the_queues_of_many(self, said: list[str], queues: str, expected: list[str]) -> None:
+        later = Task(biz_code="code", biz_num="later", queue="z", when=timedelta(hours=1))
+        add_tasks([later, *(Task(biz_code="code", biz_num=queue, queue=queue) for queue in queues)])
+        assert said == (expected if SAYS else [])
+
+    def test_of_what_is_claimable_by_other_means(self, said: list[str]) -> None:
+        add(when=timedelta(hours=1))
+        reschedule_task("code", "1", timedelta(hours=2))
+        assert said == []
+        reschedule_task("code", "1", None)
+        resume_queue("mail")
+        assert said == ([wakeup.ANY, "mail"] if SAYS else [])
+
+    def test_not_when_it_is_not_wanted(self, said: list[str], settings: Any) -> None:
+        settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True, "NOTIFY": False}
+        add()
+        assert said == []
+
+    @needs_notices
+    def test_that_it_cannot_be_said_is_no_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(postgres, "_silent_until", {})
+        monkeypatch.setattr(postgres, "CHANNEL", "x" * 100)  # longer than a channel's name may be
+        add("1")
+        add("2")
+        assert Task.objects.count() == 2
+        assert postgres._silent_until["default"] > clock.monotonic()
+
+
+@needs_notices
+class TestEars:
+    def test_hear_who_said_what(self, ears: Ears) -> None:
+        notify("default", "queue with spaces")
+        assert hear(ears) == Notice("queue with spaces", is_own=True)
+
+    def test_hear_others(self, ears: Ears, elsewhere: None) -> None:
+        add_task(Task(biz_code="code", biz_num="1"))
+        assert hear(ears) == Notice("default", is_own=False)
+
+
+class Wakings(threading.Event):
+    """An event that counts how often it is set."""
+
+    count = 0
+
+    def set(self) -> None:
+        self.count += 1
+        super().set()
+
+
+class TestPace:
+    @pytest.fixture(autouse=True)
+    def hands(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.second = 0.0
+        self.peers = Peers()
+        monkeypatch.setattr(clock, "monotonic", lambda: self.second)
+        self.pace = Pace(self.peers)
+
+    def hear(self, is_waking: bool = True) -> float:
+        """How long it had to wait before."""
+        left = self.pace.seconds_left()
+        self.second += left
+        assert self.pace.seconds_left() == pytest.approx(0)
+        self.pace.note_hearing(is_waking)
+        return left
+
+    def test_at_once_after_a_while(self) -> None:
+        for _ in range(100):
+            assert self.hear() == 0
+            self.second += 1.0
+
+    def test_many_notices_are_heard_together(self) -> None:
+        assert [self.hear() for _ in range(3)] == pytest.approx([0, SHORTEST_PAUSE, SHORTEST_PAUSE])
+
+    @pytest.mark.parametrize("executors", [0, 1, 8, 100])
+    def test_wakings_of_all_do_not_grow_with_the_executors(self, executors: int) -> None:
+        self.peers.refresh(0, [Peer(number, frozenset(), clock.host_now()) for number in range(executors)])
+        for _ in range(200):
+            self.hear()
+        before = self.second
+        for _ in range(100):
+            self.hear()
+        assert 100 / (self.second - before) == pytest.approx(RATE / max(1, executors))
+
+    def test_what_wakes_nobody_is_heard_as_it_comes(self) -> None:
+        self.hear()
+        assert [self.hear(is_waking=False) for _ in range(1000)] == pytest.approx([SHORTEST_PAUSE] * 1000)
+
+
+@needs_notices
+class TestListener:
+    @pytest.fixture
+    def listener(self, elsewhere: None) -> Iterator[Listener]:
+        options = ExecutorOptions(queues=("mine", "mail"))
+        self.held = Held(options)
+        self.held.wake_poller = self.wakings = Wakings()
+        listener = Listener(options, Peers(), self.held)
+        listener.prepare()
+        listener.listen()
+        yield listener
+        listener.close()
+
+    @property
+    def woken(self) -> int:
+        return self.wakings.count
+
+    def test_looks_once_when_it_begins(self, listener: Listener) -> None:
+        assert self.woken == 1
+        listener.interrupt()
+        listener.listen()
+        assert self.woken == 1
+
+    def test_wakes_for_queues_that_are_served(self, listener: Listener) -> None:
+        for queue in ("other", "mine", "", "other"):
+            notify("default", queue)
+        while self.woken < 2:
+            listener.listen()
+
+    def test_others_are_nothing_to_it(self, listener: Listener) -> None:
+        notify("default", "other")
+        listener.listen()
+        notify("default", "mine")
+        while self.woken < 2:
+            listener.listen()
+
+    def test_does_not_wake_who_is_busy(self, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(Held, "wants_more", False)
+        notify("default", "mine")
+        listener.listen()
+        assert self.woken == 1
+
+    def test_ends_when_told_to(self, listener: Listener) -> None:
+        listener.interrupt()
+        listener.listen()
+
+    def test_lost_connection_is_an_error_and_replaced(self, listener: Listener) -> None:
+        from psycopg import Error
+
+        terminate(backends())
+        with pytest.raises(Error):
+            while True:  # first it hears why
+                listener.listen()
+        listener.recover()
+        listener.listen()
+        assert self.woken == 2
+        notify("default", "mine")
+        while self.woken < 3:
+            listener.listen()
+
+    def test_sessions_that_do_not_last_are_replaced_later_and_later(self, listener: Listener) -> None:
+        pauses = [listener.pause]
+        for _ in range(3):
+            listener.recover()
+            pauses.append(listener.pause)
+            listener.listen()
+        assert pauses == [0.0, 0.2, 0.4, 0.8]
+        listener._opened -= LASTING
+        listener.recover()
+        assert listener.pause == 0.0
+
+
+def terminate(pids: list[int]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s::int[]) pid", [pids])
+
+
+class TestExecutor:
+    def test_listens_where_there_is_something_to_hear(self) -> None:
+        with executing():
+            assert bool(listeners()) == can_listen("default")
+        assert listeners() == []
+        if SAYS:
+            wait_until(lambda: not backends())
+
+    @pytest.mark.parametrize("options", [{"notify": False}, {"drain": True}])
+    def test_does_not_when_it_is_not_wanted(self, options: dict[str, Any]) -> None:
+        with executing(**options):
+            assert listeners() == []
+
+    @needs_notices
+    def test_starts_what_another_process_adds(self, elsewhere: None, monkeypatch: pytest.MonkeyPatch) -> None:
+        ran: list[str] = []
+        handler_of(lambda task: ran.append(task.biz_num))
+        monkeypatch.setattr(wakeup, "wake", lambda: None)
+        with executing(poll_interval=600.0):
+            wait_until(backends)
+            for number in ("1", "2", "3"):
+                add(number)
+                wait_until(lambda number=number: number in ran)  # type: ignore[misc]

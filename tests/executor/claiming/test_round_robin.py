@@ -1,0 +1,68 @@
+"""Levels of one priority take turns."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from django_delayed_tasks.executor.claiming.round_robin import SMALLEST, RoundRobin
+from django_delayed_tasks.store.claiming.agenda import Level
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def level(queue: str, priority: int = 0, later: float = 0.0) -> Level:
+    return Level(queue, priority, NOW + timedelta(seconds=later))
+
+
+def served(turns: RoundRobin, count: int, gives: int = 10) -> list[str]:
+    """The queues whose turn it is, one after the other, each of which gives something."""
+    queues = []
+    for _ in range(count):
+        first = turns.next()
+        assert first is not None
+        turns.took(gives, 10)
+        queues.append(first.queue)
+    return queues
+
+
+def test_equals_are_served_one_after_the_other() -> None:
+    turns = RoundRobin(0.2)
+    turns.begin([level("storm"), level("a"), level("b")], NOW)
+    assert served(turns, 7) == ["storm", "a", "b", "storm", "a", "b", "storm"]
+
+
+def test_it_goes_on_where_it_was_when_the_agenda_is_read_anew() -> None:
+    turns = RoundRobin(0.2)
+    found = []
+    for _ in range(4):
+        turns.begin([level("storm"), level("a"), level("b")], NOW)
+        found += served(turns, 1)
+    assert found == ["storm", "a", "b", "storm"]
+
+
+def test_the_higher_priority_comes_first_however_often() -> None:
+    turns = RoundRobin(0.2)
+    turns.begin([level("low", -1), level("high", 5), level("middle"), level("high too", 5)], NOW)
+    assert served(turns, 4) == ["high", "high too", "high", "high too"]
+
+
+def test_a_level_that_does_not_give_what_is_wanted_is_done_with() -> None:
+    turns = RoundRobin(0.2)
+    turns.begin([level("empty"), level("full")], NOW)
+    assert served(turns, 1, gives=0) == ["empty"]
+    assert served(turns, 3) == ["full"] * 3
+    assert served(turns, 1, gives=9) == ["full"]
+    assert turns.next() is None
+
+
+def test_what_is_due_in_a_moment_comes_last() -> None:
+    turns = RoundRobin(0.2)
+    turns.begin([level("soon", 5, later=0.01), level("now", -5)], NOW)
+    assert served(turns, 2) == ["now", "now"]
+
+
+@pytest.mark.parametrize(("equals", "wanted", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, SMALLEST), (50, 8, 8)])
+def test_what_is_wanted_is_shared_among_equals(equals: int, wanted: int, share: int) -> None:
+    turns = RoundRobin(0.2)
+    turns.begin([*(level(str(number)) for number in range(equals)), level("other", -1)], NOW)
+    assert turns.share(wanted) == share

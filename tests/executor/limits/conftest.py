@@ -1,0 +1,42 @@
+"""Fixtures for handlers' limits."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import clock
+from tests.executor.limits.parts import GateBench
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """``later(seconds)``: so much time passes on this host's monotonic clock, and stands still then."""
+    passed = [clock.monotonic()]
+
+    def pass_by(seconds: float) -> None:
+        passed[0] += seconds
+        monkeypatch.setattr(clock, "monotonic", lambda: passed[0])
+
+    return pass_by
+
+
+@pytest.fixture
+def make_bench(transactional_db: None, later: Callable[[float], None]) -> Iterator[Callable[..., GateBench]]:
+    """Benches with options of their own. However slow the machine is, no time passes unless the test says so."""
+    later(0.0)
+    made: list[GateBench] = []
+
+    def make(name: str = "bench", **options: Any) -> GateBench:
+        made.append(GateBench(name, **options))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.lease.end()
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., GateBench]) -> GateBench:
+    """One executor's poller and gate."""
+    return make_bench()

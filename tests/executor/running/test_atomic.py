@@ -1,0 +1,291 @@
+"""``atomic = True``: what the handler writes and the settlement are one transaction."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+
+from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.tables import EXECUTOR
+from tests.executor.parts import add, claim_one, handler_of
+from tests.executor.runs import run_one
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+EFFECT: dict[str, Any] = {
+    "host": "h", "pid": 1, "threads": 1, "alive": None,
+    "started_at": "2026-01-01T00:00Z", "heartbeat_at": "2026-01-01T00:00Z", "expires_at": "2026-01-01T00:00Z",
+}  # fmt: skip
+NOBODY = {"threads": None}
+"""Makes an effect that the database refuses."""
+
+
+def write(name: str = "effect", **fields: Any) -> None:
+    Executor.objects.create(**EFFECT | {"name": name} | fields)
+
+
+def effects() -> list[str]:
+    return list(Executor.objects.filter(host="h").order_by("id").values_list("name", flat=True))
+
+
+def run_once(handle: Any, task: Any = None, **attributes: Any) -> Settlement | None:
+    return run_one(task or claim_one(), handler_of(handle, atomic=True, **attributes), DatabaseClock())
+
+
+def settled_later(settlement: Settlement | None) -> Then | None:
+    """What the settler's attempt comes to."""
+    assert settlement is not None
+    return settle("default", [settlement]).became.get(settlement.claim)
+
+
+def test_effects_and_settlement_are_committed_together() -> None:
+    assert run_once(lambda task: write()) is None
+    assert effects() == ["effect"]
+    assert TaskRun.objects.get().outcome == RunOutcome.DONE
+    assert not Task.objects.exists()
+
+
+def test_the_history_is_of_what_was_claimed() -> None:
+    """Whatever the handler makes of the object that it was given."""
+    task = claim_one(num="mine")
+    when = task.when
+
+    def handle(task: Any) -> None:
+        is_first = task.biz_num == "mine"
+        task.biz_num, task.when, task.attempts = "other", None, 77
+        if is_first:  # it is tried again at once
+            raise DatabaseError("database is locked")
+
+    assert run_once(handle, task) is None
+    run = TaskRun.objects.get()
+    assert (run.biz_num, run.when, run.attempt) == ("mine", when, 1)
+
+
+def test_a_lost_claim_takes_the_effects_back() -> None:
+    task = claim_one()
+    settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+    left = run_once(lambda task: write(), task)
+    assert settled_later(left) is None
+    assert effects() == []
+    assert Task.objects.get().status == TaskStatus.PENDING
+
+
+def test_a_claim_lost_while_the_handler_works() -> None:
+    def handle(task: Any) -> None:
+        write()
+        settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])  # as the reaper would
+
+    assert settled_later(run_once(handle)) is not None  # undone with the rest: the reaper was this very transaction
+    assert effects() == []
+
+
+def test_an_exception_takes_the_effects_back_and_is_retried() -> None:
+    def handle(task: Any) -> None:
+        write()
+        sys.exit("no")
+
+    assert settled_later(run_once(handle)) is Then.RETRY
+    assert effects() == []
+
+
+def test_what_is_returned_is_committed_with_the_effects() -> None:
+    def handle(task: Any) -> Any:
+        write()
+        return Fail("no")
+
+    assert run_once(handle) is None
+    assert effects() == ["effect"]
+    assert Task.objects.get().status == TaskStatus.FAILED
+
+
+class TestSavepoints:
+    def test_what_a_savepoint_undoes(self) -> None:
+        def handle(task: Any) -> None:
+            write("before")
+            with suppress(DatabaseError), transaction.atomic():
+                write("inside")
+                write("refused", **NOBODY)
+            write("after")
+
+        assert run_once(handle) is None
+        assert effects() == ["before", "after"]
+
+    def test_nested_blocks_are_no_commits(self) -> None:
+        def handle(task: Any) -> None:
+            with transaction.atomic(), transaction.atomic(savepoint=False):
+                write()
+            raise ValueError("after the inner blocks")
+
+        assert settled_later(run_once(handle)) is Then.RETRY
+        assert effects() == []
+
+    def test_a_durable_block_is_refused(self) -> None:
+        def handle(task: Any) -> None:
+            with transaction.atomic(durable=True):
+                write()
+
+        left = run_once(handle)
+        assert left is not None
+        assert "durable" in left.error
+        assert effects() == []
+
+
+class TestSwallowed:
+    """Errors of the database that the handler catches outside of any savepoint."""
+
+    def test_a_refused_statement(self) -> None:
+        """PostgreSQL executes nothing more in such a transaction; the others undo the statement alone."""
+
+        def handle(task: Any) -> None:
+            write("before")
+            with suppress(DatabaseError), connection.cursor() as cursor:
+                cursor.execute(f"UPDATE {EXECUTOR} SET threads = NULL")
+            with suppress(DatabaseError):
+                write("after")
+
+        left = run_once(handle)
+        if connection.vendor == "postgresql":
+            assert settled_later(left) is Then.RETRY
+            assert effects() == []
+        else:
+            assert left is None
+            assert effects() == ["before", "after"]
+
+    def test_a_refused_save(self) -> None:
+        """Django lets nothing follow a ``save()`` that failed, whatever the database."""
+
+        def handle(task: Any) -> None:
+            write("before")
+            with suppress(DatabaseError):
+                write("refused", **NOBODY)
+
+        assert settled_later(run_once(handle)) is Then.RETRY
+        assert effects() == []
+
+    def test_a_block_without_savepoint(self) -> None:
+        def handle(task: Any) -> None:
+            write("before")
+            with suppress(ValueError), transaction.atomic(savepoint=False):
+                raise ValueError
+
+        left = run_once(handle)
+        assert left is not None
+        assert "can only be rolled back" in left.error
+        assert settled_later(left) is Then.RETRY
+        assert effects() == []
+
+    def test_rollback_that_was_asked_for(self) -> None:
+        def handle(task: Any) -> None:
+            write()
+            transaction.set_rollback(True)
+
+        assert settled_later(run_once(handle)) is Then.RETRY
+        assert effects() == []
+
+    def test_a_closed_connection(self) -> None:
+        def handle(task: Any) -> None:
+            write("before")
+            connection.close()
+            with suppress(DatabaseError):
+                write("after")
+
+        assert settled_later(run_once(handle)) is Then.RETRY
+        assert effects() == []
+
+
+class TestOnCommit:
+    def test_hooks_run_after_the_commit_of_the_settlement(self) -> None:
+        seen: list[int] = []
+        run_once(lambda task: transaction.on_commit(lambda: seen.append(Task.objects.count())))
+        assert seen == [0]
+
+    def test_hooks_of_a_savepoint_that_was_rolled_back_do_not_run(self) -> None:
+        seen: list[str] = []
+
+        def handle(task: Any) -> None:
+            transaction.on_commit(lambda: seen.append("outer"))
+            with suppress(ValueError), transaction.atomic():
+                transaction.on_commit(lambda: seen.append("inner"))
+                raise ValueError
+
+        assert run_once(handle) is None
+        assert seen == ["outer"]
+
+    def test_no_hook_runs_when_the_claim_is_gone(self) -> None:
+        seen: list[str] = []
+        task = claim_one()
+        settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
+        run_once(lambda task: transaction.on_commit(lambda: seen.append("sent")), task)
+        assert seen == []
+
+    @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3)])
+    def test_a_hook_that_raises_changes_nothing(self, error: BaseException) -> None:
+        def hook() -> None:
+            raise error
+
+        def handle(task: Any) -> None:
+            write()
+            transaction.on_commit(hook)
+
+        assert run_once(handle) is None
+        assert effects() == ["effect"]
+        assert TaskRun.objects.get().outcome == RunOutcome.DONE
+
+    def test_on_failed_is_told_after_the_commit(self) -> None:
+        told: list[tuple[int, str]] = []
+
+        def on_failed(handler: Any, task: Any, error: str) -> None:
+            told.append((Task.objects.get().status, error))
+
+        run_once(lambda task: Fail("no"), on_failed=on_failed)
+        assert told == [(TaskStatus.FAILED, "no")]
+
+
+@pytest.fixture
+def decisions() -> Iterator[list[Settlement]]:
+    """What run_finished was sent with."""
+    seen: list[Settlement] = []
+
+    def finished(decision: Settlement, **_: Any) -> None:
+        seen.append(decision)
+
+    signals.run_finished.connect(finished)
+    yield seen
+    signals.run_finished.disconnect(finished)
+
+
+def test_one_end_is_announced(decisions: list[Settlement]) -> None:
+    run_once(lambda task: write())
+    assert [decision.then for decision in decisions] == [Then.GONE]
+
+
+def test_the_end_that_counts_is_announced(decisions: list[Settlement]) -> None:
+    run_once(lambda task: transaction.set_rollback(True))
+    assert [decision.then for decision in decisions] == [Then.RETRY]
+
+
+def test_a_deferred_schedule_survives() -> None:
+    def handle(task: Any) -> None:
+        write()
+        add(num=task.biz_num, biz_ext="next")
+
+    run_once(handle)
+    task = Task.objects.get()
+    assert (task.status, task.biz_ext) == (TaskStatus.PENDING, "next")
+
+
+def test_a_commit_whose_answer_was_lost_is_not_settled_again() -> None:
+    """What the settler finds when the COMMIT had arrived: gone, or waiting for its next time."""
+    task = claim_one()
+    assert run_once(lambda task: Reschedule(DatabaseClock().now(), biz_ext="next"), task) is None
+    assert settle("default", [Settlement(task.claim, RunOutcome.RETRIED, Then.RETRY)]).became == {}
+    assert Task.objects.get().biz_ext == "next"
+    assert TaskRun.objects.count() == 1

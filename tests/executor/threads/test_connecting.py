@@ -1,0 +1,30 @@
+"""When the threads of an executor connect: the settler first, since handlers keep all connections they can get."""
+
+import threading
+from typing import Any
+
+from django.db.backends.signals import connection_created
+
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.settling.settler import Settler
+from tests.executor.failures import Told
+
+TIMEOUT = 60.0  # seconds
+
+
+def test_the_settler_connects_before_anything_has_run(live_db: str) -> None:
+    connected = threading.Event()
+
+    def note(**_: Any) -> None:
+        if threading.current_thread().name == "settler":
+            connected.set()
+
+    connection_created.connect(note)
+    settler = Settler("default", Held(ExecutorOptions()), Told())
+    try:
+        settler.start()
+        assert connected.wait(TIMEOUT)
+    finally:
+        connection_created.disconnect(note)
+        assert settler.finish(TIMEOUT)

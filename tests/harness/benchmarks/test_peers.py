@@ -1,0 +1,100 @@
+"""The machinery that measures other queues, without installing any of them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import ROOT
+from harness.benchmarks.cases import peers
+from harness.benchmarks.figures import Figures
+from harness.benchmarks.peers import environments, recorder, workers
+from harness.benchmarks.peers.catalogue import PEERS, WORKERS
+from harness.benchmarks.peers.environments import NotMeasured
+
+TWO_PROCESSES = """
+import os
+from harness.benchmarks.peers.recorder import executed
+executed()
+if os.fork() == 0:
+    for _ in range(3):
+        executed()
+    os._exit(0)
+os.wait()
+executed()
+"""
+ONE_EXECUTION = "import time; from harness.benchmarks.peers.recorder import executed; executed(); time.sleep(60)"
+
+
+@pytest.fixture
+def own_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter of the tests is that of the peers."""
+    monkeypatch.setattr(environments, "python", lambda: sys.executable)
+
+
+def test_executions_of_a_process_and_of_its_fork_are_all_noted(tmp_path: Path) -> None:
+    environment = {**os.environ, recorder.FOLDER: str(tmp_path), recorder.CAPACITY: "10"}
+    subprocess.run([sys.executable, "-c", TWO_PROCESSES], env=environment, cwd=ROOT, check=True)
+    assert len(recorder.executions(tmp_path)) == 5
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.usefixtures("own_python")
+def test_a_worker_that_executes_too_little_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "PATIENCE", 1.0)
+    with pytest.raises(NotMeasured, match="after 1 of 2"):
+        workers.drain_rate(("python", "-c", ""), ("python", "-c", ONE_EXECUTION), {}, tasks=2, workers=1)
+
+
+@pytest.mark.usefixtures("own_python")
+def test_a_worker_that_ends_is_not_measured() -> None:
+    broken = ("python", "-c", "raise SystemExit('no such option')")
+    with pytest.raises(NotMeasured, match="no such option"):
+        workers.drain_rate(("python", "-c", ""), broken, {}, tasks=2, workers=1)
+
+
+@pytest.mark.usefixtures("own_python")
+def test_more_executions_than_tasks_are_not_measured() -> None:
+    twice = ("python", "-c", ONE_EXECUTION.replace("executed();", "executed(); executed();"))
+    with pytest.raises(NotMeasured, match="1 tasks were due, 2 executions"):
+        workers.drain_rate(("python", "-c", ""), twice, {}, tasks=1, workers=1)
+
+
+def test_without_node_its_peers_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    with pytest.raises(NotMeasured, match="node and npm"):
+        environments.node()
+
+
+def test_a_failed_installation_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_FOLDER", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: name)
+    tried: list[object] = []
+
+    def fail(command: object) -> None:
+        tried.append(command)
+        raise NotMeasured("offline")
+
+    monkeypatch.setattr(environments, "_install", fail)
+    for _ in range(2):
+        with pytest.raises(NotMeasured, match="offline"):
+            environments.node()
+    assert len(tried) == 1
+
+
+def test_redis_is_measured_with_mariadb() -> None:
+    assert {database for database, _ in peers.measured_on(("mariadb",))} == {"mariadb", "redis"}
+    assert {database for database, _ in peers.measured_on(("postgres", "sqlite"))} == {"postgres", "sqlite"}
+
+
+def test_goals_compare_with_the_best_way_of_a_peer() -> None:
+    goal = peers.GOALS[0]
+    figures = Figures()
+    figures.note(goal.of, 1200.0)
+    for number, figure in enumerate(goal.to, start=1):
+        figures.note(figure, float(number))
+    ways = sum(len(peer.ways) for peer in PEERS if peer.name in {"django-tasks-db", "django-ox", "dj-queue"})
+    assert len(goal.to) == ways * len(WORKERS)
+    assert goal.value(figures) == 1200.0 / len(goal.to)

@@ -1,0 +1,60 @@
+"""A test that fails is run once more, alone; what passes then is named as flaky."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.scripts.run_suite import Part, run_failed_again, run_lanes, table
+
+FLAKY = """
+from pathlib import Path
+
+def test_passes():
+    pass
+
+def test_fails_the_first_time():
+    mark = Path(__file__).with_name("mark")
+    is_first = not mark.exists()
+    mark.touch()
+    assert not is_first
+"""
+BROKEN = FLAKY + "\ndef test_always_fails():\n    assert False\n"
+
+
+def part_of(folder: Path, source: str) -> Part:
+    """A part that runs `source` as its only test file, without this project's own settings of pytest."""
+    (folder / "test_it.py").write_text(source)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return Part(
+        "sqlite", "some", [str(folder / "test_it.py"), "-c", str(folder / "pytest.ini"), "-p", "no:django"], folder
+    )
+
+
+def run(part: Part) -> Part:
+    run_lanes([[part]])
+    run_failed_again([part])
+    return part
+
+
+def test_what_passes_alone_is_named(tmp_path: Path) -> None:
+    part = run(part_of(tmp_path, FLAKY))
+    assert part.status == 0
+    assert "flaky" in table([part])
+    assert [name.rpartition("::")[2] for name in part.flaky] == ["test_fails_the_first_time"]
+
+
+def test_what_fails_twice_has_failed(tmp_path: Path) -> None:
+    part = run(part_of(tmp_path, BROKEN))
+    assert part.status == 1
+    assert [name.rpartition("::")[2] for name in part.failed()] == ["test_always_fails"]
+    assert [name.rpartition("::")[2] for name in part.flaky] == ["test_fails_the_first_time"]
+
+
+@pytest.mark.parametrize("source", ["def test_passes():\n    pass\n", "raise SystemExit(3)\n"], ids=["passed", "ended"])
+def test_otherwise_it_is_run_once(tmp_path: Path, source: str) -> None:
+    part = part_of(tmp_path, source)
+    run_lanes([[part]])
+    before = part.status
+    run_failed_again([part])
+    assert (part.status, part.flaky) == (before, ())
+    assert "flaky" not in table([part])

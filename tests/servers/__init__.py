@@ -1,4 +1,0 @@
-"""Real database servers for the tests: found or installed, started on free ports, stopped afterwards.
-
-``python -m tests.servers --databases mariadb,postgres,mysql [--hold] [-- command …]``
-"""

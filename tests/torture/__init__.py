@@ -1,5 +1,0 @@
-"""The torture harness: real servers, real processes, faults at random, and a ledger that tells what came of it.
-
-``python -m tests.torture --minutes 10``; ``--list`` names the scenarios. Start reading in ``scenario.py`` and
-``world.py``.
-"""

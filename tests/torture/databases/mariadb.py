@@ -1,9 +1,0 @@
-"""MariaDB; also with another default character set, as databases of old projects have."""
-
-from pathlib import Path
-
-from tests.torture.databases.served import Served
-
-
-def create(folder: Path, character_set: str = "") -> Served:
-    return Served("mariadb", character_set)

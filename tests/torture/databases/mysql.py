@@ -1,9 +1,0 @@
-"""MySQL; also with another default character set."""
-
-from pathlib import Path
-
-from tests.torture.databases.served import Served
-
-
-def create(folder: Path, character_set: str = "") -> Served:
-    return Served("mysql", character_set)
