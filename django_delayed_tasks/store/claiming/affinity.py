@@ -64,7 +64,7 @@ def preferred(alias: str, dialect: Dialect, request: ClaimRequest) -> Rows:
 
 def _leaves_behind(dialect: Dialect, request: ClaimRequest, mine: Rows) -> bool:
     oldest = dialect.to_datetime(mine[0][_CLAIM_AT])
-    return request.floor is not None and oldest - request.floor > LEFT_BEHIND
+    return request.watermark is not None and oldest - request.watermark > LEFT_BEHIND
 
 
 def _read(

@@ -81,7 +81,7 @@ class Snapshot(Scenario):
 
     @staticmethod
     def _pages(claimer: Claimer) -> int:
-        """Of a poll that finds nothing, when all that has finished is older than the margin of a floor."""
+        """Of a poll that finds nothing, when all that has finished is older than the margin of a watermark."""
         time.sleep(MARGIN.total_seconds() + 0.5)
         claimer.claim()
         return claimer.pages()

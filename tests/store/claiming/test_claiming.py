@@ -138,13 +138,13 @@ def test_one_level_at_a_time(db: None, frozen: None, strategy: Strategy) -> None
     assert nums(strategy, queue="default", priority=2) == []
 
 
-def test_floor(db: None, frozen: None, strategy: Strategy) -> None:
-    """What became claimable before the floor is not looked for."""
+def test_watermark(db: None, frozen: None, strategy: Strategy) -> None:
+    """What became claimable before the watermark is not looked for."""
     with clock.frozen_at(NOW - HOUR):
         verbs.add("old")
     verbs.add("new")
-    assert nums(strategy, floor=NOW - HOUR / 2) == ["new"]
-    assert nums(strategy, floor=NOW - HOUR) == ["old"]
+    assert nums(strategy, watermark=NOW - HOUR / 2) == ["new"]
+    assert nums(strategy, watermark=NOW - HOUR) == ["old"]
 
 
 def test_excluded_codes(db: None, frozen: None, strategy: Strategy) -> None:
@@ -191,5 +191,5 @@ def test_what_is_left_behind_is_taken_whosever_it_is(db: None, frozen: None) -> 
     request = ClaimRequest(1, "default", 0, 4, rank=0, executors=2)
     mine = compare_and_set.read_candidates(ALIAS, dialect_of(connections[ALIAS]), request)
     assert not theirs & {run.id for run in mine}
-    knowing = replace(request, floor=NOW - HOUR - timedelta(seconds=5))
+    knowing = replace(request, watermark=NOW - HOUR - timedelta(seconds=5))
     assert {run.id for run in compare_and_set.claim(ALIAS, knowing)} <= theirs
