@@ -12,6 +12,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.claiming.affinity import Affinity
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import Strategy, skip_locked
@@ -34,7 +35,7 @@ ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 
 def read() -> list[ClaimedTask]:
-    return compare_and_set.read_candidates(ALIAS, dialect_of(connection), REQUEST)
+    return compare_and_set.read_candidates(Affinity(ALIAS, dialect_of(connection), REQUEST))
 
 
 def take(candidates: list[ClaimedTask], executor: int = EXECUTOR) -> list[ClaimedTask]:
