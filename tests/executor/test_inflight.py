@@ -42,6 +42,13 @@ def test_each_stage_is_counted_as_what_it_is() -> None:
     assert (inflight.claimed, inflight.settled) == (4, 4)
 
 
+def test_what_is_settled_is_counted_over_all_calls() -> None:
+    inflight, tasks = holding(3)
+    inflight.remove([tasks[0].claim])
+    inflight.remove([tasks[1].claim, tasks[2].claim])
+    assert inflight.settled == 3
+
+
 def test_what_has_ended_does_not_come_back() -> None:
     """One that was run in a call with others, and was settled with them, waits for no thread any more."""
     inflight, tasks = holding(2)
