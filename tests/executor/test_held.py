@@ -49,6 +49,13 @@ def counts(held: Held) -> tuple[int, int, int]:
     return len(held), held.unfinished, held.unsettled
 
 
+def test_what_is_settled_is_counted_over_all_calls() -> None:
+    held, tasks = holding(3)
+    held.remove([tasks[0].claim])
+    held.remove([tasks[1].claim, tasks[2].claim])
+    assert held.settled == 3
+
+
 def test_each_stage_is_counted_as_what_it_is() -> None:
     held, tasks = holding(4)
     claims = [task.claim for task in tasks]

@@ -9,7 +9,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Pool, line, renewer
 from django_delayed_tasks.leases.acquiring import Contender, Request
-from django_delayed_tasks.leases.pauses import GRACE, LONGEST, SHORTEST, Pauses
+from django_delayed_tasks.leases.pauses import GRACE, LONGEST, OF_THE_PAST, SHORTEST, Pauses
 from django_delayed_tasks.models import Waiter
 from django_delayed_tasks.store.resources import line as waiting
 from django_delayed_tasks.store.resources import resources
@@ -189,3 +189,13 @@ def test_pauses(ahead: int) -> None:
         assert 0.8 * SHORTEST <= seconds <= LONGEST
         assert ahead or seconds < GRACE
         assert pauses.seconds(ahead, True) < GRACE
+
+
+@pytest.mark.parametrize("waited", [0.2, 0.5, 1.0, 2.0])
+def test_a_pause_is_a_small_part_of_the_time_waited_so_far(waited: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A contender far back would otherwise notice an unexpected release late."""
+    now = [0.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    pauses = Pauses()
+    now[0] = waited
+    assert 0.8 * OF_THE_PAST * waited <= pauses.seconds(1000, False) <= OF_THE_PAST * waited

@@ -25,6 +25,13 @@ def test_expression(expression: Any, said: str) -> None:
         Cron(expression)
 
 
+def test_the_longest_expression() -> None:
+    longest = "0 0 * * *".ljust(200)
+    assert Cron(longest) == Cron("0 0 * * *")
+    with pytest.raises(InvalidTrigger, match="at most 200 characters"):
+        Cron(f"{longest} ")
+
+
 @pytest.mark.parametrize("tz", ["Europe/Atlantis", "", "/etc/passwd", "../UTC", 1, b"UTC", "a\0b"])
 def test_zone(tz: Any) -> None:
     with pytest.raises(InvalidTrigger, match=r"^tz="):

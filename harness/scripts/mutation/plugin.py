@@ -96,7 +96,7 @@ class Plugin:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self._note("not collected", error=str(report.longrepr)[-500:])
+            self._note("not collected", where=report.nodeid, error=str(report.longrepr)[-500:])
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:

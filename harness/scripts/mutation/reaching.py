@@ -48,14 +48,15 @@ class Reach:
         """Return the tests to run for a mutant while they take less than ``budget``: the quick and near ones first.
 
         They are the tests that reach the statement. If there are none, since it runs on import or in another process,
-        they are those that reach its function and all that start processes; outside of functions all tests, and near
-        are those whose files have the names that the change has.
+        they are those that reach its function, and for the executor all that start processes; outside of functions
+        they are all tests, and near are those whose files have the names that the change has.
         """
         tests = self._reaching(mutant.path, mutant.lines)
         fitness: Mapping[str, float] = {}
         if not tests and mutant.body:
             tests = self._reaching(mutant.path, mutant.body)
-            tests |= {test for test in self.seconds if test.startswith("tests/processes")}
+            if mutant.path.startswith(f"{PACKAGE}/executor"):
+                tests |= {test for test in self.seconds if test.startswith("tests/processes")}
         elif not tests:
             tests, fitness = {*self.seconds}, named_in(mutant)
         folder = mutant.path.removeprefix(PACKAGE).split("/")[1]

@@ -1,37 +1,48 @@
 """The score of each folder, and the words on survivors that a person has looked at (judged.toml)."""
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from math import sqrt
 
 from harness.scripts.mutation.places import JUDGED
 from harness.scripts.mutation.trying import NO_ANSWER, NOTICED, SURVIVED, Verdict
 
-EQUIVALENT = "equivalent"
-HEAD = "| folder | mutants | tried | noticed | equivalent | survived | no answer | score | 95 % interval |"
-RULE = "|---|---:|---:|---:|---:|---:|---:|---:|---|"
+EQUIVALENT, SERVERS = "equivalent", "servers"
+COLUMNS = (
+    "folder", "mutants", "tried", "noticed on SQLite", "on a server", "equivalent", "survived", "no answer", "score",
+    "95 % interval",
+)  # fmt: skip
 
 
+@cache
 def judged() -> dict[str, tuple[str, str]]:
-    """Return the kind ("equivalent", "time only", "hole") and the words of each survivor that a person judged."""
+    """Return the kind of each survivor that a person judged ("equivalent", "servers", "time only", "hole"), and why."""
     entries = tomllib.loads(JUDGED.read_text()) if JUDGED.exists() else {}
     return {key: (entry["kind"], entry["why"]) for key, entry in entries.items()}
 
 
 def row(unit: str, total: int, verdicts: Sequence[Verdict]) -> str:
     """Return the line of a folder: the score is what is noticed of what is not equivalent."""
-    words = judged()
-    noticed = sum(verdict.outcome == NOTICED for verdict in verdicts)
-    survivors = [verdict for verdict in verdicts if verdict.outcome == SURVIVED]
-    equivalent = sum(words.get(verdict.key, ("",))[0] == EQUIVALENT for verdict in survivors)
-    unknown = sum(verdict.outcome == NO_ANSWER for verdict in verdicts)
-    survived = len(survivors) - equivalent
-    low, high = interval(noticed, noticed + survived, total)
-    score = f"{noticed / (noticed + survived):.0%}" if noticed + survived else "–"
-    return (
-        f"| {unit.removesuffix('.py')} | {total} | {len(verdicts)} | {noticed} | {equivalent} | {survived} | {unknown} "
-        f"| {score} | {low:.0%}–{high:.0%} |"
-    )
+    kinds = Counter(_kind(verdict) for verdict in verdicts)
+    noticed = kinds[NOTICED] + kinds[SERVERS]
+    size = noticed + kinds[SURVIVED]
+    low, high = interval(noticed, size, total)
+    score = f"{noticed / size:.0%}" if size else "–"
+    counts = (total, len(verdicts), *(kinds[kind] for kind in (NOTICED, SERVERS, EQUIVALENT, SURVIVED, NO_ANSWER)))
+    return line((unit.removesuffix(".py"), *map(str, counts), score, f"{low:.0%} to {high:.0%}"))
+
+
+def _kind(verdict: Verdict) -> str:
+    if verdict.outcome == NOTICED:
+        return NOTICED if verdict.databases == "sqlite" else SERVERS
+    kind = judged().get(verdict.key, ("",))[0]
+    return kind if verdict.outcome == SURVIVED and kind in (EQUIVALENT, SERVERS) else verdict.outcome
+
+
+def line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def interval(hits: int, size: int, total: int) -> tuple[float, float]:
@@ -57,5 +68,6 @@ def survivors(verdicts: Sequence[Verdict]) -> Iterator[str]:
 def tables(totals: Mapping[str, int], verdicts: Mapping[str, Sequence[Verdict]]) -> Iterator[str]:
     for one in verdicts.values():
         yield from survivors(one)
-    yield from (HEAD, RULE)
+    yield line(COLUMNS)
+    yield line("---" for _ in COLUMNS)
     yield from (row(unit, totals[unit], one) for unit, one in verdicts.items())

@@ -43,7 +43,7 @@ class Trial:
     def verdict(self, copy: Copy, mutant: Mutant) -> Verdict:
         """Run the tests that reach a mutant until one fails, in a copy that has the mutant meanwhile."""
         tests = self._reach.tests_of(mutant, self._budget)
-        outcome, by = self._outcome(copy, mutant, list(tests))
+        outcome, by = self._outcome(copy, mutant, list(tests)) if tests else (SURVIVED, "")
         return Verdict(mutant.key, outcome, by, len(tests), self._budget, mutant.change, copy.database)
 
     def _outcome(self, copy: Copy, mutant: Mutant, tests: list[str]) -> tuple[str, str]:
@@ -68,8 +68,10 @@ class Trial:
 
     def _without_tests(self, copy: Copy, mutant: Mutant, tests: list[str], ran: Ran) -> tuple[str, str]:
         """Return the outcome when no test began: noticed if none begins again, and they do without the mutant."""
-        none_began = ran.code in (2, 3, 4) and not any(event["event"] == "begins" for event in ran.events)
-        if none_began and self._run_mutated(copy, mutant, tests).code == ran.code and self._passes(copy, tests[:1]):
+        broken = [event["where"] for event in ran.events if event["event"] == "not collected"]
+        some = [test for test in tests if test.split("::")[0] in broken][:1] or tests[:1]
+        none_began = ran.code != 0 and not any(event["event"] == "begins" for event in ran.events)
+        if none_began and self._run_mutated(copy, mutant, some).code == ran.code and self._passes(copy, some):
             return NOTICED, "the import"
         return NO_ANSWER, f"exit code {ran.code}: {ran.output[-300:]}"
 
