@@ -15,7 +15,7 @@ from harness.servers.processes import ServerError
 
 
 class Stores:
-    """Databases beside those of the suite on the same servers, and one Redis, started when it is first asked for."""
+    """Further databases on the servers of the suite, and one Redis, which is started when it is first needed."""
 
     def __init__(self) -> None:
         self._redis: Redis | None = None

@@ -1,4 +1,4 @@
-"""Real executors beside a program: ``python -m django starttask``, on the database of the settings."""
+"""Real executors that run next to a program: ``python -m django starttask``, on the database of the settings."""
 
 import os
 import signal
