@@ -192,10 +192,10 @@ def database_now() -> datetime:
 
 
 def wait_for_database(patience: float = 90.0) -> None:
-    """Until the default database answers.
+    """Wait until the default database answers.
 
     Raises:
-        DatabaseError: it does not, for so many seconds.
+        DatabaseError: it does not answer for ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while True:

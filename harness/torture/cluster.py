@@ -42,7 +42,7 @@ class Executor:
         return self.child.process.poll() is None
 
     def wait_until_ready(self) -> "Executor":
-        """Until it is registered."""
+        """Wait until it is registered."""
         self.child.wait_for("Supervising" if self.is_supervisor else "Ready (executor")
         return self
 

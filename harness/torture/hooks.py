@@ -74,7 +74,7 @@ def _stopping_before(function: Any, what: str) -> Any:
 
 def _stop_here() -> None:
     with _nobody_writing():
-        # To this thread: a signal to the process stops another one first, and this one would go on for a moment.
+        # To this thread: a signal to the process stops another one first, and this one would run for a moment more.
         signal.pthread_kill(get_ident(), signal.SIGSTOP)
 
 

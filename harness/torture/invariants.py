@@ -101,7 +101,7 @@ def limits_kept(facts: Facts) -> Iterator[str]:
         for _, change, one in sorted(changes, key=lambda found: found[:2]):
             running += change
             if running > MOST[code]:
-                yield f"{named(one)}: run beside {running - 1} others {f'of key {key}' if key else ''}".rstrip()
+                yield f"{named(one)}: run during {running - 1} others {f'of key {key}' if key else ''}".rstrip()
 
 
 def schedule_honoured(facts: Facts) -> Iterator[str]:
@@ -143,7 +143,7 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
 
 
 def _is_dropped(facts: Facts, call: Call) -> bool:
-    """Whether an add with ``once`` was deferred beside a run that has then done the same, once."""
+    """Whether an add with ``once`` was deferred during a run that has then done the same, once."""
     beside = [run for run in facts.runs.get(call.task_id or 0, []) if run.version == call.version]
     is_deferred = (call.result, call.mode) == ("deferred", "once")
     return is_deferred and any(run.outcome == RunOutcome.DONE and facts.is_once(run) for run in beside)
@@ -201,5 +201,5 @@ def violations(facts: Facts, chosen: Iterable[Invariant]) -> list[Violation]:
 
 
 def violations_so_far() -> list[str]:
-    """What is wrong already, while things still go on."""
+    """Return the violations that show already while the load runs."""
     return [str(one) for one in violations(Facts(ledger.read()), ALWAYS)]

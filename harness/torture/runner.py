@@ -1,4 +1,4 @@
-"""One database, one scenario after the other. A process of its own: it speaks lines of JSON to whoever started it."""
+"""One database, one scenario after the other. A process of its own: it writes lines of JSON to its parent."""
 
 import argparse
 import json

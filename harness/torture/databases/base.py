@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 class Database(ABC):
-    """A private database. Whoever starts a server must live as long as it: call these in the main thread only.
+    """A private database. The thread that starts a server must outlive it: call these in the main thread only.
 
     Attributes:
         name: as in ``--databases``: the kind, and for another default character set than utf8mb4 "-" and its name.
@@ -39,7 +39,7 @@ class Database(ABC):
 
     @abstractmethod
     def begin_outage(self) -> None:
-        """From now on nobody reaches it: its server is killed (SIGKILL), or its file locked."""
+        """Make it unreachable: its server is killed (SIGKILL), or its file locked."""
 
     @abstractmethod
     def end_outage(self) -> None:

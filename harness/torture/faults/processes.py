@@ -35,7 +35,7 @@ class Kill(Fault):
 
 @in_mix
 class KillSupervisor(Fault):
-    """SIGKILL to a supervisor; its executors hear of it from the kernel, and a new one is started beside them."""
+    """SIGKILL to a supervisor; its executors hear of it from the kernel, and a new one is started while they end."""
 
     kind = "supervisor killed (SIGKILL)"
     weight = 0.5

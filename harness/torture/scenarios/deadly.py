@@ -25,7 +25,7 @@ class Deadly(Scenario):
 
     def run(self, world: World) -> None:
         world.cluster.start_many(world.size.executors)
-        # Short runs: who stands beside the same deadly task at each of its deaths is taken for deadly as well.
+        # Short runs: a task that runs next to the same deadly task at each of its deaths is taken for deadly as well.
         world.load.longest = 0.05
         world.load.start(world.size.tasks, rate=40)
         for number in range(world.size.faults):

@@ -38,7 +38,7 @@ class OneIdentity(Scenario):
         # And once more from a rest, where it is known which call is the last.
         self._last_word(world)
         deferred = Accepted.objects.filter(result="deferred").count()
-        world.fact(f"{deferred} schedules were accepted beside a run")
+        world.fact(f"{deferred} schedules were accepted during a run")
 
     def _last_word(self, world: World) -> None:
         world.caller.add(*IDENTITY, data={"seconds": SECONDS})

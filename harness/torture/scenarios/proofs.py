@@ -14,7 +14,7 @@ from harness.torture.world import World
 ONE = {"short": Size(tasks=1, executors=2), "full": Size(tasks=1, executors=2)}
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5, "CLAIM": "compare_and_set"}
 LONG_LEASE = {**SHORT_LEASE, "LEASE": 60}
-"""Where nobody is to be declared dead, however busy the machine is."""
+"""For proofs in which no executor is to be declared dead, however busy the machine is."""
 
 
 class Proof(Scenario):
