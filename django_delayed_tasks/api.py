@@ -15,7 +15,6 @@ from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import CancelResult, IfExists, IfExistsName
-from django_delayed_tasks.store.claiming import paused_queues
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
@@ -216,7 +215,7 @@ def pause_queue(queue: str, *, using: str | None = None) -> bool:
     Raises:
         InvalidTask: the value is not a valid name of a queue.
     """
-    return paused_queues.pause_queue(database(using), valid_queue(queue))
+    return pause.pause_queue(database(using), valid_queue(queue))
 
 
 def resume_queue(queue: str, *, using: str | None = None) -> bool:
@@ -226,7 +225,7 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
         InvalidTask: the value is not a valid name of a queue.
     """
     alias = database(using)
-    found = paused_queues.resume_queue(alias, valid_queue(queue))
+    found = pause.resume_queue(alias, valid_queue(queue))
     wakeup.when_committed(alias, lambda: [queue])
     return found
 

@@ -8,7 +8,7 @@ there the host's clock is used as the database's. :func:`frozen_at` stops every 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,11 +56,6 @@ def as_micros(moment: datetime) -> int:
     """Return the exact number of microseconds since 1970."""
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-def from_micros(micros: int) -> datetime:
-    """Return the moment of which :func:`as_micros` is ``micros``."""
-    return EPOCH + timedelta(microseconds=micros)
 
 
 class DatabaseClock:

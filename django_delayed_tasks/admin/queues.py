@@ -25,8 +25,8 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.claiming import paused_queues
 from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.schedules import pause
 
 MOST: Final = 200
 """The most queues on the page: paused ones first, then those with the longest waiting task."""
@@ -173,7 +173,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
         # The name is compared here: a row written by other means may have a name that pause_queue does not accept.
         alias = settings.DATABASE
         paused = set(PausedQueue.objects.using(alias).values_list("queue", flat=True))
-        if name not in paused or not paused_queues.resume_queue(alias, name):
+        if name not in paused or not pause.resume_queue(alias, name):
             self.message_user(request, _("The queue “%s” is no longer paused.") % name, messages.WARNING)
             return
         wakeup.when_committed(alias, lambda: [name])

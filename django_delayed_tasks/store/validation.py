@@ -5,7 +5,6 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.store.json_limits import problem_of
@@ -199,13 +198,6 @@ def valid_once(value: Any, trigger: Trigger | None) -> bool | None:
 def valid_queue(value: Any) -> str:
     """Return a queue's name: a non-empty text of at most 50 characters."""
     return valid_text("queue", value, QUEUE_LENGTH)
-
-
-def later_than(when: When) -> datetime:
-    """Return roughly when this is, by the host's clock: for a hint, never for a decision."""
-    if isinstance(when, datetime):
-        return when
-    return clock.host_now() + (when or timedelta())
 
 
 LONGEST_ERROR = 20_000

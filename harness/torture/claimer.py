@@ -8,8 +8,7 @@ from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.claiming.agenda import read_agenda
-from django_delayed_tasks.store.claiming.levels import KnownLevels
+from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.settling.settle import settle

@@ -12,8 +12,7 @@ from django_delayed_tasks import Task, api
 from django_delayed_tasks.clock import EPOCH
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import PausedQueue
-from django_delayed_tasks.store.claiming.agenda import read_agenda
-from django_delayed_tasks.store.claiming.levels import KnownLevels
+from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
 from tests.executor.parts import Bench, add, handler_of
 from tests.recurring.machine import Machine
 from tests.store.meters import UNIT, reads, statements

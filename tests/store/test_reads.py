@@ -7,8 +7,7 @@ from django.db import connection
 
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store.claiming.agenda import read_agenda
-from django_delayed_tasks.store.claiming.levels import KnownLevels
+from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
 from django_delayed_tasks.store.settling.reap import reap
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES

@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
-from django_delayed_tasks.store.claiming.levels import KnownLevels, LevelKey
+from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, Level, LevelKey, read_agenda
 
 MARGIN = timedelta(seconds=5)
 """How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction

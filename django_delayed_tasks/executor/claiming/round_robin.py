@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.agenda import Level
-from django_delayed_tasks.store.claiming.levels import LevelKey
+from django_delayed_tasks.store.claiming.agenda import Level, LevelKey
 
 SMALLEST = 32
 """The smallest share of a level, however many other levels are due: each claim costs a statement."""

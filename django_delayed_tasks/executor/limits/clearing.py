@@ -6,8 +6,8 @@ from typing import Final, Protocol
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits.waiting_room import LONGEST
+from django_delayed_tasks.store.claiming.agenda import LevelKey
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.levels import LevelKey
 from django_delayed_tasks.store.claiming.postpone import HEAD, Seconds, details, look_at_head, put_off
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql.fences import Claim

@@ -2,26 +2,37 @@
 
 There are two ways to read it. A *full scan* finds every level; it reads a few index entries for each level and none of
 the waiting tasks, but it also steps over each finished task that an old snapshot keeps the database from purging. A
-*look* at the known levels does not step over finished tasks: see ``levels``.
+*look* at the known levels costs the same however many tasks have finished: it reads only ranges of the claim index that
+hold no dead entries of finished tasks. Those entries lie below the watermarks, and stay for as long as an old snapshot
+may need them. SQLite has none: it deletes in place.
+
+InnoDB reads past the end of a range until it finds an entry that is not deleted. So on MariaDB and MySQL a look reads
+neither levels that were empty nor the gaps between levels: the entries of finished tasks may come next.
+
+Both also read which queues are paused: nothing of these is claimed.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.levels import KnownLevels, Looked, look_of
-from django_delayed_tasks.store.claiming.paused_queues import names_of, paused_names
+from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 MOST_KNOWN = 100
 """The number of levels up to which a look, with one probe for each level, is cheaper than a full scan."""
+
+
+LevelKey = tuple[str, int]
+"""A level as (queue, priority)."""
 
 
 class Level(NamedTuple):
@@ -51,12 +62,30 @@ class Agenda:
         due = [level for level in self.levels if level.earliest <= self.now + ahead]
         return sorted(due, key=lambda level: (level.earliest > self.now, -level.priority, level.earliest))
 
-    def seconds_until_next(self) -> float | None:
-        """Return the seconds until the earliest level is due: 0 if one is due already, None if no task waits."""
-        if not self.levels:
-            return None
-        earliest = min(level.earliest for level in self.levels)
-        return max(0.0, (earliest - self.now).total_seconds())
+
+@dataclass(frozen=True, slots=True)
+class KnownLevels:
+    """What earlier agendas have shown.
+
+    ``floors`` has the watermark of each level in use, a moment before which nothing claimable is expected; ``idle`` are
+    the levels that had no task at ``since``, which is a little before the agenda that showed it was read.
+    """
+
+    floors: dict[LevelKey, datetime]
+    idle: frozenset[LevelKey]
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a look found: the earliest claimable moment of each known level that has tasks, some of the levels that
+    were not known (``strangers``), and the paused queues.
+    """
+
+    now: datetime
+    earliest: dict[LevelKey, datetime]
+    strangers: set[LevelKey]
+    paused: frozenset[str]
 
 
 def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
@@ -71,13 +100,13 @@ def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
 
 def _walk(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
     now, *levels = _WALKS[dialect.connection.vendor](cursor, dialect)
-    paused = names_of(now.queue)
+    paused = _names_of(now.queue)
     return Agenda(now.earliest, tuple(level for level in levels if level.queue not in paused))
 
 
 def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda:
-    look = look_of(dialect)
-    if look is None:
+    look = _LOOKS.get(dialect.connection.vendor)
+    if look is None:  # a full scan costs no more there
         return _walk(cursor, dialect)
     while True:
         found = look(cursor, dialect, known)
@@ -87,7 +116,7 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda
         known = replace(known, floors=known.floors | dict.fromkeys(strangers, clock.EPOCH))
 
 
-def _levels(found: Looked) -> tuple[Level, ...]:
+def _levels(found: _Looked) -> tuple[Level, ...]:
     levels = (Level(queue, priority, earliest) for (queue, priority), earliest in found.earliest.items())
     return tuple(level for level in levels if level.queue not in found.paused)
 
@@ -99,7 +128,7 @@ def _levels(found: Looked) -> tuple[Level, ...]:
 def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
     # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
     cursor.execute(
-        f"SELECT -1, {paused_names(dialect)}, 0, {dialect.now} UNION ALL"
+        f"SELECT -1, {_paused_names(dialect)}, 0, {dialect.now} UNION ALL"
         f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING}"
         f" GROUP BY status, queue, priority"
     )
@@ -117,7 +146,7 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
             SELECT next.queue, next.priority, next.claim_at FROM level, LATERAL (
                 {first} AND (queue, priority) > (level.queue, level.priority) {order}) next
         )
-        SELECT {paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
+        SELECT {_paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
         UNION ALL SELECT queue, priority, claim_at FROM level""")
     for queue, priority, earliest in cursor.fetchall():
         yield Level(queue, priority, dialect.to_datetime(earliest))
@@ -136,7 +165,7 @@ def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level
                 ({first} AND n.queue > t.queue ORDER BY n.queue, n.priority, n.claim_at, n.id LIMIT 1))
             FROM level CROSS JOIN {TASK} t ON t.id = level.id
         )
-        SELECT {paused_names(dialect)}, 0, NULL
+        SELECT {_paused_names(dialect)}, 0, NULL
         UNION ALL SELECT t.queue, t.priority, t.claim_at FROM level CROSS JOIN {TASK} t ON t.id = level.id""")
     (paused, _, _), *rows = cursor.fetchall()
     yield Level(paused, 0, clock.host_now())
@@ -145,3 +174,96 @@ def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level
 
 
 _WALKS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_walk, "sqlite": _by_nested_probes}
+
+
+def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
+    """Return what these rows of (kind, queue, priority, moment) say: kind 0 is the current time and comes first, 1 is a
+    known level, 2 a stranger.
+    """
+    (_, paused, _, now), *levels = rows
+    return _Looked(
+        dialect.to_datetime(now),
+        {(queue, priority): dialect.to_datetime(moment) for kind, queue, priority, moment in levels if kind == 1},
+        {(queue, priority) for kind, queue, priority, _ in levels if kind == 2},
+        _names_of(paused),
+    )
+
+
+def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
+    """Look on PostgreSQL: one index scan for each level and each gap. The server sorts the levels, by its collation.
+
+    No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
+    """
+    floors = {**dict.fromkeys(known.idle, known.since), **known.floors}
+    pending = f"FROM {TASK} t WHERE t.status = {PENDING}"
+    gaps = " UNION ALL ".join(
+        f"SELECT 2, g.queue, g.priority, NULL FROM known k, LATERAL (SELECT t.queue, t.priority {pending} AND {gap}"
+        f" ORDER BY t.queue, t.priority LIMIT 1) g WHERE {which}"
+        for gap, which in _GAPS.items()
+    )
+    cursor.execute(
+        f"""
+        WITH known AS (
+            SELECT queue, priority, floor, lag(queue) OVER w AS last_queue, lead(queue) OVER w AS next_queue,
+                lead(priority) OVER w AS next_priority
+            FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, floor)
+            WINDOW w AS (ORDER BY queue, priority))
+        SELECT 0, {_paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
+        UNION ALL SELECT 1, k.queue, k.priority, e.claim_at FROM known k, LATERAL (
+            SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.floor
+            ORDER BY t.claim_at LIMIT 1) e
+        UNION ALL {gaps}""",
+        [list(column) for column in zip(*((*key, floor) for key, floor in floors.items()), strict=True)],
+    )
+    return _looked(cursor.fetchall(), dialect)
+
+
+_ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
+_GAPS = {
+    "t.queue < k.queue": "k.last_queue IS NULL",
+    "t.queue = k.queue AND t.priority < k.priority": "k.last_queue IS DISTINCT FROM k.queue",
+    "t.queue = k.queue AND t.priority > k.priority AND t.priority < k.next_priority": "k.next_queue = k.queue",
+    "t.queue = k.queue AND t.priority > k.priority": _ENDS_QUEUE,
+    "t.queue > k.queue AND t.queue < k.next_queue": _ENDS_QUEUE,
+    "t.queue > k.queue": "k.next_queue IS NULL",
+}
+
+
+def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
+    """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
+    # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
+    # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
+    branches = [f"(SELECT 0, {_paused_names(dialect)}, 0, {dialect.now})"]
+    parameters: list[Any] = []
+    for (queue, priority), floor in known.floors.items():
+        rows = rows_of(dialect, queue, priority)
+        branches.append(
+            f"(SELECT 1 + 0 * version, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
+            f" AND claim_at >= {dialect.moment_literal(floor)} ORDER BY {', '.join((*rows.order, 'claim_at'))} LIMIT 1)"
+        )
+        parameters += rows.parameters
+    cursor.execute(" UNION ALL ".join(branches), parameters)
+    return _looked(cursor.fetchall(), dialect)
+
+
+_Look = Callable[[CursorWrapper, Dialect, KnownLevels], _Looked]
+_LOOKS: dict[str, _Look] = {"postgresql": _with_gaps, "mysql": _in_use_only}
+
+
+_AGGREGATES = {
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
+    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
+    "postgresql": "json_agg(queue)::text",
+    "sqlite": "json_group_array(queue)",
+}
+
+
+def _paused_names(dialect: Dialect) -> str:
+    """Return a scalar subquery for the names as JSON text, to be read together with something else."""
+    return f"(SELECT {_AGGREGATES[dialect.connection.vendor]} FROM {PAUSED_QUEUE})"
+
+
+def _names_of(text: str | None) -> frozenset[str]:
+    """Return the names that :func:`_paused_names` wrote as JSON text."""
+    return frozenset(json.loads(text)) if text else frozenset()

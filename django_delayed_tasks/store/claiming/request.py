@@ -7,13 +7,12 @@ tests; which one a database gets was decided by measurement, and correctness res
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
-from django_delayed_tasks.store.claiming.levels import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.fences import LAST_VERSION
-from django_delayed_tasks.store.sql.tables import RUNNING
+from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +47,32 @@ class ClaimRequest:
 
 class Outpaced(Exception):
     """Other executors took every row that this one tried to claim; due tasks may remain."""
+
+
+class LevelRows(NamedTuple):
+    """SQL fragments that find the pending rows of one level, to be ordered by ``order`` and then ``claim_at``."""
+
+    table: str
+    condition: str
+    parameters: list[Any]
+    order: tuple[str, ...]
+
+
+def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
+    """Return the fragments that read the pending rows of one level through the claim index, from the watermark on.
+
+    MariaDB prefers equalities to a range of the same index even where the range is narrower: it would read the level
+    from its start, whatever the watermark. So the condition has no equality there, and the order is the index's own.
+    """
+    if dialect.connection.vendor != "mysql":
+        return LevelRows(TASK, f"status = {PENDING} AND queue = %s AND priority = %s", [queue, priority], ())
+    columns = {"status": PENDING, "queue": queue, "priority": priority}
+    return LevelRows(
+        f"{TASK} FORCE INDEX (ddt_task_claim)",
+        " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
+        [value for value in columns.values() for _ in range(2)],
+        tuple(columns),
+    )
 
 
 def candidates(

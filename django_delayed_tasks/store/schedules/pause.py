@@ -1,16 +1,16 @@
-"""Pausing: a paused task is not claimed until it is resumed."""
+"""Pausing: a paused task is not claimed until it is resumed, nor is anything of a paused queue."""
 
 from datetime import datetime
 
-from django.db import connections
+from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.schedules.cancel import IDENTITY
 from django_delayed_tasks.store.schedules.recurrence import by_chance
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
-from django_delayed_tasks.store.sql.tables import PAUSED, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.sql.tables import PAUSED, PAUSED_QUEUE, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 
@@ -77,3 +77,36 @@ def _next_time(text: str | None, when: datetime, now: datetime) -> tuple[datetim
     if when <= now:
         when = next_time(trigger, when, now) or when
     return when, by_chance(trigger, when)
+
+
+def pause_queue(alias: str, queue: str) -> bool:
+    """Pause the queue, so that nothing of it is claimed; return False if it is paused already."""
+    dialect = dialect_of(connections[alias])
+    insert = f"INSERT INTO {PAUSED_QUEUE} (queue, paused_at) VALUES (%s, {dialect.now})"
+
+    def write(cursor: CursorWrapper) -> bool:
+        if dialect.connection.vendor == "mysql":
+            return _is_inserted(cursor, insert, queue)
+        cursor.execute(f"{insert} ON CONFLICT (queue) DO NOTHING", [queue])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)
+
+
+def _is_inserted(cursor: CursorWrapper, insert: str, queue: str) -> bool:
+    """Insert on MariaDB and MySQL, where IGNORE would also hide that the connection's charset cannot pass the name."""
+    try:
+        cursor.execute(insert, [queue])
+    except IntegrityError:  # on these databases, the caller's transaction remains usable
+        return False
+    return True
+
+
+def resume_queue(alias: str, queue: str) -> bool:
+    """Resume the queue, so that its tasks are claimed again; return False if it was not paused."""
+
+    def write(cursor: CursorWrapper) -> bool:
+        cursor.execute(f"DELETE FROM {PAUSED_QUEUE} WHERE queue = %s", [queue])
+        return bool(cursor.rowcount)
+
+    return in_one_statement(alias, write)

@@ -108,9 +108,9 @@ def main(executors: int) -> dict[str, int]:
 def wait_for_others(executor: Any, executors: int) -> None:
     """Wait until the executor counts ``executors`` live ones."""
     deadline = time.monotonic() + PATIENCE
-    while executor.housekeeping._rank.executors != executors:
+    while executor.peers.executors != executors:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"knows {executor.housekeeping._rank} instead of {executors}")
+            raise TimeoutError(f"knows {executor.peers.executors} instead of {executors}")
         time.sleep(0.01)
 
 

@@ -7,15 +7,14 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
-from django_delayed_tasks.store.claiming.levels import KnownLevels
+from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, Level, read_agenda
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 
 
 def test_nothing_waits(db: None, frozen: None) -> None:
     agenda = read_agenda(ALIAS)
-    assert (agenda.now, agenda.levels, agenda.due(), agenda.seconds_until_next()) == (NOW, (), [], None)
+    assert (agenda.now, agenda.levels, agenda.due()) == (NOW, (), [])
 
 
 def test_levels_and_their_earliest(db: None, frozen: None) -> None:
@@ -52,13 +51,6 @@ def test_what_is_due_comes_before_what_is_due_soon() -> None:
     agenda = Agenda(NOW, tuple(Level(queue, priority, NOW + at * second) for queue, priority, at in levels))
     assert [level.queue for level in agenda.due(2 * second)] == ["first", "due", "soon", "sooner"]
     assert [level.queue for level in agenda.due()] == ["first", "due"]
-
-
-@pytest.mark.parametrize(("when", "seconds"), [(timedelta(seconds=90), 90.0), (timedelta(), 0.0), (-HOUR, 0.0)])
-def test_seconds_until_next(db: None, frozen: None, when: timedelta, seconds: float) -> None:
-    verbs.add("later", 5 * HOUR, priority=7)
-    verbs.add("next", when, queue="other")
-    assert read_agenda(ALIAS).seconds_until_next() == seconds
 
 
 def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), floor: timedelta = HOUR) -> KnownLevels:

@@ -7,8 +7,7 @@ from datetime import timedelta
 from django.db import connection, connections
 
 from django_delayed_tasks import api
-from django_delayed_tasks.store.claiming.agenda import read_agenda
-from django_delayed_tasks.store.claiming.levels import KnownLevels
+from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
 from harness.database_pages import pages_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR
