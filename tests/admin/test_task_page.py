@@ -114,7 +114,7 @@ class TestChange:
         assert response.status_code == 302
         row.refresh_from_db()
         assert (getattr(row, column), row.version) == (value, 5)
-        assert (row.claim_at, row.attempts, row.last_error) == (NOW + MINUTE, 2, "oh")  # the back-off goes on
+        assert (row.claim_at, row.attempts, row.last_error) == (NOW + MINUTE, 2, "oh")  # the back-off continues
 
     def test_when(self, boss: Client) -> None:
         row = task(when=NOW + timedelta(seconds=1.5), biz_ext="kept")
