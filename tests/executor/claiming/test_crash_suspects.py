@@ -1,4 +1,4 @@
-"""Tasks that were there when executors died do not run beside each other."""
+"""Tasks that were running when executors died do not run at the same time."""
 
 from datetime import timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Notices of other processes, where the database passes them on; elsewhere nobody listens."""
+"""Notices of other processes, where the database passes them on; on other databases no executor listens."""
 
 import select
 import threading

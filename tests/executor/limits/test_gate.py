@@ -1,4 +1,4 @@
-"""The gate: who may run, who waits, and that nobody else has to."""
+"""The gate: which tasks may run, which wait, and that no other task has to."""
 
 from collections.abc import Callable
 from typing import Any

@@ -134,7 +134,7 @@ def test_an_outage_when_it_is_about_to_let_them_through(
 
 
 def test_taken_back_while_a_resource_is_acquired(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody renews it for ever."""
+    """The resource is given back: it would otherwise be renewed for ever."""
     Pool("proxies").add("only")
     limited(pool="proxies")
     add("1")

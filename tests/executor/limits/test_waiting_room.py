@@ -1,4 +1,4 @@
-"""How fast tasks get their permits, and how long they are put off."""
+"""How fast tasks get their permits, and for how long they are postponed."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ def test_what_waits_long_comes_back_seldom(later: Later) -> None:
 
 
 def room_of(count: int, **limits: Any) -> tuple[WaitingRoom, list[ClaimedTask]]:
-    """A room where so many wait."""
+    """Return a room where ``count`` tasks wait, and the tasks."""
     handler = handler_of(lambda task: None, **limits)
     room = WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
     add_some(count)

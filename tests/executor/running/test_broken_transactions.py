@@ -1,4 +1,4 @@
-"""Servers that roll a whole transaction back by themselves, under a handler that goes on as if nothing had happened."""
+"""Servers that roll a whole transaction back by themselves, under a handler that continues as if nothing happened."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -66,7 +66,7 @@ class Rival:
 
 
 def deadlocked(rival: Rival) -> Any:
-    """A handler that is the victim of a deadlock, swallows it, and goes on."""
+    """A handler that is the victim of a deadlock, swallows the error, and continues."""
 
     def handle(task: Any) -> None:
         write_raw("before")

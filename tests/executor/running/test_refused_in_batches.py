@@ -26,7 +26,7 @@ def raise_error(tasks: list[Any]) -> None:
 
 
 def claimed(count: int) -> list[Any]:
-    """So many in time, and one that is too late."""
+    """Claim ``count`` tasks that are in time, and one that is too late."""
     add_some(count)
     add("late", when=timedelta(hours=-1))
     return claim(registered())
