@@ -49,13 +49,13 @@ def free_names() -> list[str]:
 
 @contextmanager
 def later(seconds: float) -> Iterator[None]:
-    """Every clock shows so many seconds after NOW."""
+    """Every clock shows NOW plus ``seconds``."""
     with clock.frozen_at(NOW + timedelta(seconds=seconds)):
         yield
 
 
 def make_due(lease: Lease) -> None:
-    """It is renewed now."""
+    """Have the lease renewed now."""
     with renewer._changed:
         renewer._due[lease] = 0
         renewer._changed.notify_all()

@@ -33,7 +33,7 @@ def contender() -> Contender:
 
 
 def choice(place: int) -> str | None:
-    """What somebody in this place would go for."""
+    """Return the name of the resource that a contender in this place would try to take."""
     view = waiting.look(ALIAS, wanted(), place)
     chosen = contender()._choose(view, 0.0)
     names = {pk: name for pk, name in Pool(POOL).resources().values_list("pk", "name")}  # noqa: C416
@@ -181,7 +181,7 @@ def taken_all(name: str) -> resources.Grant:
 
 @pytest.mark.parametrize("ahead", [0, 1, 5, 60, 1000])
 def test_pauses(ahead: int) -> None:
-    """Whoever is first always looks again before others take what falls to him."""
+    """The first contender always looks again before others take what falls to it."""
     pauses = Pauses()
     for waited in (0.0, 0.1, 1.0, 100.0, 10_000.0):
         pauses._began = clock.monotonic() - waited

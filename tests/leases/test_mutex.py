@@ -87,7 +87,7 @@ def test_a_thread_does_not_wait_for_itself(wait: float | None) -> None:
             mutex("index", wait=wait, on_standby=lambda host, pid, heartbeat: told.append(pid)).__enter__()
         lease.check()
         force(lease)
-        with mutex("index", wait=wait) as other:  # it is nobody's now
+        with mutex("index", wait=wait) as other:  # it is free now
             assert other.token > lease.token
     assert told == [os.getpid()]
 
@@ -107,7 +107,7 @@ def test_it_runs_out() -> None:
 
 
 def test_a_lease_is_doubted_before_others_can_have_it() -> None:
-    """Renewals fail from now on, and the monotonic clock goes on."""
+    """Renewals fail from now on, while the monotonic clock advances."""
     with mutex("index", ttl=30) as lease:
         begun = clock.monotonic()
         lease.renewed(begun - 19.5)

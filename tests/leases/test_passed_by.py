@@ -1,4 +1,4 @@
-"""Who stands in line: whoever waits, and nobody else; who was passed by comes back to its place."""
+"""The line has those who wait, and no others; a contender that was passed by comes back to its place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

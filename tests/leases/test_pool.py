@@ -135,7 +135,7 @@ def test_replace(pool: Pool) -> None:
 
 
 def test_nothing_is_acquired_after_the_end(pool: Pool) -> None:
-    """Nobody would give it back."""
+    """A resource that was acquired now would never be given back."""
     with pool.lease() as resource:
         pass
     with pytest.raises(LeaseLost):

@@ -129,7 +129,7 @@ def test_what_was_taken_away_is_lost(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_with_its_places_it_sweeps_out_those_of_the_dead() -> None:
-    """Of whichever process: nobody else would."""
+    """Places of every process, since no other one would remove those of a dead one."""
     dead = line.enter(ALIAS, wanted(), timedelta(seconds=-60))
     mine = line.enter(ALIAS, wanted("a"), timedelta(seconds=60))
     renewer.renew(ALIAS, [Place(ALIAS, mine)])
