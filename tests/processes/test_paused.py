@@ -1,4 +1,4 @@
-"""An executor that stands still for longer than its lease, and then goes on as if nothing had happened."""
+"""An executor that stands still for longer than its lease, and then continues as if nothing had happened."""
 
 import signal
 

@@ -102,7 +102,7 @@ def test_sigterm_to_every_process_of_the_service_lets_runs_end(team: Child, fold
     for pid in [*(pid_of(name) for name in NAMES), team.pid]:
         os.kill(pid, signal.SIGTERM)
     for name in NAMES:
-        await_heartbeats(name, 2)  # nobody ends before the runs do
+        await_heartbeats(name, 2)  # no process ends before the runs do
     folder.open_all()
 
     assert team.exit_code() == 0
