@@ -27,13 +27,13 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# SQLite has one lock for all: whoever writes waits.
+# SQLite has one lock for all: each writer waits.
 __test__ = settings.DDT_DATABASE != "sqlite"
 
 
 @contextmanager
 def locked_by_a_caller(num: str) -> Iterator[None]:
-    """A transaction of somebody else has just changed this task, and stays open."""
+    """Another transaction has just changed this task, and stays open."""
     has_locked, may_end = Event(), Event()
 
     def hold() -> None:
