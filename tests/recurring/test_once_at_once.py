@@ -141,7 +141,7 @@ class TestRaces:
         assert is_done_for_good(machine)
 
     def test_fifty_add_and_one_settles(self, machine: Machine) -> None:
-        """Whoever comes first: nothing is left that would run again."""
+        """Whichever comes first, nothing is left that would run again."""
         for _ in range(3):
             machine.seen.clear()
             settlement = ended(machine, claimed(machine))
@@ -171,7 +171,7 @@ class TestCost:
     @pytest.fixture
     def memories(self, db: None, machine: Machine) -> Callable[[int], None]:
         def remember(size: int) -> None:
-            """Make it remember so many thousands, written by the server."""
+            """Make it remember ``size`` thousands, written by the server."""
             Success.objects.all().delete()
             Success.objects.bulk_create(
                 Success(biz_code="recurring", biz_num=f"x-{n}", succeeded_at=NOON) for n in range(1000)

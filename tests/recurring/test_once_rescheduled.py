@@ -20,7 +20,7 @@ WAYS = ["plain", "atomic", "batch", "atomic batch"]
 
 
 class Rescheduled:
-    """A handler during whose first run of each task somebody reschedules it."""
+    """A handler; another caller reschedules each task during its first run."""
 
     def __init__(self, way: str, first: Any = None) -> None:
         self.first = first

@@ -71,7 +71,7 @@ class TestRetired:
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
     def test_not_after_an_outage_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nobody could confirm: whoever is first does not end what belongs to the others."""
+        """No executor could confirm: the first one to come back does not end what belongs to the others."""
         nightly()
         start_at(0)
         registry.clear()

@@ -65,7 +65,7 @@ def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(
 
 @pytest.mark.parametrize("stale", [False, True])
 def test_data_from_an_older_release_beside_the_run_count(machine: Machine, stale: bool) -> None:
-    """In a rolling deploy: it knows nothing of the mark, neither beside this run nor beside the one before."""
+    """In a rolling deploy: it knows nothing of the mark, neither during this run nor during the one before."""
     machine.answers = [Done(biz_ext="left")]
     machine.add(biz_ext="first")
     if stale:

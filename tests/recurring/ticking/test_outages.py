@@ -50,7 +50,7 @@ def test_while_no_executor_runs(execute: Execute) -> None:
     assert first.exit_code() == 0
     TaskRun.objects.all().delete()
 
-    # Time goes on by five and a half hours: everything that there is, is so much older.
+    # Five and a half hours pass: every row becomes that much older.
     Task.objects.filter(biz_code="by-hand").update(when=F("when") - 5.5 * HOUR, claim_at=F("claim_at") - 5.5 * HOUR)
     second = execute("second").wait_until_ready()
     waiting = Task.objects.filter(biz_code="by-hand", when=begin + 0.5 * HOUR)
