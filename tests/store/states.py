@@ -23,7 +23,7 @@ def absent() -> Run:
 
 
 def pending() -> Run:
-    """Waiting for a second attempt, so that it shows when attempts are counted anew."""
+    """Waiting for a second attempt, so that a reset of the attempt counter shows."""
     verbs.add(when=OLD, biz_ext="old")
     verbs.settle(verbs.retry(verbs.claim_one(), HOUR))
     return None

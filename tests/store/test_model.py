@@ -90,7 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(num=NUMS, verb=VERBS, when=WHENS)
     def call(self, num: str, verb: str, when: Any) -> None:
-        """Somebody calls, while the task waits or runs or is not there."""
+        """Call a verb while the task waits, runs or does not exist."""
         with clock.frozen_at(self.now):
             getattr(self, verb)(num, self.now + when)
 
@@ -196,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.let_chance_say_when(num)
 
     def let_chance_say_when(self, num: str) -> None:
-        """A task that was rescued before goes on some seconds later."""
+        """A task that was rescued before becomes claimable some seconds later."""
         model, claim_at = self.tasks[num], verbs.present(num).claim_at
         assert model.live
         spread = timedelta(seconds=SPREAD) * (model.live.rescues - 1)

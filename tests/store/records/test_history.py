@@ -96,7 +96,7 @@ def test_a_run_whose_claim_is_gone_settles_nothing(db: None, frozen: None) -> No
 
 
 def test_runs_of_one_batch(db: None, frozen: None) -> None:
-    """Results and errors of every kind, beside others that have none."""
+    """Results and errors of every kind, among runs that have none."""
     errors = [
         "",
         "NULL",

@@ -1,4 +1,4 @@
-"""Starts: so many in any period, wherever it begins."""
+"""Rate tokens: at most n starts in any period, wherever it begins."""
 
 from datetime import timedelta
 

@@ -31,7 +31,7 @@ def deferred(run: ClaimedTask) -> Settlement:
 FINISHED: dict[str, Callable[[ClaimedTask], Settlement]] = {
     "again": lambda run: verbs.again(run, timedelta()),
     "recurs": recur,
-    "deferred beside it": deferred,
+    "deferred meanwhile": deferred,
 }
 
 
