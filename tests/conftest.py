@@ -31,7 +31,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
-# Tests hold locks by hand for as long as it takes to see that somebody waits.
+# Tests hold locks by hand for as long as it takes to see that another connection waits.
 compare_and_set.LOCK_WAIT = 60  # type: ignore[misc]
 
 ONLY_OURS = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"])

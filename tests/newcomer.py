@@ -1,4 +1,4 @@
-"""Somebody who follows a page of the documentation to the letter, in a fresh project on SQLite."""
+"""A newcomer who follows a page of the documentation to the letter, in a fresh project on SQLite."""
 
 import os
 import shlex

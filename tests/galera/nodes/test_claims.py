@@ -102,7 +102,7 @@ def test_what_was_added_is_cancelled_on_another_node(nodes: tuple[str, ...], bus
 
 
 def test_catching_up(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    """For whoever begins with a statement of somebody else's."""
+    """A session sees what another session has committed on another node."""
     busy()
     verbs.add()
     galera.catch_up("node2")

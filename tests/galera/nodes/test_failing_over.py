@@ -66,7 +66,7 @@ def worker(alias: str) -> tuple[str, str]:
 
 
 def test_the_next_host_is_taken(nodes: tuple[str, ...], moving: str) -> None:
-    """Whoever is told that the node is not ready goes on at another one, if there is another."""
+    """A connection whose node is not ready moves to another node, if there is one."""
     verbs.add()
     assert node_of(moving) == "node2"
     idle = start_thread(lambda: worker(moving))
@@ -120,7 +120,7 @@ def test_nodes_with_different_clocks(nodes: tuple[str, ...], heartbeat_ahead: Ca
 
 @pytest.fixture
 def heartbeat_ahead() -> Callable[[int], None]:
-    """An executor whose node's clock is so many seconds ahead of the first one's."""
+    """Return a function that adds an executor whose node's clock is ahead of the first one's, in seconds."""
 
     def write(seconds: int) -> None:
         now = database_now()
