@@ -10,7 +10,7 @@ LONG_ENOUGH = 0.3
 """Seconds for which a thread is given the opportunity to continue too early."""
 
 
-def test_no_thread_of_a_child_goes_on_before_all_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_of_a_child_continues_before_all_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lease that it acquires meanwhile would be forgotten along with its parent's, and not be renewed."""
     happened: list[str] = []
     begun, both = Event(), Event()

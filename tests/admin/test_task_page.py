@@ -207,7 +207,7 @@ class TestConflict:
         response = boss.post(page_of(row), {**form, "queue": "mail", "_save": "1"})
         assert errors_of(response) == {"__all__": [str(CHANGED)]}
 
-    def test_added_by_somebody_else_meanwhile(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_added_by_another_caller_meanwhile(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         task("A-1")
         monkeypatch.setattr(Task, "validate_constraints", lambda *args, **kwargs: None)  # it came a moment later
         response = add(boss, biz_num="A-1")

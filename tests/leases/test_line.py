@@ -122,7 +122,7 @@ def test_who_comes_again_at_once_does_not_overtake() -> None:
     assert max(made) <= 4 * min(made), made
 
 
-def test_those_who_died_waiting_hold_nobody_up() -> None:
+def test_those_who_died_waiting_hold_no_other_up() -> None:
     add("a", "b")
     dead = [enter() for _ in range(5)]
     with Pool(POOL).lease(wait=60) as resource:
@@ -130,7 +130,7 @@ def test_those_who_died_waiting_hold_nobody_up() -> None:
     assert Waiter.objects.filter(pk__in=dead).count() == 3
 
 
-def test_somebody_else_in_line_is_kept_by_his_process() -> None:
+def test_another_one_in_line_is_kept_by_its_process() -> None:
     held = taken_all("a")
     with_place = Event()
 
@@ -150,7 +150,7 @@ def test_somebody_else_in_line_is_kept_by_his_process() -> None:
     assert thread.result() == "a"
 
 
-def test_who_waits_is_woken_by_what_he_wants_alone() -> None:
+def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
     """One of a pool by each resource of it, one of a mutex by that mutex."""
     with ExitStack() as stack:
         proxy, index = (

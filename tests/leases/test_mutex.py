@@ -132,7 +132,7 @@ def test_the_renewer_finds_out_that_it_was_taken_away(caplog: pytest.LogCaptureF
     wait_until(lambda: "mutex 'index' was lost" in caplog.text)  # said by the renewer's thread, a moment after
 
 
-def test_the_renewer_goes_on_after_errors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_renewer_continues_after_errors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Event()
     renew = resources.renew
 
@@ -252,7 +252,7 @@ def test_one_object_is_not_for_two_threads() -> None:
         pass
 
 
-def test_a_disabled_one_is_given_to_nobody() -> None:
+def test_a_disabled_one_is_given_to_no_caller() -> None:
     with mutex("index"):
         pass
     resources.enable(ALIAS, resources.Wanted(resources.MUTEXES, "index"), False)

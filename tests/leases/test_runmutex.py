@@ -87,7 +87,7 @@ def test_the_command_and_its_exit_code(start: Start) -> None:
         assert lease.token == held + 1
 
 
-def test_somebody_else_holds_it(start: Start) -> None:
+def test_another_process_holds_it(start: Start) -> None:
     with mutex("nightly"):
         children = [run(start, "--", "true"), run(start, "--wait", "0.1", "--", "true")]
         assert [child.exit_code() for child in children] == [75, 75]

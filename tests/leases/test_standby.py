@@ -136,7 +136,7 @@ def test_what_a_callback_raises_is_its_own() -> None:
         mutex("index", on_standby=fail).__enter__()
 
 
-def test_nobody_has_ever_had_it() -> None:
+def test_no_process_has_ever_had_it() -> None:
     told = Told()
     line.enter(ALIAS, WANTED, timedelta(minutes=1))
     with pytest.raises(ResourceUnavailable, match=r"was not available at once$"), mutex("index", on_standby=told):

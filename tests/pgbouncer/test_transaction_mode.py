@@ -156,7 +156,7 @@ class TestNotices:
                 wait_until(lambda number=number: number in ran)  # type: ignore[misc]
         assert caplog.text.count("passes no notices on") == 1
 
-    def test_no_session_goes_on_listening(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_no_session_keeps_listening(self, caplog: pytest.LogCaptureFixture) -> None:
         options = ExecutorOptions()
         listener = Listener(options, Peers(), Held(options))
         listener.prepare()

@@ -108,7 +108,7 @@ def test_a_rolled_back_call_leaves_nothing(live_db: str, before: str) -> None:
     assert TaskRun.objects.count() == 0
 
 
-def test_a_caller_whose_task_exists_goes_on(live_db: str) -> None:
+def test_a_caller_whose_task_exists_continues(live_db: str) -> None:
     """The refusal does not break its transaction."""
     verbs.add()
     with transaction.atomic():

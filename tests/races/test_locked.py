@@ -62,7 +62,7 @@ def numbers_left() -> set[str]:
 
 
 @pytest.mark.parametrize("outcome", [(RunOutcome.DONE, Then.GONE), (RunOutcome.RETRIED, Then.RETRY)])
-def test_the_settler_goes_on_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
+def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
     tasks = claimed("a", "b", "c")
     held = Held(ExecutorOptions())
     held.add(tasks)

@@ -29,7 +29,7 @@ NEW = ("created", "bulk")
 
 
 @pytest.mark.parametrize("call", OPEN)
-def test_other_tasks_go_on(live_db: str, strategy: Strategy, call: str) -> None:
+def test_other_tasks_are_not_held_up(live_db: str, strategy: Strategy, call: str) -> None:
     """Rows next to the locked one are claimed, settled every way, added, cancelled, rescheduled, deleted."""
     api.add_tasks(verbs.task(num) for num in ("a gone", "b again", "c retry", "m running", "y failed", "z deferred"))
     runs = {run.biz_num: run for run in verbs.claim()}

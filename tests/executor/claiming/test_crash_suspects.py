@@ -34,7 +34,7 @@ def pauses() -> list[timedelta]:
     return [moment - moments[0] for moment in moments]
 
 
-def test_one_is_run_beside_all_others(bench: Bench) -> None:
+def test_one_is_run_along_with_all_others(bench: Bench) -> None:
     add("fresh")
     add_rescued("a", "b", "c")
     with clock.frozen_at(clock.host_now() + timedelta(seconds=1)):
@@ -78,7 +78,7 @@ def test_nor_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert bench.numbers == numbers
 
 
-def test_after_the_first_rescue_all_go_on_at_once(bench: Bench) -> None:
+def test_after_the_first_rescue_all_continue_at_once(bench: Bench) -> None:
     add_rescued("a", "b", "c", rescues=SUSPECT - 1)
     bench.poller.poll()
     assert bench.numbers == ["a", "b", "c"]

@@ -141,7 +141,7 @@ class TestUnknownCodes:
         assert len(bench.released) == 1
         assert Task.objects.get().version == 2
 
-    def test_that_nobody_knows_are_put_off(self, bench: Bench) -> None:
+    def test_that_no_executor_knows_are_postponed(self, bench: Bench) -> None:
         add("strange", code="unknown")
         bench.poller.poll()
         release("default", bench.released)

@@ -135,7 +135,7 @@ def test_a_key_that_cannot_be_told_fails_its_own_task(bench: GateBench, key: Any
     assert bench.held.unfinished == 1
 
 
-def test_a_pool_that_nobody_made(bench: GateBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pool_that_does_not_exist(bench: GateBench, caplog: pytest.LogCaptureFixture) -> None:
     limited(pool="nowhere")
     add_some(2)
     bench.turn()

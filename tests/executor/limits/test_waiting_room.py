@@ -81,7 +81,7 @@ def keyed_room() -> WaitingRoom:
     return WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
 
 
-def test_however_many_keys_there_are_only_so_many_wait() -> None:
+def test_however_many_keys_there_are_a_limited_number_waits() -> None:
     """Claims that were under way when the room was full find a place still, and no more."""
     room = keyed_room()
     for number in range(3 * PER_ROOM):

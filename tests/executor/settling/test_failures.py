@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_an_on_failed_that_raises_keeps_nobody_else_from_hearing() -> None:
+def test_an_on_failed_that_raises_keeps_no_other_from_hearing() -> None:
     heard: list[str] = []
 
     def receiver(error: str, **_: Any) -> None:

@@ -192,7 +192,7 @@ class TestProgress:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_atomic", [False, True])
-def test_it_is_seen_while_the_run_goes_on(is_atomic: bool, database: str) -> None:
+def test_it_is_seen_during_the_run(is_atomic: bool, database: str) -> None:
     go_on = Event()
 
     def handle(task: Any) -> None:

@@ -91,7 +91,7 @@ def test_hosts_that_failed_come_last(nodes: tuple[str, ...], moving: str, monkey
     assert node_of(moving) == "node3"
 
 
-def test_nobody_is_there(nodes: tuple[str, ...], moving: str) -> None:
+def test_no_node_is_there(nodes: tuple[str, ...], moving: str) -> None:
     connections[moving].settings_dict["OPTIONS"]["hosts"] = ["127.0.0.1:1", "[::1]:2"]
     with pytest.raises(OperationalError, match=r"no host can be used: 127.0.0.1:1: .*::1:2: "):
         connections[moving].ensure_connection()

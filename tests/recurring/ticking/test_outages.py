@@ -80,7 +80,7 @@ class TestWhileTheDatabaseIsAway:
         url = {f"DATABASE_URL_{database.upper()}": outage.url}
         return {**os.environ, "DDT_DATABASE": database, **url, **outage.environment}
 
-    def test_executors_go_on_as_each_trigger_says(self, outage: Outage, execute: Execute) -> None:
+    def test_executors_continue_as_each_trigger_says(self, outage: Outage, execute: Execute) -> None:
         children = [execute(name).wait_until_ready() for name in ("one", "two")]
         wait_until(lambda: all(done(code) for code in TRIGGERS))
         outage.begin()
