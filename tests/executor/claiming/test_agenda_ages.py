@@ -66,7 +66,7 @@ def sweeps_are_slow(bench: Bench) -> None:
 
 
 def test_nor_where_levels_begin(bench: Bench) -> None:
-    """The next reading is a sweep, however slow those are."""
+    """The next reading is a full scan, however slow those are."""
     handler_of(lambda task: None)
     bench.poller.poll()
     sweeps_are_slow(bench)
@@ -86,7 +86,7 @@ def test_each_reading_tells_the_time_of_the_database(bench: Bench) -> None:
         assert abs(bench.clock.now() - clock.host_now() - ahead) < timedelta(minutes=5)
 
 
-def test_only_a_sweep_tells_that_nothing_is_left(make_bench: Any) -> None:
+def test_only_a_full_scan_tells_that_nothing_is_left(make_bench: Any) -> None:
     """A reading that starts from what is known may not see what was committed late."""
     bench = make_bench(drain=True)
     handler_of(lambda task: None)

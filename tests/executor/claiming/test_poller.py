@@ -204,7 +204,7 @@ class TestCommittedLate:
         bench.poller.poll()
         assert bench.numbers == ["late"]
 
-    def test_or_at_the_next_sweep_where_those_are_slow(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_or_at_the_next_full_scan_where_those_are_slow(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         handler_of(lambda task: None)
         add("first", when=timedelta(hours=1))
         now = clock.monotonic()
@@ -220,7 +220,7 @@ class TestCommittedLate:
         assert bench.numbers == ["late"]
 
     def test_which_comes_long_before_the_next_poll(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit of this process wakes the executor once: it must not sleep over what only a sweep sees."""
+        """A commit of this process wakes the executor once: it must not sleep over what only a full scan sees."""
         bench = make_bench(poll_interval=600.0)
         handler_of(lambda task: None)
         now = clock.monotonic()

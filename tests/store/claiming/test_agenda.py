@@ -81,7 +81,7 @@ KNOWN: list[list[tuple[str, int]]] = [
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("levels", KNOWN, ids=lambda known: f"{len(known)} from {known[0]}")
 def test_levels_that_are_not_known(db: None, frozen: None, levels: list[tuple[str, int]], idle: bool) -> None:
-    """Whatever is known, in use or not: all others are found too, but for InnoDB, which leaves them to a sweep."""
+    """Whatever is known, in use or not: all others are found too, but for InnoDB, which leaves them to a full scan."""
     for queue, priority in USED:
         verbs.add(f"{queue} {priority}", HOUR, queue=queue, priority=priority)
     found = read_agenda(ALIAS, known(idle=levels) if idle else known(*levels)).levels

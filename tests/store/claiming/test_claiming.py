@@ -139,7 +139,7 @@ def test_one_level_at_a_time(db: None, frozen: None, strategy: Strategy) -> None
 
 
 def test_floor(db: None, frozen: None, strategy: Strategy) -> None:
-    """What became claimable before the floor is not looked for."""
+    """A claim does not find what became claimable before the watermark."""
     with clock.frozen_at(NOW - HOUR):
         verbs.add("old")
     verbs.add("new")
