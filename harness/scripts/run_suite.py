@@ -150,7 +150,7 @@ def side_by_side(databases: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 
 def run_in_parts(databases: Sequence[str], folder: Path) -> list[Part]:
-    """In as little time as possible; the parts, in the order of their databases. `folder` is for their output."""
+    """Run the parts in as little time as possible; return them by database. `folder` is for their output."""
 
     def parts_of(name: str, options: Sequence[str]) -> list[Part]:
         return [Part(database, name, options, folder / f"{database}-{name}") for database in databases]

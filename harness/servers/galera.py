@@ -123,9 +123,9 @@ class Node(MariaDB):
             time.sleep(0.1)
 
     def recovered_position(self) -> str:
-        """After a crash: up to where its data goes, so that it need not copy another node's (as Debian's unit does).
+        """Return where its data ends after a crash, so that it need not copy all of another node (as Debian does).
 
-        Nothing if the node ended in good order, or never began.
+        It is empty if the node ended in good order, or never began.
         """
         if not self._state.exists() or "seqno:   -1" not in self._state.read_text():
             return ""

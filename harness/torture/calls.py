@@ -116,7 +116,7 @@ class Caller:
             return Call(self._last, after, verb, code, num, self._last if verb == "add" else None, mode)
 
     def _make(self, calls: Sequence[Call], work: Work) -> list[Accepted]:
-        """In one transaction with their rows of the ledger. A call that ends with NotKnown is never answered."""
+        """Make the calls in one transaction with their ledger rows. One that ends with NotKnown is never answered."""
         accepted = self._insist(calls, work)
         with self._lock:
             self._open.difference_update(call.sequence for call in calls)

@@ -59,7 +59,7 @@ def plain_effects_at_least_once(facts: Facts) -> Iterator[str]:
 
 
 def one_live_claim(facts: Facts) -> Iterator[str]:
-    """Never two live claims of one task."""
+    """No task ever has two live claims."""
     by_task: defaultdict[int, list[Seen]] = defaultdict(list)
     owners: defaultdict[Claim, set[tuple[int, int]]] = defaultdict(set)
     begun: Counter[Claim] = Counter()
@@ -83,8 +83,8 @@ def one_live_claim(facts: Facts) -> Iterator[str]:
 
 
 def limits_kept(facts: Facts) -> Iterator[str]:
-    """Never more runs at a time than ``max_concurrent``: a run is one from its begin to its effect, if it held its
-    claim at both.
+    """No more runs take place at a time than ``max_concurrent``. A run counts from its begin to its effect, if it held
+    its claim at both.
     """
     seen: defaultdict[Claim, dict[str, Seen]] = defaultdict(dict)
     for one in facts.ledger.seen:
@@ -158,7 +158,7 @@ def nothing_stuck(facts: Facts) -> Iterator[str]:
 
 
 def nothing_failed(facts: Facts) -> Iterator[str]:
-    """Nothing ends FAILED that was not meant to. At the end only, where the scenario promises it."""
+    """No task ends FAILED that was not meant to. At the end only, where the scenario promises it."""
     for row in facts.ledger.rows:
         if row.status == TaskStatus.FAILED and row.code not in MAY_FAIL:
             yield f"{named(row)}: FAILED ({row.error.strip().splitlines()[-1:] or ''})"

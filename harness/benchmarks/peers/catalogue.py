@@ -20,7 +20,7 @@ class Way:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def variant(self, workers: int) -> str:
-        """As in the name of a figure."""
+        """Return the variant as figures name it."""
         return f"{self.name}, {workers} worker" + ("s" if workers > 1 else "")
 
 

@@ -22,7 +22,7 @@ _numbers: Iterator[int] = count()
 
 
 def executed() -> None:
-    """This task runs now."""
+    """Note that a task runs now."""
     slots = _slots or _open()
     slots[next(_numbers)] = monotonic()
 

@@ -84,7 +84,7 @@ def _drop(entry: dict[str, Any], name: str) -> None:
 
 
 def _execute(entry: dict[str, Any], statement: str) -> None:
-    """On a connection of its own to the database that the suite was given."""
+    """Execute the statement on a connection of its own to the database that the suite was given."""
     with _connection(entry) as connection:
         cursor = connection.cursor()
         cursor.execute(statement)

@@ -22,11 +22,11 @@ class Database(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where the driver reaches it."""
+        """The URL by which the driver reaches it."""
 
     @property
     def urls(self) -> list[str]:
-        """Where executors reach it, in turn (more than one for a cluster)."""
+        """The URLs by which executors reach it, in turn (more than one for a cluster)."""
         return [self.url]
 
     @abstractmethod
@@ -43,7 +43,7 @@ class Database(ABC):
 
     @abstractmethod
     def end_outage(self) -> None:
-        """It can be reached again; returns when the server takes connections."""
+        """Make it reachable again; return when the server takes connections."""
 
     def kill_backends(self) -> int:
         """End every connection that others have to it, at the server; how many (0 without a server)."""

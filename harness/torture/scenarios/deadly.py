@@ -38,7 +38,7 @@ class Deadly(Scenario):
 
 
 def kill_by(world: World, name: str) -> None:
-    """Until it is FAILED, with as many rescues as are allowed."""
+    """Run a deadly task until it is FAILED, with as many rescues as are allowed."""
     world.caller.add("t-deadly", name)
     world.wait_until(lambda: count(TaskStatus.FAILED, biz_num=name), f"{name} to be FAILED", patience=120)
     rescues = Task.objects.get(biz_num=name).rescues

@@ -11,7 +11,7 @@ from harness.torture.world import World
 
 IDENTITY = "t-slow", "the one"
 SECONDS = 0.15
-"""Of each run: most calls meet one that is going on."""
+"""The length of each run: most calls come during one."""
 
 
 @register

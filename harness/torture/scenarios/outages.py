@@ -42,7 +42,7 @@ class Outages(Scenario):
 
 
 def outage(world: World) -> None:
-    """In the middle of the load."""
+    """Make the database unreachable for a while, in the middle of the load."""
     fault = Outage()
     world.inject(fault)
     world.sleep(AWAY)

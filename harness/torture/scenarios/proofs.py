@@ -102,5 +102,5 @@ def add_atomic(world: World) -> None:
 
 
 def open_gate(world: World, executor: Executor | None = None) -> None:
-    """Of this executor, or of all."""
+    """Open the gate of this executor, or of all."""
     hooks.flag(world.folder, hooks.GATE, executor.name if executor else "all").touch()

@@ -108,7 +108,7 @@ def stop_before_claim(world: World, lone: Executor, number: str, past_lease: boo
 
 
 def stop_at(world: World, fault: PauseAt, executor: Executor) -> None:
-    """There, past the lease."""
+    """Stop the executor at that place until its lease has run out."""
     if stop_at_place(world, fault, executor):
         outlast_lease(world, executor)
         fault.heal(world)
