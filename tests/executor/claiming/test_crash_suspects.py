@@ -65,7 +65,7 @@ def test_the_next_when_that_one_has_ended(bench: Bench) -> None:
 
 
 def test_nor_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For ten seconds one that hangs keeps the others from being claimed here, and no longer."""
+    """A suspect that hangs keeps the others from being claimed here for ten seconds, and no longer."""
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
     add_rescued("a")

@@ -1,4 +1,4 @@
-"""However long the agenda takes to read, what is due is claimed: from each reading once, and from equals in turns."""
+"""Due tasks are claimed however long the agenda takes to read: once per reading, and from equal levels in turn."""
 
 from collections.abc import Callable
 from datetime import timedelta

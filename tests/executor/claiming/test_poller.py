@@ -192,7 +192,7 @@ def sweeps_took(bench: Bench, *seconds: float) -> None:
 
 
 def sweeps_are_slow(bench: Bench) -> None:
-    """They took a tenth of a second longer than the way there: many finished tasks cannot be cleared away."""
+    """Make full scans slow, as they are if there are many finished tasks that the database could not remove."""
     sweeps_took(bench, 0.0, 0.1, 0.1)
 
 

@@ -58,7 +58,7 @@ def test_the_speed_of_late(later: Later) -> None:
 
 @pytest.mark.django_db
 def test_threads_are_not_permits(later: Later) -> None:
-    """As many as were asked for were granted."""
+    """As many permits as were asked for were granted."""
     room, tasks = room_of(30, max_concurrent=10)
     later(0.0)
     room.note_granted(tasks[:10], 10)
@@ -91,7 +91,7 @@ def test_however_many_keys_there_are_a_limited_number_waits() -> None:
 
 
 def test_a_key_that_was_refused_is_asked_for_last() -> None:
-    """Or one whose slots are all taken would be looked at first, time and again."""
+    """Otherwise a key whose slots are all taken would be looked at first each time."""
     room = keyed_room()
     tasks = [a_task(number) for number in range(4)]
     for task, key in zip(tasks, ["busy", "busy", "free", "free"], strict=True):

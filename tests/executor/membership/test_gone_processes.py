@@ -1,4 +1,4 @@
-"""Who is known to be gone."""
+"""Which processes are known to be gone."""
 
 import os
 import subprocess

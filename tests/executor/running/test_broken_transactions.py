@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def write_raw(name: str) -> None:
-    """As :func:`write`, without the ORM, which lets nothing follow an error of its own."""
+    """Write as :func:`write` does, without the ORM, which allows no statement after an error of its own."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {EXECUTOR} (name, host, pid, threads, codes, started_at, heartbeat_at, expires_at)"

@@ -1,4 +1,4 @@
-"""Of a batch, what may not start any more is settled unrun, whatever becomes of the rest."""
+"""The tasks of a batch that may not start any more are settled without a run, whatever becomes of the rest."""
 
 from datetime import timedelta
 from threading import Event

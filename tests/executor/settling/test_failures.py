@@ -1,4 +1,4 @@
-"""Who is told about a task that failed."""
+"""Who is notified of a task that failed."""
 
 import threading
 from datetime import timedelta

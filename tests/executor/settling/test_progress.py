@@ -32,7 +32,7 @@ def reports_of(*tasks: ClaimedTask) -> ProgressReports:
 
 
 def take_from(task: ClaimedTask) -> None:
-    """As the reaper does."""
+    """Take the task away, as a reap does."""
     settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
 
 
