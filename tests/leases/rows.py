@@ -42,7 +42,7 @@ def taken(name: str = "a", holder: str = "me") -> Grant:
 
 
 def free_names() -> list[str]:
-    """In the order in which they would be given."""
+    """Return the names of the free resources, in the order in which they would be given."""
     names = dict(Resource.objects.values_list("pk", "name"))
     return [names[pk] for pk, _ in line.look(ALIAS, wanted()).free]
 
@@ -62,5 +62,5 @@ def make_due(lease: Lease) -> None:
 
 
 def force(lease: Lease) -> None:
-    """It is ended as a person does in the admin."""
+    """End the lease as an administrator does in the admin."""
     assert resources.release_by_force(ALIAS, lease.grant.id, lease.token)

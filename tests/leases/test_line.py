@@ -1,4 +1,4 @@
-"""Whose turn it is."""
+"""In which order those who wait for a resource get it."""
 
 from contextlib import ExitStack
 from datetime import timedelta

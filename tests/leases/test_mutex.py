@@ -233,7 +233,7 @@ def test_one_object_at_a_time() -> None:
 
 
 def test_one_object_is_not_for_two_threads() -> None:
-    """Neither while it waits: whichever thread left first would give back what the other holds."""
+    """Not even while it waits: the thread that left first would give back what the other one holds."""
     is_waiting, may_end = Event(), Event()
     guard = mutex("index", wait=60, on_standby=lambda *holder: is_waiting.set())
 

@@ -100,7 +100,7 @@ def test_none_is_ever_valid_and_all_are_back_at_once(pool: Pool, wait: float) ->
 
 
 def test_no_other_is_tried_when_time_is_up(pool: Pool) -> None:
-    """However long the question takes."""
+    """The time that ``valid`` takes counts, too."""
     asked = []
 
     def refuse(resource: LeasedResource) -> bool:

@@ -120,7 +120,7 @@ def test_many_take_few() -> None:
 
 
 def test_a_lease_ends_while_other_threads_use_it() -> None:
-    """Whatever comes first, the resource is given back once and free."""
+    """Whichever comes first, the resource is given back once, and is free."""
     add("a")
     for _ in range(20):
         grant = taken()

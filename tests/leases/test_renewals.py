@@ -52,7 +52,7 @@ def sent_at() -> Iterator[list[float]]:
 
 
 def test_it_is_trusted_from_before_the_database_was_asked() -> None:
-    """Which counts from later, however long the answer takes: it gives it to others after we doubt it, never before."""
+    """The database counts from a later moment, so others get the resource after we doubt the lease, not before."""
     add("a")
     holder = Holder(taken())
     with sent_at() as moments:

@@ -122,7 +122,7 @@ def test_ended_by_a_signal(start: Start) -> None:
 
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_the_command_dies_with_it(start: Start, program: str) -> None:
-    """And all that it started."""
+    """All processes that the command started die as well."""
     child = guarded(start, program)
     held = token()
     assert processes_with(held)

@@ -1,4 +1,4 @@
-"""Who does not get a mutex is told who has it, whatever happens between the looks."""
+"""A process that does not get a mutex learns who has it, whatever happens between its queries."""
 
 import os
 from collections.abc import Callable
@@ -186,7 +186,7 @@ def test_who_has_it_at_the_end() -> None:
 
 
 def test_many_at_once() -> None:
-    """Of those who come at the same moment, one has it, and each of the others knows."""
+    """If many come at the same moment, one has it, and each of the others learns that."""
     told = [Told() for _ in range(6)]
 
     def ask(one: Told) -> bool:
