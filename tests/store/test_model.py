@@ -1,4 +1,4 @@
-"""Whatever is called in whatever order, the store does what the model in plain Python does."""
+"""The store does what a model in plain Python does, for all calls in any order."""
 
 import json
 from contextlib import ExitStack
@@ -73,7 +73,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
     def add_both(self, when: Any, ext: int, mode: IfExistsName, kind: dict[str, Any]) -> None:
-        """In bulk; one that is refused undoes the other."""
+        """Add both in bulk; one that is refused undoes the other."""
         with clock.frozen_at(self.now):
             wanted = Wanted(self.now + when, ext, **kind)
             before = {num: replace(model.live) if model.live else None for num, model in self.tasks.items()}
@@ -230,7 +230,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def as_text(left: Any) -> Any:
-    """As a settlement has it."""
+    """Return the value as a settlement has it."""
     return left if left is UNCHANGED or left is None else json.dumps(left)
 
 

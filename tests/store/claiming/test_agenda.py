@@ -45,7 +45,7 @@ def test_due_levels_in_order(db: None, frozen: None) -> None:
 
 
 def test_what_is_due_comes_before_what_is_due_soon() -> None:
-    """However high the priority of the latter."""
+    """The priority of the latter does not matter."""
     second = timedelta(seconds=1)
     levels = [("soon", 9, 1), ("due", 0, 0), ("sooner", 5, 0.5), ("first", 1, -1), ("later", 99, 3)]
     agenda = Agenda(NOW, tuple(Level(queue, priority, NOW + at * second) for queue, priority, at in levels))
@@ -54,7 +54,7 @@ def test_what_is_due_comes_before_what_is_due_soon() -> None:
 
 
 def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), floor: timedelta = HOUR) -> KnownLevels:
-    """These levels are known, to have nothing below so long ago."""
+    """Return known levels, with a watermark that is ``floor`` before NOW."""
     return KnownLevels(dict.fromkeys(levels, NOW - floor), frozenset(idle), NOW - floor)
 
 

@@ -50,7 +50,7 @@ def test_none_while_all_are_held() -> None:
 
 
 def test_those_that_have_one_are_among_those_that_are_wanted() -> None:
-    """There are no more threads to run them."""
+    """There are no more threads to run others."""
     first, second, third = runs(3)
     assert take(first, limit=5) == ["0"]
     assert take(first, second, third, limit=5, most=2) == ["0", "1"]

@@ -71,7 +71,7 @@ def in_status(status: TaskStatus) -> Task:
 
 
 def seen(task: Task) -> Claim:
-    """As the person sees it."""
+    """Return the id and the version that the page showed."""
     return task.pk, task.version
 
 
