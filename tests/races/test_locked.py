@@ -112,7 +112,7 @@ def test_the_settler_waits_no_longer_for_the_history() -> None:
 
 @contextmanager
 def history_locked() -> Iterator[None]:
-    """Others can read it."""
+    """Lock the history against writers; others can read it."""
     lock, unlock = {
         "postgresql": ("LOCK TABLE {} IN SHARE MODE", "SELECT 1"),
         "mysql": ("LOCK TABLES {} READ", "UNLOCK TABLES"),

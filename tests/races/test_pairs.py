@@ -36,7 +36,7 @@ BETWEEN = {
 }
 """The states in which they meet between statements."""
 Meetings = dict[str, tuple[Call, Subject]]
-"""By number: the way in which is added, and the task."""
+"""The way of adding, and the task, by its number."""
 
 
 def meetings(call: str) -> Meetings:
