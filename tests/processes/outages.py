@@ -29,7 +29,7 @@ class Outage(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """It can be reached again."""
+        """Make the database reachable again."""
 
     @property
     def environment(self) -> dict[str, str]:
