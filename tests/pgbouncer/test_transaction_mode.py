@@ -43,7 +43,7 @@ HOUR = timedelta(hours=1)
 
 
 def answers(sql: str) -> set[Any]:
-    """Of many sessions of the server, in turn."""
+    """Return the answers of many sessions of the server."""
     found = set()
     for _ in range(4 * SESSIONS):
         with connection.cursor() as cursor:
@@ -57,7 +57,7 @@ def task(number: str, **values: Any) -> Task:
 
 
 def test_statements_have_many_sessions() -> None:
-    """Or the other tests would show nothing."""
+    """The other tests would prove nothing otherwise."""
     assert len(answers("SELECT pg_backend_pid()")) >= SESSIONS
 
 

@@ -34,7 +34,7 @@ FILTERED, KEPT = AddAction.FILTERED, AddAction.KEPT
 
 @pytest.fixture(autouse=True)
 def _noon() -> Iterator[None]:
-    """For all threads of the test together: it is no matter of theirs."""
+    """Stop the clock for all threads of the test."""
     with frozen_at(NOON):
         yield
 
@@ -86,14 +86,14 @@ def claimed(machine: Machine) -> ClaimedTask:
 
 
 def ended(machine: Machine, task: ClaimedTask) -> Settlement:
-    """Its run has succeeded; it is still to be settled."""
+    """Run the task with success, and return its settlement, which is yet to be written."""
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     return settlement
 
 
 def is_done_for_good(machine: Machine) -> bool:
-    """There was one run, it is remembered, nothing is left to be run."""
+    """Return whether there was one run, it is remembered, and nothing is left to run."""
     return (len(machine.seen), Success.objects.count(), TaskRow.objects.count()) == (1, 1, 0)
 
 

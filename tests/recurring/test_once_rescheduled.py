@@ -58,7 +58,7 @@ def run_all() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_runs_again(way: str) -> None:
-    """However its runs are settled."""
+    """This is so in whichever way its runs are settled."""
     handler = Rescheduled(way)
     run_all()
     assert sorted(handler.seen) == ["1", "1", "2", "2"]

@@ -65,7 +65,7 @@ def claim(executor: int = 1) -> ClaimedTask:
 
 
 def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    """Which has not heard of the claim yet."""
+    """That node has not received the claim yet."""
     busy()
     run = claim()
     assert settle("node2", [Settlement(run.claim, RunOutcome.DONE, Then.GONE)]).became == {run.claim: Then.GONE}

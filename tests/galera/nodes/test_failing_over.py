@@ -39,7 +39,7 @@ def has_status(alias: str, name: str, value: str) -> bool:
 
 @contextmanager
 def isolated(alias: str) -> Iterator[None]:
-    """This node hears nothing of the others, and has noticed it; afterwards it is one of them again."""
+    """Cut this node off from the others and wait until it has noticed; let it join them again afterwards."""
     ask_for = "SET GLOBAL wsrep_provider_options = 'gmcast.isolate={}'"
     with connections[alias].cursor() as cursor:
         cursor.execute(ask_for.format(1))
