@@ -17,8 +17,8 @@ from django_delayed_tasks.store.sql.transactions import atomically, decisively
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
-    """An executor's identity: its stable name, where it runs, and what it serves (``queues`` None: all queues)."""
+class Registration:
+    """What an executor says of itself: its stable name, where it runs, what it serves (``queues`` None: all queues)."""
 
     name: str
     host: str
@@ -28,7 +28,7 @@ class Identity:
     queues: tuple[str, ...] | None = None
 
 
-def register(alias: str, identity: Identity, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
+def register(alias: str, registration: Registration, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
     """Register an executor and return its id; each registration gets a new id.
 
     A predecessor of the same name that has ended is declared dead at once. ``is_gone(host, pid)`` returns whether that
@@ -42,13 +42,13 @@ def register(alias: str, identity: Identity, lease: timedelta, is_gone: Callable
         raise TaskException(f"the connection to {alias!r} has {narrow}: 'charset' must be {CHARSET!r} in its OPTIONS")
 
     def write(_: CursorWrapper) -> int:
-        _depose(alias, identity.name, is_gone)
-        return _insert(alias, identity, lease)
+        _depose(alias, registration.name, is_gone)
+        return _insert(alias, registration, lease)
 
     try:
         return atomically(alias, write)
     except IntegrityError:
-        raise NameInUse(f"another executor has just taken the name {identity.name!r}") from None
+        raise NameInUse(f"another executor has just taken the name {registration.name!r}") from None
 
 
 def _depose(alias: str, name: str, is_gone: Callable[[str, int], bool]) -> None:
@@ -62,14 +62,15 @@ def _depose(alias: str, name: str, is_gone: Callable[[str, int], bool]) -> None:
             cursor.execute(f"UPDATE {EXECUTOR} SET alive = NULL, expires_at = {now} WHERE id = {executor:d}")
 
 
-def _insert(alias: str, identity: Identity, lease: timedelta) -> int:
+def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
     with connections[alias].cursor() as cursor:
         dialect = dialect_of(connections[alias])
         cursor.execute(f"SELECT {dialect.now}")
         now = dialect.to_datetime(cursor.fetchone()[0])
     row = Executor(
-        name=identity.name, host=identity.host, pid=identity.pid, threads=identity.threads,
-        codes=sorted(identity.codes), queues=sorted(identity.queues) if identity.queues is not None else None,
+        name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
+        codes=sorted(registration.codes),
+        queues=None if registration.queues is None else sorted(registration.queues),
         started_at=now, heartbeat_at=now, expires_at=now + lease, alive=True,
     )  # fmt: skip
     row.save(using=alias, force_insert=True)

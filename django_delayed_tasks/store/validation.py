@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.store.json_limits import problem_of
+from django_delayed_tasks.store.sql.escapes import without_unstorable
 from django_delayed_tasks.support.exact_json import in_full
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, parse
@@ -205,7 +206,7 @@ LONGEST_ERROR = 20_000
 
 def storable(text: str) -> str:
     """Return the text with what a database cannot store replaced, and its middle left out if it is very long."""
-    clean = text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
+    clean = without_unstorable(text)
     if len(clean) <= LONGEST_ERROR:
         return clean
     half = LONGEST_ERROR // 2

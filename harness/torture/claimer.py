@@ -40,7 +40,9 @@ class Claimer:
         """Return the pages that the next agenda (not a full scan) and a claim that finds nothing read."""
         known = self._remembered()
         claim = strategy_for("default", "auto")
-        request = ClaimRequest(self._executor.lease.executor, "default", 0, 20, floor=known.since if known else None)
+        request = ClaimRequest(
+            self._executor.lease.executor, "default", 0, 20, watermark=known.since if known else None
+        )
         return pages_of(lambda: read_agenda("default", known)) + pages_of(lambda: claim("default", request))
 
     def _remembered(self) -> KnownLevels | None:

@@ -42,7 +42,7 @@ def registered(
     name: str = "test", codes: tuple[str, ...] = (), lease: float = 15.0, queues: tuple[str, ...] | None = None
 ) -> int:
     """The id of a live executor row."""
-    identity = executors.Identity(name, "elsewhere", 1, 1, codes, queues)
+    identity = executors.Registration(name, "elsewhere", 1, 1, codes, queues)
     return executors.register("default", identity, timedelta(seconds=lease), lambda host, pid: False)
 
 

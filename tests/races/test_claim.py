@@ -12,10 +12,10 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import compare_and_set
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.affinity import Affinity
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import Strategy, skip_locked
-from django_delayed_tasks.store.settling.reap import held_by
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.races.blocking import wait_until_blocked
 from tests.store import verbs
@@ -35,7 +35,7 @@ ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 
 def read() -> list[ClaimedTask]:
-    return compare_and_set.read_candidates(ALIAS, dialect_of(connection), REQUEST)
+    return compare_and_set.read_candidates(Affinity(ALIAS, dialect_of(connection), REQUEST))
 
 
 def take(candidates: list[ClaimedTask], executor: int = EXECUTOR) -> list[ClaimedTask]:

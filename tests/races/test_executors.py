@@ -19,7 +19,7 @@ ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
 
 
 def register() -> int | str:
-    identity = executors.Identity("one", "host", 4711, 8, ())
+    identity = executors.Registration("one", "host", 4711, 8, ())
     try:
         return executors.register(ALIAS, identity, LEASE, lambda host, pid: False)
     except NameInUse:

@@ -6,7 +6,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.reap import held_by
+from django_delayed_tasks.store.claiming.claimed_task import held_by
 from django_delayed_tasks.store.settling.settlement import Settlement
 
 logger = logging.getLogger(__name__)

@@ -173,7 +173,7 @@ class Poller:
         is_early = self._agenda is not None and level.earliest > self._agenda.now
         request = ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit,
-            floor=watermark_of(level), excluded=self._admission.excluded(), rank=rank, executors=executors,
+            watermark=watermark_of(level), excluded=self._admission.excluded(), rank=rank, executors=executors,
             ahead=self._ahead if is_early else timedelta(), rescues_below=self._admission.rescues_below(),
         )  # fmt: skip
         return request if self._gate.has_never_been_used else self._without_limited(request)

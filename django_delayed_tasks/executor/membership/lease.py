@@ -41,7 +41,7 @@ class Lease:
         """
         refuse_in_transaction(self._alias, REFUSED)
         begun = clock.monotonic()
-        self.executor = executors.register(self._alias, self._identity(), self._length, self._is_predecessor_gone)
+        self.executor = executors.register(self._alias, self._registration(), self._length, self._is_predecessor_gone)
         _here[self._options.name] = self
         self._renewed(begun)
 
@@ -85,9 +85,9 @@ class Lease:
         """Whether new claims may be made: never while renewals fail."""
         return not self._failing and self.is_trusted
 
-    def _identity(self) -> executors.Identity:
+    def _registration(self) -> executors.Registration:
         options = self._options
-        return executors.Identity(
+        return executors.Registration(
             options.name,
             machine(),
             os.getpid(),

@@ -6,10 +6,11 @@ finds no due row in its own share steals from the others' shares: their owners m
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
 from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates
 from django_delayed_tasks.store.sql.dialects import Dialect
@@ -19,12 +20,11 @@ Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
 
 _MIXED = 2**16
-OWN, OTHERS = 20_251, 25_717
-"""Hash multipliers: ``OWN`` assigns a task to its preferred executor, ``OTHERS`` to the executor that may steal it."""
-MOST_OF_OTHERS, MOST_OF_ANY = 8, 2
-"""The rows that an executor steals at once: of its part of the others' shares; and, if that is empty, of any share."""
-LEFT_BEHIND = timedelta(seconds=10)
-"""How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
+OWN = 20_251
+OTHERS = (25_717, 31_337, 12_979, 28_657, 17_711, 30_031, 14_639, 22_699)
+"""Hash multipliers: ``OWN`` assigns a task to its preferred executor; ``OTHERS`` rotate every second when executors
+steal, so that no task stays assigned to an executor that does not take it.
+"""
 
 
 def share_of(task_id: int, executors: int, multiplier: int = OWN) -> int:
@@ -45,35 +45,65 @@ def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> 
     return f"{task_id} %% {_MIXED} * {multiplier} %% {_MIXED} BETWEEN {first} AND {last - 1}"
 
 
-def preferred(alias: str, dialect: Dialect, request: ClaimRequest) -> Rows:
-    """Return the due rows that the executor should try to claim."""
-    if request.executors == 1:
-        return _read(alias, dialect, request)
-    mine = _read(alias, dialect, request, share(request))
-    few = replace(request, limit=min(request.limit, MOST_OF_OTHERS))
-    if mine and _leaves_behind(dialect, request, mine):
-        first = _read(alias, dialect, few, share(request, OTHERS))
+FEWEST_OF_OTHERS, MOST_OF_ANYBODYS = 8, 2
+"""Steal size: start at 8 rows, grow by 8 after each uncontested steal; 2 when stealing itself is contested."""
+LEFT_BEHIND = timedelta(seconds=10)
+"""How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
+_of_others: dict[tuple[str, int], int] = {}
+"""By alias and executor: the steal size."""
+
+
+class Affinity:
+    """The rows that one executor should try to claim now."""
+
+    def __init__(self, alias: str, dialect: Dialect, request: ClaimRequest) -> None:
+        self._alias = alias
+        self.dialect = dialect
+        self.request = request
+        self._key = (alias, request.executor)
+        self._is_of_others = False
+
+    def read(self) -> Rows:
+        """Return the due rows that the executor should try to claim."""
+        if self.request.executors == 1:
+            return self._read(self.request)
+        mine = self._read(self.request, share(self.request))
+        if mine:
+            return self._with_left_behind(mine) if self._leaves_behind(mine) else mine
+        self._is_of_others = True
+        # From the tail: the executors that own these rows take them from the head.
+        latest = self._read(self._others(), self._part(), "DESC")
+        return latest[::-1] or self._read(replace(self.request, limit=min(self.request.limit, MOST_OF_ANYBODYS)))
+
+    def note(self, won_all: bool) -> None:
+        """Adjust the steal size; ``won_all`` says whether all of the rows that were read could be claimed."""
+        if self._is_of_others:
+            more = FEWEST_OF_OTHERS + _of_others.get(self._key, FEWEST_OF_OTHERS)
+            _of_others[self._key] = min(more, self.request.limit) if won_all else FEWEST_OF_OTHERS
+
+    def _others(self) -> ClaimRequest:
+        most = max(FEWEST_OF_OTHERS, _of_others.get(self._key, 0))
+        return replace(self.request, limit=min(self.request.limit, most))
+
+    def _part(self) -> str:
+        # Executors stealing in the same second get disjoint parts; in another second the parts are different.
+        moment = int(clock.host_now().timestamp())
+        return share(self.request, OTHERS[moment % len(OTHERS)])
+
+    def _leaves_behind(self, mine: Rows) -> bool:
+        oldest, watermark = self.dialect.to_datetime(mine[0][_CLAIM_AT]), self.request.watermark
+        return watermark is not None and oldest - watermark > LEFT_BEHIND
+
+    def _with_left_behind(self, mine: Rows) -> Rows:
+        first = self._read(replace(self.request, limit=min(self.request.limit, FEWEST_OF_OTHERS)), self._part())
         by_id = {row[_ID]: row for row in (*first, *mine)}
-        return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: request.limit]
-    if mine:
-        return mine
-    # From the tail: the executors that own these rows take them from the head.
-    latest = _read(alias, dialect, few, share(request, OTHERS), "DESC")
-    return latest[::-1] or _read(alias, dialect, replace(request, limit=min(request.limit, MOST_OF_ANY)))
+        return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
 
+    def _read(self, request: ClaimRequest, share: str = "", direction: Any = "ASC") -> Rows:
+        sql, parameters = candidates(self.dialect, request, share=share, direction=direction)
 
-def _leaves_behind(dialect: Dialect, request: ClaimRequest, mine: Rows) -> bool:
-    oldest = dialect.to_datetime(mine[0][_CLAIM_AT])
-    return request.floor is not None and oldest - request.floor > LEFT_BEHIND
+        def read(cursor: CursorWrapper) -> Rows:
+            cursor.execute(sql, parameters)
+            return list(cursor.fetchall())
 
-
-def _read(
-    alias: str, dialect: Dialect, request: ClaimRequest, share: str = "", direction: Literal["ASC", "DESC"] = "ASC"
-) -> Rows:
-    sql, parameters = candidates(dialect, request, share=share, direction=direction)
-
-    def read(cursor: CursorWrapper) -> Rows:
-        cursor.execute(sql, parameters)
-        return list(cursor.fetchall())
-
-    return in_one_statement(alias, read)
+        return in_one_statement(self._alias, read)

@@ -67,11 +67,11 @@ class Agenda:
 class KnownLevels:
     """What earlier agendas have shown.
 
-    ``floors`` has the watermark of each level in use, a moment before which nothing claimable is expected; ``idle`` are
-    the levels that had no task at ``since``, which is a little before the agenda that showed it was read.
+    ``watermarks`` has, for each level in use, a moment before which nothing claimable is expected; ``idle`` are the
+    levels that had no task at ``since``, which is a little before the agenda that showed it was read.
     """
 
-    floors: dict[LevelKey, datetime]
+    watermarks: dict[LevelKey, datetime]
     idle: frozenset[LevelKey]
     since: datetime
 
@@ -93,7 +93,7 @@ def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
 
     It may then lack tasks below their level's watermark and, on MariaDB and MySQL, levels that were not in use before.
     """
-    if known is None or not 0 < len(known.floors) + len(known.idle) <= MOST_KNOWN:
+    if known is None or not 0 < len(known.watermarks) + len(known.idle) <= MOST_KNOWN:
         return in_one_statement(alias, lambda cursor: _walk(cursor, dialect_of(connections[alias])))
     return in_one_statement(alias, lambda cursor: _look(cursor, dialect_of(connections[alias]), known))
 
@@ -110,10 +110,10 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda
         return _walk(cursor, dialect)
     while True:
         found = look(cursor, dialect, known)
-        strangers = found.strangers - known.floors.keys()
+        strangers = found.strangers - known.watermarks.keys()
         if not strangers:
             return Agenda(found.now, _levels(found), is_complete=False)
-        known = replace(known, floors=known.floors | dict.fromkeys(strangers, clock.EPOCH))
+        known = replace(known, watermarks=known.watermarks | dict.fromkeys(strangers, clock.EPOCH))
 
 
 def _levels(found: _Looked) -> tuple[Level, ...]:
@@ -194,7 +194,7 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
 
     No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
     """
-    floors = {**dict.fromkeys(known.idle, known.since), **known.floors}
+    watermarks = {**dict.fromkeys(known.idle, known.since), **known.watermarks}
     pending = f"FROM {TASK} t WHERE t.status = {PENDING}"
     gaps = " UNION ALL ".join(
         f"SELECT 2, g.queue, g.priority, NULL FROM known k, LATERAL (SELECT t.queue, t.priority {pending} AND {gap}"
@@ -204,16 +204,16 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
     cursor.execute(
         f"""
         WITH known AS (
-            SELECT queue, priority, floor, lag(queue) OVER w AS last_queue, lead(queue) OVER w AS next_queue,
+            SELECT queue, priority, watermark, lag(queue) OVER w AS last_queue, lead(queue) OVER w AS next_queue,
                 lead(priority) OVER w AS next_priority
-            FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, floor)
+            FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, watermark)
             WINDOW w AS (ORDER BY queue, priority))
         SELECT 0, {_paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
         UNION ALL SELECT 1, k.queue, k.priority, e.claim_at FROM known k, LATERAL (
-            SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.floor
+            SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.watermark
             ORDER BY t.claim_at LIMIT 1) e
         UNION ALL {gaps}""",
-        [list(column) for column in zip(*((*key, floor) for key, floor in floors.items()), strict=True)],
+        [list(column) for column in zip(*((*key, watermark) for key, watermark in watermarks.items()), strict=True)],
     )
     return _looked(cursor.fetchall(), dialect)
 
@@ -235,11 +235,12 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
     branches = [f"(SELECT 0, {_paused_names(dialect)}, 0, {dialect.now})"]
     parameters: list[Any] = []
-    for (queue, priority), floor in known.floors.items():
+    for (queue, priority), watermark in known.watermarks.items():
         rows = rows_of(dialect, queue, priority)
+        order = ", ".join((*rows.order, "claim_at"))
         branches.append(
             f"(SELECT 1 + 0 * version, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
-            f" AND claim_at >= {dialect.moment_literal(floor)} ORDER BY {', '.join((*rows.order, 'claim_at'))} LIMIT 1)"
+            f" AND claim_at >= {dialect.moment_literal(watermark)} ORDER BY {order} LIMIT 1)"
         )
         parameters += rows.parameters
     cursor.execute(" UNION ALL ".join(branches), parameters)

@@ -240,6 +240,16 @@ def is_held(alias: str, claim: Claim, executor: int) -> bool:
     return decisively(alias, lambda cursor: _is_there(cursor, sql))
 
 
+def held_by(alias: str, executor: int) -> set[Claim]:
+    """Return every claim that this executor holds according to the database."""
+
+    def read(cursor: CursorWrapper) -> set[Claim]:
+        cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
+        return {(task_id, version) for task_id, version in cursor.fetchall()}
+
+    return decisively(alias, read)
+
+
 def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
     """Return the task of a claim as it is now, with its last error; None if its version has changed or it is gone."""
     connection = connections[alias]

@@ -11,7 +11,7 @@ from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.clock import monotonic
-from django_delayed_tasks.store.claiming.affinity import preferred
+from django_delayed_tasks.store.claiming.affinity import Affinity
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimed
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, taking
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
@@ -43,18 +43,20 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
         Outpaced: there were due tasks, and other executors took all of them.
     """
     dialect = dialect_of(connections[alias])
-    chosen = [task for task in read_candidates(alias, dialect, request) if request.asks_for(task.biz_code)]
+    share = Affinity(alias, dialect, request)
+    chosen = [task for task in read_candidates(share) if request.asks_for(task.biz_code)]
     if not chosen:
         return []
     won = take(alias, dialect, request.executor, chosen)
+    share.note(won_all=len(won) == len(chosen))
     if not won and not _is_avoiding(alias):
         raise Outpaced
     return won
 
 
-def read_candidates(alias: str, dialect: Dialect, request: ClaimRequest) -> list[ClaimedTask]:
+def read_candidates(share: Affinity) -> list[ClaimedTask]:
     """Return the due tasks that this executor prefers, as they will be once they are claimed."""
-    return [claimed(row, dialect, request.executor, newer=1) for row in preferred(alias, dialect, request)]
+    return [claimed(row, share.dialect, share.request.executor, newer=1) for row in share.read()]
 
 
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

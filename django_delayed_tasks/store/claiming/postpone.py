@@ -27,7 +27,7 @@ Seconds = tuple[float, float]
 """An interval in seconds from now: (from, to)."""
 
 
-class Waiting(NamedTuple):
+class Due(NamedTuple):
     """A due task, in the version that was read."""
 
     claim: Claim
@@ -53,13 +53,13 @@ def pull_forward(alias: str, codes: Collection[str]) -> int:
     return pulled
 
 
-def look_at_head(alias: str, request: ClaimRequest) -> list[Waiting]:
+def look_at_head(alias: str, request: ClaimRequest) -> list[Due]:
     """Return the first :data:`HEAD` due tasks of a level."""
     dialect = dialect_of(connections[alias])
     sql, parameters = candidates(
         dialect, replace(request, excluded=frozenset(), limit=HEAD), ("id", "version", "biz_code")
     )
-    return [Waiting((row[0], row[1]), row[2]) for row in _rows(alias, sql, parameters)]
+    return [Due((row[0], row[1]), row[2]) for row in _rows(alias, sql, parameters)]
 
 
 def details(alias: str, claims: Collection[Claim]) -> list[ClaimedTask]:

@@ -20,7 +20,7 @@ class ClaimRequest:
     """What one executor asks for from one level.
 
     Attributes:
-        floor: the watermark, a moment before which nothing claimable is expected; None if it is unknown.
+        watermark: a moment before which nothing claimable is expected; None if it is unknown.
         excluded: codes that this executor has no handler for.
         rank: the executor's place among the ``executors`` live ones.
         ahead: tasks due within this time count as due; the executor that claims one holds it until it is due.
@@ -32,7 +32,7 @@ class ClaimRequest:
     queue: str
     priority: int
     limit: int
-    floor: datetime | None = None
+    watermark: datetime | None = None
     excluded: frozenset[str] = field(default=frozenset())
     rank: int = 0
     executors: int = 1
@@ -91,8 +91,8 @@ def candidates(
     conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
     # Incrementing past the column's maximum (in a row written by other means) would fail the whole claim.
     conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")
-    if request.floor:
-        conditions.append(f"claim_at >= {dialect.moment_literal(request.floor)}")
+    if request.watermark:
+        conditions.append(f"claim_at >= {dialect.moment_literal(request.watermark)}")
     if request.excluded:
         conditions.append(f"biz_code NOT IN ({', '.join(['%s'] * len(request.excluded))})")
         parameters += sorted(request.excluded)

@@ -1,4 +1,4 @@
-"""The claiming strategies: one for each kind of database, chosen by measurement (docs/decisions/0003 and 0013).
+"""The claiming strategies: one for each kind of database, chosen by measurement (docs/decisions/0003 and 0014).
 
 PostgreSQL locks due rows and skips those that other transactions have locked. On SQLite only one connection writes at a
 time, so no other can take the rows that were found. Elsewhere rows are compared and set: see ``compare_and_set``.

@@ -9,7 +9,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NOTE_LENGTH
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.escapes import in_ascii
+from django_delayed_tasks.store.sql.escapes import in_ascii, without_unstorable
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, is_unwritable
@@ -32,8 +32,7 @@ def report_of(fraction: Any, note: Any) -> Report:
         raise InvalidTask("fraction", fraction, "expected a number from 0 to 1")
     if not isinstance(note, str):
         raise InvalidTask("note", note, "expected a text")
-    clean = note.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
-    return Report(float(fraction), clean[:NOTE_LENGTH])
+    return Report(float(fraction), without_unstorable(note)[:NOTE_LENGTH])
 
 
 class Written(NamedTuple):

@@ -20,7 +20,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+from django_delayed_tasks.store.sql.transactions import in_one_statement
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 SPREAD = 5.0
@@ -83,16 +83,6 @@ def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
         return recurrence.recurrence(trigger, next_time(trigger, orphan.when_time, now))
     except (InvalidTrigger, OverflowError):
         return {}
-
-
-def held_by(alias: str, executor: int) -> set[Claim]:
-    """Return every claim that this executor holds according to the database."""
-
-    def read(cursor: CursorWrapper) -> set[Claim]:
-        cursor.execute(f"SELECT id, version FROM {TASK} WHERE status = {RUNNING} AND executor = {executor:d}")
-        return {(task_id, version) for task_id, version in cursor.fetchall()}
-
-    return decisively(alias, read)
 
 
 def release(alias: str, settlements: list[Settlement]) -> int:

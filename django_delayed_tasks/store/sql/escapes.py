@@ -1,9 +1,14 @@
-"""Escapes: texts and JSON texts written in ASCII alone."""
+"""Escapes: texts without what no database can store, and texts and JSON texts written in ASCII alone."""
 
 import json
 import re
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+
+
+def without_unstorable(text: str) -> str:
+    """Return the text with what no database can store replaced: NULs, and lone surrogates."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="backslashreplace").decode()
 
 
 def in_ascii(text: str) -> str:

@@ -47,16 +47,17 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
         DatabaseError: the error was of another kind, or the tries are used up.
     """
     connection = connections[alias]
+    dialect = dialect_of(connection)
     if in_transaction(connection):
         with connection.cursor() as cursor:
             if not connection.in_atomic_block:
                 # With autocommit off, Python's sqlite3 begins no transaction before a SELECT or a SAVEPOINT, and
                 # releasing the outermost savepoint commits.
-                dialect_of(connection).begin_writing(cursor, TASK)
+                dialect.begin_writing(cursor, TASK)
             return work(cursor)
     for attempt in range(TRIES):
         try:
-            with galera.caught_up(connection), transaction.atomic(using=alias), connection.cursor() as cursor:
+            with dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
         except DatabaseError as error:
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
@@ -106,7 +107,7 @@ def decisively(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
     """
 
     def decide(cursor: CursorWrapper) -> T:
-        with galera.caught_up(connections[alias]):
+        with dialect_of(connections[alias]).caught_up():
             return work(cursor)
 
     return in_one_statement(alias, decide, may_try_again)

@@ -50,7 +50,9 @@ class Executor:
         from django_delayed_tasks.executor.claiming.agenda_reader import watermark_of
         from django_delayed_tasks.store.claiming.request import ClaimRequest
 
-        request = ClaimRequest(EXECUTOR, self.level.queue, self.level.priority, BATCH, floor=watermark_of(self.level))
+        request = ClaimRequest(
+            EXECUTOR, self.level.queue, self.level.priority, BATCH, watermark=watermark_of(self.level)
+        )
         claimed = self.strategy(ALIAS, request)
         if len(claimed) != BATCH:
             raise RuntimeError(f"claimed {len(claimed)} of {BATCH}")

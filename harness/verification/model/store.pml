@@ -217,7 +217,7 @@ inline orphans(me, of_id, of_version) {
     }
 }
 
-/* settling.reap.held_by, for a claim that the process knows nothing of */
+/* claiming.claimed_task.held_by, for a claim that the process knows nothing of */
 #define IS_HELD_BY(in_name_of) (exists && status == RUNNING && executor == in_name_of)
 inline held_by(me, of_id, of_version) {
     d_step { of_id = id; of_version = version; current[me] = 1 }

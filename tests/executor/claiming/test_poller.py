@@ -178,7 +178,7 @@ def test_claims_in_flight_are_not_taken_for_lost(bench: Bench) -> None:
     assert bench.released == []
 
 
-def add_below_the_floor(num: str) -> None:
+def add_below_the_watermark(num: str) -> None:
     """A task as one that is committed by a transaction that was open for a minute."""
     add(num)
     Task.objects.filter(biz_num=num).update(claim_at=database_now() - timedelta(minutes=1))
@@ -200,7 +200,7 @@ class TestCommittedLate:
     def test_is_found_at_once(self, bench: Bench) -> None:
         handler_of(lambda task: None)
         bench.poller.poll()
-        add_below_the_floor("late")
+        add_below_the_watermark("late")
         bench.poller.poll()
         assert bench.numbers == ["late"]
 
@@ -211,7 +211,7 @@ class TestCommittedLate:
         monkeypatch.setattr(clock, "monotonic", lambda: now)
         bench.poller.poll()
         sweeps_are_slow(bench)
-        add_below_the_floor("late")
+        add_below_the_watermark("late")
         bench.poller.poll()
         assert bench.numbers == (["late"] if connection.vendor == "sqlite" else [])
         monkeypatch.setattr(clock, "monotonic", lambda: now + 2.1)
@@ -227,7 +227,7 @@ class TestCommittedLate:
         monkeypatch.setattr(clock, "monotonic", lambda: now)
         bench.poller.poll()
         sweeps_are_slow(bench)
-        add_below_the_floor("late")
+        add_below_the_watermark("late")
         pause = bench.poller.poll()
         monkeypatch.setattr(clock, "monotonic", lambda: now + pause)
         monkeypatch.setattr(type(bench.lease), "may_claim", True)
@@ -239,7 +239,7 @@ class TestCommittedLate:
         handler_of(lambda task: None)
         bench.poller.poll()
         sweeps_took(bench, 0.099, 0.1, 0.1)
-        add_below_the_floor("late")
+        add_below_the_watermark("late")
         bench.poller.poll()
         assert bench.numbers == ["late"]
 
@@ -249,7 +249,7 @@ class TestCommittedLate:
         bench.poller.poll()
         sweeps_are_slow(bench)
         bench.poller.poll()
-        add_below_the_floor("late")
+        add_below_the_watermark("late")
         bench.poller.poll()
         bench.poller.poll()
         assert bench.numbers == ["late"]

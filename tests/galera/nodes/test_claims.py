@@ -15,10 +15,9 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import CancelResult, RunOutcome, Then
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import compare_and_set
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.settling.reap import held_by
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import galera
@@ -29,8 +28,8 @@ ROWS = 10_000
 LEASE = timedelta(minutes=10)
 
 
-def identity(name: str) -> executors.Identity:
-    return executors.Identity(name, "host", 1, 1, ())
+def identity(name: str) -> executors.Registration:
+    return executors.Registration(name, "host", 1, 1, ())
 
 
 def request(executor: int, rank: int = 0, executors: int = 1, limit: int = 5) -> ClaimRequest:

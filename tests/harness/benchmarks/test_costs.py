@@ -46,8 +46,8 @@ def add_due(number: str) -> None:
 
 def claim() -> list[ClaimedTask]:
     """A batch, as an executor would."""
-    floor = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
-    return verbs.claim(strategy_for(ALIAS, "auto"), limit=BATCH, floor=floor)
+    watermark = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
+    return verbs.claim(strategy_for(ALIAS, "auto"), limit=BATCH, watermark=watermark)
 
 
 def settle_all(claimed: list[ClaimedTask]) -> None:
@@ -69,9 +69,9 @@ def sent(action: Callable[[], object]) -> tuple[int, int]:
 def claims_cost(number: str) -> Counts:
     """Return the cost of one claim, without the agenda that gives its watermark."""
     add_due(number)
-    floor = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
+    watermark = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
     claimed: list[ClaimedTask] = []
-    counts = cost(lambda: claimed.extend(verbs.claim(strategy_for(ALIAS, "auto"), limit=BATCH, floor=floor)))
+    counts = cost(lambda: claimed.extend(verbs.claim(strategy_for(ALIAS, "auto"), limit=BATCH, watermark=watermark)))
     assert len(claimed) == BATCH
     settle_all(claimed)
     return counts

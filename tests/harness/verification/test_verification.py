@@ -32,6 +32,7 @@ def test_every_statement_of_the_model_is_one_of_the_store() -> None:
         "schedules.add",
         "schedules.add_many",
         "schedules.cancel",
+        "claiming.claimed_task",
         "claiming.compare_and_set",
         "settling.settle",
         "settling.reap",

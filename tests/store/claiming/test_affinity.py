@@ -1,50 +1,73 @@
-"""How many rows an executor steals at once of those that others prefer."""
+"""How many an executor takes at once of what is best left to others: more each time that these do not want them."""
+
+from collections.abc import Iterator
 
 import pytest
+from django.db import connection
 
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store.claiming.affinity import MOST_OF_ANY, MOST_OF_OTHERS, OTHERS, share_of
+from django_delayed_tasks.store.claiming import affinity, compare_and_set
+from django_delayed_tasks.store.claiming.affinity import FEWEST_OF_OTHERS, share_of
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
+from tests.store.verbs import ALIAS
 
 pytestmark = pytest.mark.usefixtures("db", "frozen")
 
 
-def leave(count: int, may_steal: int) -> list[int]:
-    """Only tasks of the executor of rank 1 of two are due, ``count`` of them; return their ids, the first due first.
-
-    The executor of rank ``may_steal`` may steal them.
-    """
-    api.add_tasks([verbs.task(str(number)) for number in range(10 * count)])
-    chosen = [
-        task.pk
-        for task in Task.objects.order_by("claim_at", "pk")
-        if share_of(task.pk, 2) == 1 and share_of(task.pk, 2, OTHERS) == may_steal
-    ][:count]
-    assert len(chosen) == count
-    Task.objects.exclude(pk__in=chosen).delete()
-    return chosen
+@pytest.fixture(autouse=True)
+def none_known() -> Iterator[None]:
+    """What executors of other tests have seen is forgotten."""
+    affinity._of_others.clear()
+    yield
+    affinity._of_others.clear()
 
 
-def claim(limit: int = 100) -> list[int]:
-    return [run.id for run in verbs.claim(executor=1, limit=limit, rank=0, executors=2)]
+def leave_to_others(count: int) -> None:
+    """So many tasks are due, all of which are best left to another executor than the one of rank 0."""
+    api.add_tasks([verbs.task(str(number)) for number in range(3 * count)])
+    theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1][:count]
+    assert len(theirs) == count
+    Task.objects.exclude(pk__in=theirs).delete()
 
 
-def test_a_few_of_its_part_at_a_time_from_the_tail() -> None:
-    due = leave(3 * MOST_OF_OTHERS, may_steal=0)
-    for _ in range(3):
-        stolen, due = due[-MOST_OF_OTHERS:], due[:-MOST_OF_OTHERS]
-        assert claim() == stolen
-    assert claim() == due == []
+def claim(limit: int = 100) -> int:
+    """How many the executor of rank 0 takes at once."""
+    return len(compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, limit, rank=0, executors=2)))
+
+
+def best_left() -> int:
+    """How many it would go for now."""
+    return affinity._of_others[ALIAS, 1]
+
+
+def test_more_each_time_that_it_gets_all_of_them() -> None:
+    leave_to_others(100)
+    for times in (2, 3, 4):
+        assert claim() > 0
+        assert best_left() == times * FEWEST_OF_OTHERS
 
 
 def test_no_more_than_it_has_room_for() -> None:
-    due = leave(MOST_OF_OTHERS, may_steal=0)
-    assert claim(limit=3) == due[-3:]
+    leave_to_others(100)
+    for _ in range(5):
+        assert claim(limit=10) <= 10
+    assert best_left() == 10
 
 
-def test_fewer_still_of_what_another_one_should_steal() -> None:
-    """Its owner and the executor that may steal it may both be busy, or serve other queues."""
-    due = leave(5, may_steal=1)
-    assert claim() == due[:MOST_OF_ANY]
-    assert claim(limit=1) == due[MOST_OF_ANY : MOST_OF_ANY + 1]
+def test_few_again_when_others_were_quicker() -> None:
+    leave_to_others(100)
+    claim()
+    request = ClaimRequest(1, "default", 0, 100, rank=0, executors=2)
+    share = affinity.Affinity(ALIAS, dialect_of(connection), request)
+    assert share.read()
+    share.note(won_all=False)
+    assert best_left() == FEWEST_OF_OTHERS
+
+
+def test_what_is_its_own_says_nothing_of_others() -> None:
+    api.add_tasks([verbs.task(str(number)) for number in range(20)])
+    claim(limit=1)
+    assert affinity._of_others == {}

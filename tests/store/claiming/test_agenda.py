@@ -53,18 +53,18 @@ def test_what_is_due_comes_before_what_is_due_soon() -> None:
     assert [level.queue for level in agenda.due()] == ["first", "due"]
 
 
-def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), floor: timedelta = HOUR) -> KnownLevels:
-    """Return known levels, with a watermark that is ``floor`` before NOW."""
-    return KnownLevels(dict.fromkeys(levels, NOW - floor), frozenset(idle), NOW - floor)
+def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), watermark: timedelta = HOUR) -> KnownLevels:
+    """Return known levels, with a watermark at NOW minus ``watermark``."""
+    return KnownLevels(dict.fromkeys(levels, NOW - watermark), frozenset(idle), NOW - watermark)
 
 
-def test_what_is_below_the_floor_may_be_left_out(db: None, frozen: None) -> None:
+def test_what_is_below_the_watermark_may_be_left_out(db: None, frozen: None) -> None:
     with clock.frozen_at(NOW - HOUR):
         verbs.add("old", queue="a")
     verbs.add("new", queue="a")
     assert read_agenda(ALIAS, known(("a", 0))).levels == (Level("a", 0, NOW - HOUR),)
     above = NOW - HOUR if connection.vendor == "sqlite" else NOW
-    assert read_agenda(ALIAS, known(("a", 0), floor=HOUR / 2)).levels == (Level("a", 0, above),)
+    assert read_agenda(ALIAS, known(("a", 0), watermark=HOUR / 2)).levels == (Level("a", 0, above),)
 
 
 USED = sorted((queue, priority) for queue in ("B", "a", "m", "mm", "z") for priority in (-9, 0, 1, 2, 3, 9))

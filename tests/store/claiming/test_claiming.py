@@ -11,7 +11,7 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import compare_and_set
-from django_delayed_tasks.store.claiming.affinity import OTHERS, OWN, share, share_of
+from django_delayed_tasks.store.claiming.affinity import OTHERS, OWN, Affinity, share, share_of
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import Strategy
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -138,13 +138,13 @@ def test_one_level_at_a_time(db: None, frozen: None, strategy: Strategy) -> None
     assert nums(strategy, queue="default", priority=2) == []
 
 
-def test_floor(db: None, frozen: None, strategy: Strategy) -> None:
+def test_watermark(db: None, frozen: None, strategy: Strategy) -> None:
     """A claim does not find what became claimable before the watermark."""
     with clock.frozen_at(NOW - HOUR):
         verbs.add("old")
     verbs.add("new")
-    assert nums(strategy, floor=NOW - HOUR / 2) == ["new"]
-    assert nums(strategy, floor=NOW - HOUR) == ["old"]
+    assert nums(strategy, watermark=NOW - HOUR / 2) == ["new"]
+    assert nums(strategy, watermark=NOW - HOUR) == ["old"]
 
 
 def test_excluded_codes(db: None, frozen: None, strategy: Strategy) -> None:
@@ -172,7 +172,7 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
 
 
 @pytest.mark.parametrize("executors", [2, 3, 7])
-@pytest.mark.parametrize("multiplier", [OWN, OTHERS])
+@pytest.mark.parametrize("multiplier", [OWN, *OTHERS])
 def test_the_database_computes_the_same_share(db: None, executors: int, multiplier: int) -> None:
     ids = [1, 2, 3, 4, 65_535, 65_536, 65_537, 2**31, 2**40 + 7, 2**63 - 1]
     requests = [ClaimRequest(1, "default", 0, 1, rank=rank, executors=executors) for rank in range(executors)]
@@ -189,7 +189,7 @@ def test_what_is_left_behind_is_taken_whosever_it_is(db: None, frozen: None) -> 
     theirs = {task.id for task in Task.objects.all() if share_of(task.id, 2) == 1}
     Task.objects.filter(id__in=theirs).update(claim_at=NOW - HOUR)
     request = ClaimRequest(1, "default", 0, 4, rank=0, executors=2)
-    mine = compare_and_set.read_candidates(ALIAS, dialect_of(connections[ALIAS]), request)
+    mine = compare_and_set.read_candidates(Affinity(ALIAS, dialect_of(connections[ALIAS]), request))
     assert not theirs & {run.id for run in mine}
-    knowing = replace(request, floor=NOW - HOUR - timedelta(seconds=5))
+    knowing = replace(request, watermark=NOW - HOUR - timedelta(seconds=5))
     assert {run.id for run in compare_and_set.claim(ALIAS, knowing)} <= theirs

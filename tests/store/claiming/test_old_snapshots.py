@@ -34,10 +34,10 @@ def old_snapshot() -> Iterator[None]:
 
 
 def finish_many() -> None:
-    floor = read_agenda(ALIAS).now - timedelta(seconds=5)
+    watermark = read_agenda(ALIAS).now - timedelta(seconds=5)
     for start in range(0, FINISHED, BATCH):
         api.add_tasks(verbs.task(str(number)) for number in range(start, start + BATCH))
-        verbs.settle(*map(verbs.done, verbs.claim(limit=BATCH, floor=floor)))
+        verbs.settle(*map(verbs.done, verbs.claim(limit=BATCH, watermark=watermark)))
 
 
 def test_what_has_finished_is_not_read(live_db: str) -> None:
@@ -54,11 +54,11 @@ def test_what_has_finished_is_not_read(live_db: str) -> None:
 
 def measured() -> tuple[int, int, int]:
     """Pages of a walk, a look and a claim, as an executor reads once all that finished is older than its margin."""
-    floor = read_agenda(ALIAS).now
-    known = KnownLevels(dict.fromkeys(LEVELS, floor), frozenset(), floor)
+    watermark = read_agenda(ALIAS).now
+    known = KnownLevels(dict.fromkeys(LEVELS, watermark), frozenset(), watermark)
     assert {(level.queue, level.priority) for level in read_agenda(ALIAS, known).levels} == set(LEVELS)
     return (
         pages_of(lambda: read_agenda(ALIAS)),
         pages_of(lambda: read_agenda(ALIAS, known)),
-        pages_of(lambda: verbs.claim(floor=floor)),
+        pages_of(lambda: verbs.claim(watermark=watermark)),
     )

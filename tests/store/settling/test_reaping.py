@@ -9,7 +9,8 @@ from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.settling.reap import SPREAD, held_by, release
+from django_delayed_tasks.store.claiming.claimed_task import held_by
+from django_delayed_tasks.store.settling.reap import SPREAD, release
 from django_delayed_tasks.store.settling.reap import reap as reap_orphans
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
@@ -19,7 +20,7 @@ MOMENT = timedelta(microseconds=1)
 
 
 def register(name: str = "one", *, gone: bool = False, **fields: object) -> int:
-    identity = executors.Identity(name, "host", 4711, 8, ("b", "a"), **fields)  # type: ignore[arg-type]
+    identity = executors.Registration(name, "host", 4711, 8, ("b", "a"), **fields)  # type: ignore[arg-type]
     return executors.register(ALIAS, identity, LEASE, lambda host, pid: gone)
 
 

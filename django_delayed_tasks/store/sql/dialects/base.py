@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
 
@@ -54,6 +55,10 @@ class Dialect:
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         """Become the writer before the first read of a transaction, on databases where that matters."""
+
+    def caught_up(self) -> AbstractContextManager[None]:
+        """Make the first statement in the block see all that its cluster has committed, where there is a cluster."""
+        return nullcontext()
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         """Limit how long the statements of this transaction wait for a lock.

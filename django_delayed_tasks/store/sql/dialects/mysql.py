@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
+from django_delayed_tasks.store.sql import galera
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
 # Otherwise MariaDB gives texts from JSON_TABLE the database's default character set, with ? for what that set lacks.
@@ -23,6 +25,9 @@ _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+
+    def caught_up(self) -> AbstractContextManager[None]:
+        return galera.caught_up(self.connection)
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         session = self.connection.connection  # the driver's connection; a new one has the server's default limit
