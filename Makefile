@@ -58,7 +58,7 @@ verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and th
 	$(PY) -m harness.verification
 
 BENCH ?=
-bench: $(STAMP) ## Measure it beside lean programs and other queues, and draw the plots
+bench: $(STAMP) ## Measure it against lean programs and other queues, and draw the plots
 	$(PY) -m harness.benchmarks $(BENCH)
 
 MUTANTS ?=

@@ -31,11 +31,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("suite")
 
 
-# Tests hold locks by hand for as long as it takes to see that somebody waits.
+# Tests hold locks by hand for as long as it takes to see that another connection waits.
 compare_and_set.LOCK_WAIT = 60  # type: ignore[misc]
 
 ONLY_OURS = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"])
-"""Of a test that commits: it leaves our tables to be emptied, and no others: a fraction of the work."""
+"""The mark of a test that commits: only our tables are emptied after it, which is a fraction of the work."""
 OTHER_APPS_TOO = ("admin", "shop", "fuzz")
 """Folders of tests that need more than our app."""
 FOLDER = Path(__file__).parent

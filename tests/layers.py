@@ -1,4 +1,4 @@
-"""Who may import whom in the package, and the checks that it is so. Reads source, imports nothing.
+"""Which modules may import which in the package, and the checks of it. Reads source, imports nothing.
 
 Every import counts, also one inside a function or under ``if TYPE_CHECKING``.
 """
@@ -154,7 +154,7 @@ def existing(name: str, modules: Iterable[str]) -> str | None:
 
 
 def circles(graph: Mapping[str, list[str]]) -> Iterator[list[str]]:
-    """For each edge that closes a circle, in a walk that visits every module once, that circle."""
+    """Yield the circle of each import that closes one, in a walk that visits every module once."""
     done: set[str] = set()
 
     def walk(module: str, way: list[str]) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Somebody who follows a page of the documentation to the letter, in a fresh project on SQLite."""
+"""A newcomer who follows a page of the documentation to the letter, in a fresh project on SQLite."""
 
 import os
 import shlex
@@ -107,6 +107,6 @@ def arguments(command: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """As a newcomer's shell: the package is installed, nothing else is known."""
+    """Return the environment of a newcomer's shell: the package is installed, nothing else is known."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("DJANGO", "DATABASE_URL", "DDT"))}
     return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

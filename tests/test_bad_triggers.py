@@ -87,7 +87,7 @@ class Known(TaskHandler):
 
 
 def made_by(text: str) -> Any:
-    """As Python makes it from the same text in somebody's code."""
+    """Return what Python makes of the same text in a project's code."""
     return eval(text, dict(KINDS))
 
 

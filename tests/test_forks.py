@@ -7,17 +7,17 @@ import pytest
 from django_delayed_tasks.support import forks
 
 LONG_ENOUGH = 0.3
-"""Seconds for which a thread is given the opportunity to go on too early."""
+"""Seconds for which a thread is given the opportunity to continue too early."""
 
 
-def test_no_thread_of_a_child_goes_on_before_all_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_of_a_child_continues_before_all_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """A lease that it acquires meanwhile would be forgotten along with its parent's, and not be renewed."""
     happened: list[str] = []
     begun, both = Event(), Event()
 
     def look() -> None:
         forks.look()
-        happened.append("goes on")
+        happened.append("continues")
 
     def forget() -> None:
         begun.set()
@@ -34,4 +34,4 @@ def test_no_thread_of_a_child_goes_on_before_all_is_forgotten(monkeypatch: pytes
     both.set()
     for thread in (first, second):
         thread.join(30)
-    assert happened == ["forgotten", "goes on", "goes on"]
+    assert happened == ["forgotten", "continues", "continues"]

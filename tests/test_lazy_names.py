@@ -43,7 +43,7 @@ def python(source: str) -> str:
 
 @pytest.fixture(scope="module")
 def models_loaded_by() -> dict[str, bool]:
-    """For each name, whether the models are loaded when it alone was imported from the package."""
+    """Return, for each name, whether the models are loaded when only that name was imported from the package."""
     source = f"""
 import json, sys
 

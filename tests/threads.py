@@ -38,7 +38,7 @@ class DatabaseThread(threading.Thread, Generic[T]):
 
 
 def start_thread(function: Callable[[], T]) -> DatabaseThread[T]:
-    """Start `function` beside the test."""
+    """Start `function` in another thread."""
     thread = DatabaseThread(function)
     thread.start()
     return thread

@@ -60,7 +60,7 @@ def main(arguments: list[str]) -> int:
 
 
 def about_run(options: argparse.Namespace, bench: Bench) -> dict[str, object]:
-    """Where and how it was measured."""
+    """Return where and how the figures were measured."""
     import django
 
     return {

@@ -74,7 +74,7 @@ def answer_of(process: "subprocess.Popen[str]", timeout: float = LONGEST) -> Any
 
 
 def wait_until_ready(process: "subprocess.Popen[str]") -> None:
-    """It says so. Raises RuntimeError when it ends instead."""
+    """Wait until the process reports that it is ready; raise RuntimeError if it ends instead."""
     assert process.stdout
     if process.stdout.readline() != "ready\n":
         raise RuntimeError(f"{process.args!r} ended before it was ready")
@@ -89,7 +89,7 @@ def say(process: "subprocess.Popen[str]", word: str) -> None:
 
 @contextmanager
 def ending(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
-    """It does not outlive the block."""
+    """Kill the process at the end of the block if it still runs."""
     try:
         yield process
     finally:

@@ -60,7 +60,7 @@ def writes(sql: str) -> bool:
 def counted(connection: BaseDatabaseWrapper) -> Iterator[Counts]:
     """Count what this connection does inside the block, outside of a transaction; known when the block has ended.
 
-    PostgreSQL counts for the whole database: nobody else works there meanwhile.
+    PostgreSQL counts for the whole database, so no other process may use it meanwhile.
     """
     connection.ensure_connection()
     counts = Counts()

@@ -37,7 +37,7 @@ class Figures:
         self.values.setdefault(figure, []).append(value)
 
     def spread(self, figure: Figure) -> Spread | None:
-        """Of all its values; None without one."""
+        """Return the spread of all its values, or None if there is no value."""
         values = self.values.get(figure)
         return Spread(statistics.median(values), min(values), max(values)) if values else None
 

@@ -36,5 +36,5 @@ class Goal:
 
 
 def measured(goals: Iterable[Goal], figures: Figures) -> list[tuple[Goal, float]]:
-    """Those for which there are figures."""
+    """Return the goals that have figures, each with what was measured."""
     return [(goal, value) for goal in goals if (value := goal.value(figures)) is not None]

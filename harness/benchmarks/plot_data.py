@@ -43,12 +43,12 @@ class Line:
 
 
 def name_of(database: str) -> str:
-    """As people write it."""
+    """Return the name as people write it."""
     return NAMES.get(database, database)
 
 
 def drain_bars(figures: Figures) -> dict[str, list[Bar]]:
-    """By database: each way of each subject with the number of processes that suits it best; fastest first."""
+    """Return the bars by database: each way of each subject at its best number of processes, fastest first."""
     best: dict[tuple[str, str, str], Bar] = {}
     for figure in [*figures.of_case("drain"), *figures.of_case("peers")]:
         spread = figures.spread(figure)
@@ -77,7 +77,7 @@ def _databases(found: Iterable[str]) -> list[str]:
 
 
 def lateness_ranges(figures: Figures) -> dict[str, list[Range]]:
-    """By variant: whatever was measured, the least late first."""
+    """Return all that was measured, by variant, the least late first."""
     ranges: dict[str, list[Range]] = {}
     for figure in figures.of_case("lateness"):
         if figure.unit != "ms p99":

@@ -124,7 +124,7 @@ def lateness(ranges: dict[str, list[Range]]) -> Page | None:
 
 
 def backlog(lines: list[Line]) -> Page | None:
-    """Both scales are logarithmic: what does not depend on the backlog is flat."""
+    """Plot on two logarithmic scales: what does not depend on the backlog is flat."""
     if not lines:
         return None
     page, panel = plt.subplots(figsize=(WIDTH, 4), layout="constrained")

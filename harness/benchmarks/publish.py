@@ -24,7 +24,7 @@ def publish(figures: Figures, about: Mapping[str, Any], folder: Path = FOLDER) -
 
 
 def page(figures: Figures, about: Mapping[str, Any]) -> str:
-    """Both tables, and what they were measured on."""
+    """Return both tables, and what they were measured on."""
     measured = {figure.case for figure in figures.values}
     goals = [goal for name in cases.NAMES if name in measured for goal in cases.case_of(name).GOALS]
     return "\n".join(

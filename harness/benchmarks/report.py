@@ -33,7 +33,7 @@ def goals_table(goals: Iterable[Goal], figures: Figures) -> str:
 
 
 def number(value: float) -> str:
-    """With as many digits as mean something."""
+    """Return the number with its significant digits only."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -12,7 +12,7 @@ CODES = 100
 
 
 def add_waiting(start: int, stop: int, levels: int) -> None:
-    """Tasks number ``start`` to ``stop`` (multiples of PIECE), for later, of many codes, spread over so many levels.
+    """Add tasks number ``start`` to ``stop`` (multiples of PIECE) for later, of many codes and ``levels`` levels.
 
     A level is one of up to ten queues and a priority; the first is ("default", 0).
     """
@@ -82,7 +82,7 @@ def empty(*tables: str) -> None:
 
 
 def finish_writing() -> None:
-    """Have the server do now what so many new rows leave to be done: it would do so beside what is measured."""
+    """Have the server do now the work that the new rows leave to it: it would otherwise do so while we measure."""
     statements = {"postgresql": ("VACUUM", "CHECKPOINT"), "sqlite": ("PRAGMA wal_checkpoint(TRUNCATE)",)}
     with connection.cursor() as cursor:
         for statement in statements.get(connection.vendor, ()):

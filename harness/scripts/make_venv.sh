@@ -37,7 +37,7 @@ has_headers || missing="$missing python3-dev"
 # shellcheck disable=SC2086  # a list of words
 [ -z "$missing" ] || install_packages $missing
 
-# An environment that works is kept and brought up to date: somebody may be using it.
+# An environment that works is kept and brought up to date: another process may be using it.
 if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     "$python" -m venv --clear "$venv"
 fi

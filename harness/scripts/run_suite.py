@@ -5,7 +5,7 @@ with a database of its own on the same server. With options there is one process
 its own.
 
 A test that fails in a part is run once more, with no other test at the same time. If it passes then, the part counts
-as passed, and the table "flaky" names the test: it is a bug of the same rank as a test that fails twice.
+as passed, and the table "flaky" names the test: it is as serious a bug as a test that fails twice.
 """
 
 import json
@@ -27,13 +27,13 @@ GRACE = 20.0  # seconds that pytest has to clean up when this process is interru
 LOOK_EVERY = 0.1  # seconds
 TESTS_FAILED = 1  # pytest's exit code; others say that pytest itself could not go through
 
-# What is told by the work of the whole machine, or of the whole server: nothing else goes on beside it.
+# Tests that measure the work of the whole machine or server: nothing else may run at the same time.
 ALONE = (
     "tests/leases/test_contention.py",
     "tests/store/claiming/test_old_snapshots.py",
     "tests/executor/settling/test_settler.py",
 )
-# What goes on side by side; much of it waits more than it computes.
+# Tests that run side by side; many of them wait more than they compute.
 FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py")
 PROCESSES = ("tests/processes",)
 LEASES = ("tests/leases",)
@@ -97,7 +97,7 @@ class Part:
         print(f"\n--- {self.database}: {self.name} ---\n{self.text()}", flush=True)
 
     def text(self) -> str:
-        """Its output so far."""
+        """Return its output so far."""
         return self.output.read_text(errors="replace").rstrip()
 
     def failed(self) -> list[str]:
@@ -144,13 +144,13 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def side_by_side(databases: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The parts that these databases have. With SQLite alone somebody waits for the answer."""
+    """The parts that these databases have. With SQLite alone a developer waits for the answer."""
     is_quick_look = databases == ["sqlite"]
     return {name: options for name, options in SIDE_BY_SIDE.items() if not (is_quick_look and name == "faults")}
 
 
 def run_in_parts(databases: Sequence[str], folder: Path) -> list[Part]:
-    """In as little time as possible; the parts, in the order of their databases. `folder` is for their output."""
+    """Run the parts in as little time as possible; return them by database. `folder` is for their output."""
 
     def parts_of(name: str, options: Sequence[str]) -> list[Part]:
         return [Part(database, name, options, folder / f"{database}-{name}") for database in databases]

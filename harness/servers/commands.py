@@ -21,7 +21,7 @@ class Interrupted(BaseException):
 
 
 def catch_signals() -> None:
-    """From now on the signals that end a process raise Interrupted."""
+    """Have the signals that end a process raise Interrupted."""
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
         raise Interrupted(signum)
@@ -32,7 +32,7 @@ def catch_signals() -> None:
 
 @contextmanager
 def signals_ignored() -> Iterator[None]:
-    """For the end of a process: cleaning up is not interrupted by a second signal."""
+    """Ignore the signals that end a process, so that a second one does not interrupt cleaning up."""
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     yield

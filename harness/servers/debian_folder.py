@@ -56,7 +56,7 @@ POSTGRES = Contents(
 
 
 def cache_folder() -> Path:
-    """Where this project keeps what is costly to make."""
+    """Return the folder where this project keeps what is costly to make."""
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(home) / "django-delayed-tasks"
 

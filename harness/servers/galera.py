@@ -114,7 +114,7 @@ class Node(MariaDB):
             self._state.write_text(text)
 
     def await_ready(self) -> None:
-        """Until the node is a member that can be written to; ServerError with its log when it does not become one."""
+        """Wait until the node is a member that accepts writes; raise ServerError with its log if it never is."""
         deadline = time.monotonic() + JOIN_TIMEOUT
         while not self.is_ready():
             assert self.process is not None
@@ -123,9 +123,9 @@ class Node(MariaDB):
             time.sleep(0.1)
 
     def recovered_position(self) -> str:
-        """After a crash: up to where its data goes, so that it need not copy another node's (as Debian's unit does).
+        """Return where its data ends after a crash, so that it need not copy all of another node (as Debian does).
 
-        Nothing if the node ended in good order, or never began.
+        It is empty if the node ended in good order, or never began.
         """
         if not self._state.exists() or "seqno:   -1" not in self._state.read_text():
             return ""
@@ -186,7 +186,7 @@ class Node(MariaDB):
             self.process.wait()
 
     def vanish(self) -> None:
-        """From now on nobody reaches the node, and it reaches nobody: no connection is even refused.
+        """Cut the node off from its peers and its clients; connections to it are not even refused.
 
         Where all nodes share an interface it is stopped instead, which looks the same from outside.
         """
@@ -198,7 +198,7 @@ class Node(MariaDB):
             self.wires.cut(self.number, CLIENTS)
 
     def cut(self) -> None:
-        """From now on the node hears nothing of its peers, nor they of it. Its clients still reach it."""
+        """Cut the node off from its peers. Its clients still reach it."""
         if isinstance(self.wires, Loopback):
             self.ask("SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'")
         else:
@@ -245,7 +245,7 @@ class Cluster:
             node.await_ready()
 
     def await_size(self, size: int) -> None:
-        """Until the nodes that are ready agree on how many there are, and are so many."""
+        """Wait until ``size`` nodes are ready and agree on that number."""
         deadline = time.monotonic() + PATIENCE
         while not self._has_size(size):
             if time.monotonic() > deadline:

@@ -40,7 +40,7 @@ class PgBouncer(Server):
         self.account = choose_account("postgres")
 
     def initialise(self) -> None:
-        """There is no data."""
+        """Do nothing: PgBouncer has no data."""
 
     def command(self) -> Sequence[str]:
         server = self._server

@@ -46,7 +46,7 @@ def choose_account(*names: str) -> Account:
     for name in (*names, "nobody"):
         if name in known:
             return Account(name, known[name].pw_uid, known[name].pw_gid)
-    raise ServerError(f"None of the accounts {', '.join(names)} and nobody exists to run a server as.")
+    raise ServerError(f"None of the accounts {', '.join(names)} or 'nobody' exists to run a server as.")
 
 
 def die_with_parent(death_signal: int) -> None:

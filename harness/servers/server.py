@@ -22,7 +22,7 @@ START_ATTEMPTS = 3  # another process may take the free port first
 
 
 def free_port() -> int:
-    """A loopback port that nobody listens on at this moment."""
+    """Return a loopback port on which no process listens at this moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

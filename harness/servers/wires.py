@@ -25,7 +25,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where one node listens."""
+    """The addresses on which one node listens."""
 
     clients: str
     peers: str
@@ -38,7 +38,7 @@ class Wires(ABC):
 
     @abstractmethod
     def addresses(self, node: int) -> Addresses:
-        """Where this node is to listen."""
+        """Return the addresses on which this node is to listen."""
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:

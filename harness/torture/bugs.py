@@ -30,7 +30,7 @@ def by_id(claims: Iterable[tuple[int, int]], prefix: str = "") -> str:
 
 
 def settle_without_fence() -> None:
-    """A run settles its task whoever holds the claim now."""
+    """Let a run settle its task even if another executor holds the claim now."""
     settling: Any = import_module(f"{STORE}.settling.settle")
     usual = settling._lock
 
@@ -80,7 +80,7 @@ def claim_without_version() -> None:
 
 
 def slots_for_all() -> None:
-    """Whoever asks for a slot is told that he has one."""
+    """Grant every slot that is asked for."""
     permits: Any = import_module("django_delayed_tasks.executor.limits.permits")
 
     def take_slots(alias: str, code: str, limit: int, wanted: dict[str, list[Any]], most: int) -> Any:

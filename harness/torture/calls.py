@@ -116,7 +116,7 @@ class Caller:
             return Call(self._last, after, verb, code, num, self._last if verb == "add" else None, mode)
 
     def _make(self, calls: Sequence[Call], work: Work) -> list[Accepted]:
-        """In one transaction with their rows of the ledger. A call that ends with NotKnown is never answered."""
+        """Make the calls in one transaction with their ledger rows. One that ends with NotKnown is never answered."""
         accepted = self._insist(calls, work)
         with self._lock:
             self._open.difference_update(call.sequence for call in calls)
@@ -192,10 +192,10 @@ def database_now() -> datetime:
 
 
 def wait_for_database(patience: float = 90.0) -> None:
-    """Until the default database answers.
+    """Wait until the default database answers.
 
     Raises:
-        DatabaseError: it does not, for so many seconds.
+        DatabaseError: it does not answer for ``patience`` seconds.
     """
     deadline = time.monotonic() + patience
     while True:

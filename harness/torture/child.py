@@ -45,7 +45,7 @@ class Child:
         return text in self.output
 
     def wait_for(self, text: str, patience: float = PATIENCE) -> None:
-        """Until its output contains ``text``.
+        """Wait until its output contains ``text``.
 
         Raises:
             ChildError: it ended before, or did not say so in time.

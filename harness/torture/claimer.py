@@ -37,7 +37,7 @@ class Claimer:
         return len(claimed), took
 
     def pages(self) -> int:
-        """What the next reading of the agenda needs, when a sweep is not due, and a claim that finds nothing."""
+        """Return the pages that the next agenda (not a full scan) and a claim that finds nothing read."""
         known = self._remembered()
         claim = strategy_for("default", "auto")
         request = ClaimRequest(

@@ -18,7 +18,7 @@ from harness.torture.databases import Database
 FAST: Mapping[str, Any] = {
     "POLL_INTERVAL": 0.1, "THREADS": 4, "HEARTBEAT": 0.6, "LEASE": 3, "SHUTDOWN_TIMEOUT": 20, "MAX_RESCUES": 1000,
 }  # fmt: skip
-"""Of every executor, unless a scenario says otherwise. Rescues are not to be used up by hundreds of kills."""
+"""The settings of every executor, unless a scenario changes them. Hundreds of kills must not use up the rescues."""
 
 
 class Executor:
@@ -42,7 +42,7 @@ class Executor:
         return self.child.process.poll() is None
 
     def wait_until_ready(self) -> "Executor":
-        """Until it is registered."""
+        """Wait until it is registered."""
         self.child.wait_for("Supervising" if self.is_supervisor else "Ready (executor")
         return self
 
@@ -132,7 +132,7 @@ class Cluster:
         return [executor.wait_until_ready() for executor in started]
 
     def living(self) -> list[Executor]:
-        """Those that are alive and not stopped, in the order of their names."""
+        """Return the executors that are alive and not stopped, in the order of their names."""
         chosen = [one for one in self.executors.values() if one.is_alive and not one.is_stopped and not one.is_ending]
         return sorted(chosen, key=lambda one: one.name)
 

@@ -65,7 +65,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         "--scenario", action="append", metavar="NAME[:BUG]",
         help="which to run (default: mix), or 'all'; with a bug, put into the executors, that must be found (bugs.py)",
     )  # fmt: skip
-    parser.add_argument("--minutes", type=float, default=10, help="how long the mix goes on (default 10)")
+    parser.add_argument("--minutes", type=float, default=10, help="how long the mix lasts (default 10)")
     parser.add_argument("--seed", default=None, help="the same seed throws the same dice (default: a new one)")
     parser.add_argument(
         "--databases", default=",".join(DATABASES),
@@ -73,7 +73,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
         " set of server and database, as it is in old projects.",
     )  # fmt: skip
     parser.add_argument("--size", default="full", choices=("short", "full"), help="of the scenarios")
-    parser.add_argument("--tasks", type=int, help="so many calls instead of the scenario's own number")
+    parser.add_argument("--tasks", type=int, help="number of calls, instead of the scenario's own")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there, too")
     parser.add_argument("--logs", type=Path, metavar="FOLDER", help="keep the executors' output there")
     parser.add_argument(

@@ -22,7 +22,7 @@ class Facts:
 
     @cached_property
     def calls(self) -> dict[int, list[Call]]:
-        """Of each task the calls that changed something, in the order in which they took effect."""
+        """The calls that changed something, by task, in the order in which they took effect."""
         grouped: defaultdict[int, list[Call]] = defaultdict(list)
         for call in self.ledger.calls:
             if call.result in CHANGING and call.task_id is not None:
@@ -38,7 +38,7 @@ class Facts:
 
     @cached_property
     def runs(self) -> dict[int, list[Run]]:
-        """Of each task, in the order of their claims."""
+        """The runs of each task, in the order of their claims."""
         grouped: defaultdict[int, list[Run]] = defaultdict(list)
         for run in self.ledger.runs:
             grouped[run.task_id].append(run)
@@ -64,7 +64,7 @@ class Facts:
     def governing(self, task_id: int, version: int) -> Call | None:
         """The last call that took effect before this version was claimed."""
         calls = self.calls.get(task_id, [])
-        # Exact: a call that changes a pending row makes a new version, one beside a run has that run's version.
+        # Exact: a call that changes a pending row makes a new version, one during a run has that run's version.
         at = bisect_left(calls, version, key=lambda call: call.version or 0)
         return calls[at - 1] if at else None
 
@@ -79,7 +79,7 @@ class Facts:
             return call if call.verb == "add" else None
         version = call.version or 0
         if call.result == "beside":
-            # A schedule beside the same run, unless it was cancelled since; else the run's own.
+            # A schedule deferred during the same run, unless it was cancelled since; else the run's own.
             calls = self.calls[call.task_id]
             earlier = [one for one in calls[: calls.index(call)] if one.version == version and one.result in BESIDE]
             if earlier and earlier[-1].verb != "cancel":

@@ -10,11 +10,11 @@ from harness.torture.command import main as torture
 
 SCENARIOS = ("galera", "galera-cut", "galera-conflicts")
 MINUTES = 2.5
-"""Of the load under faults; the other two scenarios, and what is drained at the end, come on top."""
+"""The minutes of load under faults; the other two scenarios, and the drain at the end, come on top."""
 
 
 def main(arguments: Sequence[str]) -> int:
-    """As ``python -m harness.torture``."""
+    """Run ``python -m harness.torture`` with the defaults for a cluster."""
     given = {argument.partition("=")[0] for argument in arguments}
     defaults = ["--databases", "galera"]
     if "--minutes" not in given:

@@ -6,11 +6,11 @@ from harness.torture.databases.base import Database
 from harness.torture.databases.galera import Galera
 
 TIMEOUTS = {"connect_timeout": 3, "read_timeout": 20, "write_timeout": 20}
-"""As in galera_settings, which must not be imported where other databases are worked on."""
+"""The timeouts of galera_settings, a module that must not be imported when other databases are used."""
 
 
 def fail_over(database: Database) -> None:
-    """From now on the default database of this process is all nodes, the first one first."""
+    """Make all nodes, the first one first, the default database of this process."""
     assert isinstance(database, Galera)
     entry = connections.settings["default"]
     entry["ENGINE"] = "django_delayed_tasks.backends.galera"

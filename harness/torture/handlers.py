@@ -101,7 +101,7 @@ class Fatal(Ledgered):
 
 
 class Hanging(Ledgered):
-    """Its first ``hang`` attempts hang for ``seconds``, longer than is allowed."""
+    """A handler whose first ``hang`` attempts hang for ``seconds``, longer than is allowed."""
 
     biz_code = "t-hanging"
     timeout = 1.0
@@ -112,7 +112,7 @@ class Hanging(Ledgered):
 
 
 class Retrying(Ledgered):
-    """Its first ``fail`` attempts ask for another one, or raise."""
+    """A handler whose first ``fail`` attempts ask for another one, or raise."""
 
     biz_code = "t-retrying"
 

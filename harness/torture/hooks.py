@@ -37,7 +37,7 @@ def flag(folder: Path, what: str, executor: str) -> Path:
 
 
 def install() -> None:
-    """Nothing, unless this process was started by the harness as an executor."""
+    """Install the hooks if the harness started this process as an executor."""
     if FOLDER not in os.environ or NAME not in os.environ:
         return
     compare_and_set: Any = import_module("django_delayed_tasks.store.claiming.compare_and_set")
@@ -51,7 +51,7 @@ def install() -> None:
 
 
 def pass_gate() -> None:
-    """In a handler: stand still until the gate of this executor, or of all, is opened."""
+    """Wait, in a handler, until the gate of this executor, or of all, is opened."""
     folder, name = Path(os.environ[FOLDER]), os.environ[NAME]
     while not any(flag(folder, GATE, whose).exists() for whose in (name, "all")):
         time.sleep(0.02)
@@ -74,15 +74,15 @@ def _stopping_before(function: Any, what: str) -> Any:
 
 def _stop_here() -> None:
     with _nobody_writing():
-        # To this thread: a signal to the process stops another one first, and this one would go on for a moment.
+        # To this thread: a signal to the process stops another one first, and this one would run for a moment more.
         signal.pthread_kill(get_ident(), signal.SIGSTOP)
 
 
 @contextmanager
 def _nobody_writing() -> Iterator[None]:
-    """On SQLite, where a process that stands still while one of its threads writes keeps everybody from writing.
+    """Keep other threads from writing to SQLite until this process is stopped: a stopped writer would hold the lock.
 
-    Another process has the lock until this one stands still.
+    Another process has the lock until then.
     """
     if connection.vendor != "sqlite" or connection.in_atomic_block:  # where it has the lock itself
         yield

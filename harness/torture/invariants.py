@@ -59,7 +59,7 @@ def plain_effects_at_least_once(facts: Facts) -> Iterator[str]:
 
 
 def one_live_claim(facts: Facts) -> Iterator[str]:
-    """Never two live claims of one task."""
+    """No task ever has two live claims."""
     by_task: defaultdict[int, list[Seen]] = defaultdict(list)
     owners: defaultdict[Claim, set[tuple[int, int]]] = defaultdict(set)
     begun: Counter[Claim] = Counter()
@@ -83,8 +83,8 @@ def one_live_claim(facts: Facts) -> Iterator[str]:
 
 
 def limits_kept(facts: Facts) -> Iterator[str]:
-    """Never more runs at a time than ``max_concurrent``: a run is one from its begin to its effect, if it held its
-    claim at both.
+    """No more runs take place at a time than ``max_concurrent``. A run counts from its begin to its effect, if it held
+    its claim at both.
     """
     seen: defaultdict[Claim, dict[str, Seen]] = defaultdict(dict)
     for one in facts.ledger.seen:
@@ -101,7 +101,7 @@ def limits_kept(facts: Facts) -> Iterator[str]:
         for _, change, one in sorted(changes, key=lambda found: found[:2]):
             running += change
             if running > MOST[code]:
-                yield f"{named(one)}: run beside {running - 1} others {f'of key {key}' if key else ''}".rstrip()
+                yield f"{named(one)}: run during {running - 1} others {f'of key {key}' if key else ''}".rstrip()
 
 
 def schedule_honoured(facts: Facts) -> Iterator[str]:
@@ -143,7 +143,7 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
 
 
 def _is_dropped(facts: Facts, call: Call) -> bool:
-    """Whether an add with ``once`` was deferred beside a run that has then done the same, once."""
+    """Whether an add with ``once`` was deferred during a run that has then done the same, once."""
     beside = [run for run in facts.runs.get(call.task_id or 0, []) if run.version == call.version]
     is_deferred = (call.result, call.mode) == ("deferred", "once")
     return is_deferred and any(run.outcome == RunOutcome.DONE and facts.is_once(run) for run in beside)
@@ -158,7 +158,7 @@ def nothing_stuck(facts: Facts) -> Iterator[str]:
 
 
 def nothing_failed(facts: Facts) -> Iterator[str]:
-    """Nothing ends FAILED that was not meant to. At the end only, where the scenario promises it."""
+    """No task ends FAILED that was not meant to. At the end only, where the scenario promises it."""
     for row in facts.ledger.rows:
         if row.status == TaskStatus.FAILED and row.code not in MAY_FAIL:
             yield f"{named(row)}: FAILED ({row.error.strip().splitlines()[-1:] or ''})"
@@ -201,5 +201,5 @@ def violations(facts: Facts, chosen: Iterable[Invariant]) -> list[Violation]:
 
 
 def violations_so_far() -> list[str]:
-    """What is wrong already, while things still go on."""
+    """Return the violations that show already while the load runs."""
     return [str(one) for one in violations(Facts(ledger.read()), ALWAYS)]

@@ -1,4 +1,4 @@
-"""Small questions to the database while things go on. Any may raise DatabaseError; ``world.wait_until`` bears that."""
+"""Small queries while the load runs. Any of them may raise DatabaseError, which ``world.wait_until`` tolerates."""
 
 from typing import Any
 

@@ -10,7 +10,7 @@ POOLED = {"DDT_TORTURE_POOL": "1"}
 OF_LOAD = {"min_size": 1, "max_size": 4, "timeout": 10}
 
 _pools: dict[tuple[str, str], dict[str, Any]] = {}
-"""By the server's address: Django has one for each alias, and some scenarios move the driver behind a proxy."""
+"""The pools by the server's address: Django has one per alias, but some scenarios move the driver behind a proxy."""
 
 
 def use_pool() -> None:

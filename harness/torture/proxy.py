@@ -52,11 +52,11 @@ class Proxy:
         self._to_lose = number
 
     def lose_none(self) -> None:
-        """From now on COMMITs are answered."""
+        """Pass on the answers to COMMITs from now on."""
         self._to_lose = 0
 
     def silence_heartbeats(self, silent: bool) -> None:
-        """Nothing more is passed on where a heartbeat is sent, until it is said that it shall be."""
+        """Pass on nothing more on a connection that sends a heartbeat, until this is called with False."""
         self._silencing = silent
 
     def close(self) -> None:

@@ -14,20 +14,20 @@ from harness.torture.tally import Tally
 
 @dataclass(frozen=True)
 class Recovery:
-    """From ``what`` until work went on, in seconds."""
+    """The seconds from ``what`` until work continued."""
 
     seconds: float
     what: str
 
 
 def recoveries(facts: Facts, tally: Tally) -> list[Recovery]:
-    """The longest first."""
+    """Return the recoveries, the longest first."""
     found = [*_of_dead_executors(facts, tally), *_of_faults(facts, tally)]
     return sorted(found, key=lambda one: -one.seconds)
 
 
 def _of_dead_executors(facts: Facts, tally: Tally) -> Iterator[Recovery]:
-    """From an executor's death until a task that it had claimed ran again, if that was not interrupted by a death."""
+    """Yield the times from an executor's death until a task that it had claimed ran, with no other death in between."""
     for gap in _gaps(facts, tally):
         if not gap.more_deaths:
             yield Recovery(gap.seconds, "an executor's death until its task ran again")
@@ -40,7 +40,7 @@ def longest_row_of_deaths(facts: Facts, tally: Tally) -> tuple[float, int]:
 
 
 class _Gap(NamedTuple):
-    """From a death until the task ran again; so many executors that had claimed it died in between."""
+    """The time from a death until the task ran again, and how many executors that had claimed it died in between."""
 
     seconds: float
     more_deaths: int
@@ -75,7 +75,7 @@ def _death_before(tally: Tally, process: int | None, moment: datetime) -> dateti
 
 
 def _of_faults(facts: Facts, tally: Tally) -> Iterator[Recovery]:
-    """From the end of a fault until the first run of a task that was due by then."""
+    """Yield the times from the end of a fault until the first run of a task that was due by then."""
     runs = sorted((run.started, run.when) for run in facts.ledger.runs if run.started)
     for injection in tally.injections:
         for started, when in runs[bisect_right(runs, (injection.over, injection.over)) :]:

@@ -29,7 +29,7 @@ DOUBLED = ("settled_once", "settled_by_its_own_run", "atomic_effects_once", "one
 
 
 def empty_tables() -> None:
-    """A world without a past; ids go on, so that none is ever used twice."""
+    """Delete all rows; ids continue, so that none is ever used twice."""
     with connection.cursor() as cursor:
         for table in TABLES:
             cursor.execute(f"DELETE FROM {table}")

@@ -1,4 +1,4 @@
-"""One database, one scenario after the other. A process of its own: it speaks lines of JSON to whoever started it."""
+"""One database, one scenario after the other. A process of its own: it writes lines of JSON to its parent."""
 
 import argparse
 import json
@@ -70,7 +70,7 @@ def _tell(what: str, value: Any) -> None:
 
 
 def _configure(database: Database) -> None:
-    """From here on there is Django, and the tables."""
+    """Set up Django and create the tables."""
     os.environ.update(database.environment(database.url))
     os.environ["DJANGO_SETTINGS_MODULE"] = "harness.torture.settings"
     import django

@@ -16,7 +16,7 @@ SERVERS = EVERYWHERE - {"sqlite"}
 
 @dataclass(frozen=True)
 class Size:
-    """How much of it: ``tasks`` to accept, ``faults`` to inject, ``executors`` of so many ``threads``.
+    """The size of a scenario: ``tasks`` to accept, ``faults`` to inject, ``executors`` of ``threads`` threads each.
 
     ``extra`` is for what only one scenario needs.
     """

@@ -24,12 +24,12 @@ class Tally:
     violations: list[str] = field(default_factory=list)
 
     def injected(self, kind: str, over: datetime) -> None:
-        """A fault of this kind happened and is over (or will go on) from ``over``."""
+        """A fault of this kind happened and is over (or will be) from ``over`` on."""
         self.faults[kind] += 1
         self.injections.append(Injection(kind, over))
 
     def healed(self, kind: str, at: datetime) -> None:
-        """The last fault of this kind went on until now."""
+        """Note that the last fault of this kind lasted until ``at``."""
         for index in range(len(self.injections) - 1, -1, -1):
             if self.injections[index].kind == kind:
                 self.injections[index] = Injection(kind, at)

@@ -38,7 +38,7 @@ class World:
 
     Attributes:
         size: how much to do. ``random``: the dice, seeded by the seed, the scenario and the database.
-        deadline: by ``time.monotonic()``, for scenarios that go on for a time; None: no limit given.
+        deadline: by ``time.monotonic()``, for scenarios that last for a given time; None: no limit given.
         caller: makes single API calls, with the ledger. ``load``: makes a mixed load of them in a thread.
     """
 
@@ -74,7 +74,7 @@ class World:
 
     @property
     def proxy(self) -> Proxy:
-        """Between the database's server and whoever is given its URL; made when it is first asked for."""
+        """The proxy between the database's server and the clients that are given its URL; started when first used."""
         if self._proxy is None:
             self._proxy = Proxy(self.database.url)
         return self._proxy
@@ -85,7 +85,7 @@ class World:
         return self.deadline is not None and time.monotonic() > self.deadline
 
     def seconds_left(self) -> float:
-        """Of the time given; 0 if none was."""
+        """Return the seconds left of the time given; 0 if none was."""
         return 0.0 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def inject(self, fault: Fault) -> bool:
@@ -98,17 +98,17 @@ class World:
         return done
 
     def count(self, kind: str, times: int = 1) -> None:
-        """So many faults of this kind were injected by the scenario itself."""
+        """Count faults of this kind that the scenario itself injected."""
         for _ in range(times):
             self.tally.injected(kind, datetime.now(UTC))
 
     def heal(self, fault: Fault) -> None:
-        """The fault is over."""
+        """End the fault."""
         fault.heal(self)
         self.tally.healed(fault.kind, datetime.now(UTC))
 
     def heal_all(self) -> None:
-        """Every fault is over, the database answers, the load has ended, and executors go on."""
+        """End every fault, and wait until the database answers, the load has ended, and executors work."""
         for fault in self._faults:
             fault.heal(self)
         wait_for_database()
@@ -116,11 +116,11 @@ class World:
         self.load.finish()
 
     def fact(self, text: str) -> None:
-        """A line for the report."""
+        """Add a line to the report."""
         self.tally.facts.append(text)
 
     def violation(self, text: str) -> None:
-        """Something that must not be; the verdict is BROKEN."""
+        """Add a violation to the report; the verdict becomes BROKEN."""
         self.tally.violations.append(text)
 
     def sleep(self, seconds: float) -> None:
@@ -147,14 +147,14 @@ class World:
             self.sleep(TICK)
 
     def try_until(self, predicate: Callable[[], T], patience: float) -> T | None:
-        """As :meth:`wait_until`, but None when it does not come."""
+        """Wait as :meth:`wait_until` does, but return None if it does not happen."""
         try:
             return self.wait_until(predicate, "", patience)
         except Late:
             return None
 
     def drain(self) -> None:
-        """Until nothing is pending or running any more, as long as there is progress.
+        """Wait until nothing is pending or running any more, as long as there is progress.
 
         Raises:
             Late: nothing moved for :data:`PATIENCE` seconds; the message names what is stuck.

@@ -55,7 +55,7 @@ def _works() -> Iterator[Callable[[], Result]]:
 
 
 def holds(name: str, size: Size) -> Result:
-    """Nothing is broken, and every statement of the model was executed somewhere in the search."""
+    """Check that nothing is broken, and that the search has executed every statement of the model."""
     verdict = search(size)
     text = f"{name} ({size}): {_figures(verdict)}"
     if not verdict.holds:
@@ -64,13 +64,13 @@ def holds(name: str, size: Size) -> Result:
 
 
 def is_redundant(mutant: Mutant) -> Result:
-    """Nothing is broken without it."""
+    """Check that nothing is broken without this part of the model."""
     verdict = search(mutant.size, [mutant.macro])
     return Result(f"holds also when {mutant.what}: {_figures(verdict)}", verdict.holds, verdict.trail)
 
 
 def is_found(mutant: Mutant) -> Result:
-    """Something is broken."""
+    """Check that something is broken without this part of the model."""
     verdict = search(mutant.size, [mutant.macro], shortest=True)
     if verdict.holds:
         return Result(f"bug NOT found: {mutant.what} ({_figures(verdict)})", False)

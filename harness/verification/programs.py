@@ -7,7 +7,7 @@ from harness.verification.spin import PROGRAMS, SpinError
 
 
 def missing() -> list[str]:
-    """Those that are not on PATH; they are the names of Debian's packages too."""
+    """Return the programs that are not on PATH; their names are those of Debian's packages, too."""
     return [program for program in PROGRAMS if shutil.which(program) is None]
 
 

@@ -11,7 +11,7 @@ from types import FrameType
 from testproject.demo.preparing import prepare, where_to_look
 
 LEAST = 20
-"""So many at least, so that every kind of story appears."""
+"""The least number of stories, so that every kind appears."""
 
 
 def main() -> int:

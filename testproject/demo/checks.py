@@ -13,7 +13,7 @@ from testproject.shop.models import MAX_REMINDERS, Order, Promotion, Reminder
 from testproject.shop.warehouse import FAILURES_OF_A_FLAKY_ORDER
 
 BOUND = timedelta(seconds=5)
-"""Later than this is a failure: far above what is usual, below what nobody would notice."""
+"""Later than this is a failure: far above what is usual, yet no delay that a customer would notice."""
 FLAKY_BOUND = 3 * BOUND + timedelta(seconds=3)
 """Three attempts, each within the bound; the waits between them take 1 s and 2 s."""
 
@@ -31,7 +31,7 @@ EVENTS = [
     {"paid at the last moment", "paid too late"},
     {"bad input refused"},
 ]
-"""Of each set one must have happened; of some, only chance says which."""
+"""One of each set must have happened; for some sets, chance decides which."""
 
 
 class Rows(NamedTuple):
@@ -136,12 +136,12 @@ def reminders_were_sent(rows: Rows) -> Iterator[str]:
 
 
 def reminders_due(open_for: timedelta, every: timedelta) -> tuple[int, int]:
-    """At least and at most so many: each comes ``every`` after the one before, and up to BOUND later."""
+    """Return the least and the greatest number: each comes ``every`` after the one before, and up to BOUND later."""
     return min(MAX_REMINDERS, open_for // (every + BOUND)), min(MAX_REMINDERS, open_for // every)
 
 
 def moments(order: Order, sent: list[Reminder]) -> list[timedelta]:
-    """When something happened, from the order's placing on."""
+    """Return when something happened, from the order's placing on."""
     return [timedelta(0), *(reminder.sent_at - order.placed_at for reminder in sent)]
 
 

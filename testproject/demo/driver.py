@@ -9,7 +9,7 @@ from threading import Condition, Thread
 from testproject.demo.client import ShopClient
 
 Story = Generator[float, ShopClient, None]
-"""What one customer does: yields how many seconds to wait, and is then sent a browser to go on with."""
+"""What one customer does: yields the seconds to wait, and is then sent a browser to continue with."""
 
 
 class Driver:

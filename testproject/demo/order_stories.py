@@ -53,7 +53,7 @@ def withdrawn(book: Book, chance: Random, start: float, product: int) -> Story:
 
 
 def flaky(book: Book, chance: Random, start: float, product: int) -> Story:
-    """Never paid, and the warehouse fails twice before it takes the goods back."""
+    """An order that is never paid, and the warehouse fails twice before it takes the goods back."""
     client = yield start
     book.orders[client.place_order(product, chance.randint(2, 5), "flaky")] = ExpectedOrder(flaky=True)
     book.events.append("failed and retried")

@@ -50,7 +50,7 @@ def perform(options: Namespace, products: Sequence[int]) -> bool:
 
 
 def wait_for_executor(process: PythonProcess) -> None:
-    """Until it has its lease; what is due earlier would be late through no fault of its."""
+    """Wait until the executor has its lease; tasks that are due earlier would be late through no fault of its own."""
     end = time.monotonic() + STARTING
     while not Executor.objects.filter(pid=process.process.pid, alive=True).exists():
         process.check()
@@ -62,7 +62,7 @@ def wait_for_executor(process: PythonProcess) -> None:
 def happen(
     options: Namespace, address: str, products: Sequence[int], book: Book, processes: Sequence[PythonProcess]
 ) -> None:
-    """Until all stories are told and no task is left, or the last wait is over."""
+    """Play until all stories have ended and no task is left, or the last wait is over."""
     driver = Driver(address, all_stories(book, products, options.orders, options.seed), BROWSERS)
     progress = Progress(len(products) + options.orders)
     driver.start()

@@ -17,7 +17,7 @@ def print_events(book: Book) -> None:
 
 
 def print_lateness(rows: Rows) -> None:
-    """From the shop's rows, of what tasks did at the first attempt."""
+    """Print, from the shop's rows, how late tasks were that succeeded at the first attempt."""
     by_tasks = [row for row, expected in rows.promotion_pairs() if not expected.by_hand]
     ended = [row.lateness for row in by_tasks if row.lateness is not None]
     cancelled = [

@@ -99,7 +99,7 @@ class Order(models.Model):
 
     @property
     def closed_at(self) -> datetime | None:
-        """When the order was paid or cancelled."""
+        """The time at which the order was paid or cancelled."""
         return self.paid_at or self.cancelled_at
 
 

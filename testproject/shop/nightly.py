@@ -22,7 +22,7 @@ class NightlyReport(TaskHandler):
     biz_code = codes.NIGHTLY_REPORT
     trigger = Cron(conf.report_times(), tz=conf.time_zone(), misfire="coalesce")
     max_lateness = timedelta(hours=6)
-    priority = -10  # nobody waits for it
+    priority = -10  # no customer waits for it
 
     def handle(self, task: Any) -> Done:
         last = (task.biz_ext or {}).get("until")

@@ -161,7 +161,7 @@ def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("frozen")
 def test_cost_of_what_is_due(live_db: str) -> None:
-    """However much is due in a queue, it is counted no further than a thousand; paused or not."""
+    """The due tasks of a queue, paused or not, are counted no further than a thousand."""
     client: Any = Client()
     client.force_login(User.objects.create_superuser("boss"))
     pause_queue("mail")

@@ -106,7 +106,7 @@ class TestRedaction:
             assert SECRET not in html, address
         assert "&quot;user&quot;: &quot;Ada&quot;" in boss.get(page_of(run)).content.decode()
 
-    def test_an_edit_beside_it_leaves_it(self, boss: Client) -> None:
+    def test_an_edit_of_other_data_leaves_it(self, boss: Client) -> None:
         task = rows.task(biz_ext=HIDDEN)
         text = inputs_of(boss.get(page_of(task)))["biz_ext"]
         submit(boss, page_of(task), biz_ext=text.replace("Ada", "Grace"))

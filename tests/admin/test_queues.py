@@ -76,7 +76,7 @@ class TestLooks:
         assert numbers_of(boss.get(tasks.replace("&amp;", "&"))) == ["1", "2"]
         assert numbers_of(boss.get(due.replace("&amp;", "&"))) == ["1"]
 
-    def test_no_more_than_so_many(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_more_than_the_limit(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(queues, "MOST", 3)
         Task.objects.bulk_create(new_task(f"{i}", queue=f"q{i}") for i in range(5))
         response = boss.get(LIST)
@@ -112,7 +112,7 @@ class TestSteering:
         boss.post(LIST, {"pause": "", "name": " new one "})
         assert PausedQueue.objects.get().queue == "new one"
 
-    def test_somebody_else_was_quicker(self, boss: Client) -> None:
+    def test_another_request_was_quicker(self, boss: Client) -> None:
         pause_queue("mail")
         assert messages_of(boss.post(LIST, {"pause": "mail"})) == ["The queue “mail” is paused already."]
         resume_queue("mail")

@@ -114,7 +114,7 @@ class TestChange:
         assert response.status_code == 302
         row.refresh_from_db()
         assert (getattr(row, column), row.version) == (value, 5)
-        assert (row.claim_at, row.attempts, row.last_error) == (NOW + MINUTE, 2, "oh")  # the back-off goes on
+        assert (row.claim_at, row.attempts, row.last_error) == (NOW + MINUTE, 2, "oh")  # the back-off continues
 
     def test_when(self, boss: Client) -> None:
         row = task(when=NOW + timedelta(seconds=1.5), biz_ext="kept")
@@ -207,7 +207,7 @@ class TestConflict:
         response = boss.post(page_of(row), {**form, "queue": "mail", "_save": "1"})
         assert errors_of(response) == {"__all__": [str(CHANGED)]}
 
-    def test_added_by_somebody_else_meanwhile(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_added_by_another_caller_meanwhile(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         task("A-1")
         monkeypatch.setattr(Task, "validate_constraints", lambda *args, **kwargs: None)  # it came a moment later
         response = add(boss, biz_num="A-1")

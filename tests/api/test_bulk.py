@@ -49,7 +49,7 @@ def test_a_row_is_as_add_task_makes_it(db: None, frozen: None) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 2, 3, 1000])
 def test_of_one_identity_the_last_counts(db: None, batch_size: int) -> None:
-    """In one batch or in several."""
+    """They may be in one batch or in several."""
     tasks = [verbs.task(num, biz_ext=i) for i, num in enumerate("abab")]
     api.add_tasks(tasks, batch_size=batch_size)
     assert {num: ext for num, (_, ext) in versions().items()} == {"a": 2, "b": 3}

@@ -34,7 +34,7 @@ def same(one: Any, other: Any) -> bool:
 
 @JSON
 def test_from_the_caller_to_the_run(db: None, value: Any) -> None:
-    """Added alone, in bulk, over another one, beside a run."""
+    """Add it alone, in bulk, over another one, and during a run."""
     api.add_tasks([verbs.task("many", biz_ext=value), verbs.task("other", biz_ext="other"), verbs.task("beside")])
     verbs.settle(*(verbs.retry(run) for run in verbs.claim() if run.biz_num != "beside"))
     run_beside = verbs.present("beside")

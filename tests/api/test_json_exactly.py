@@ -55,7 +55,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def expected(value: Any) -> Any:
-    """As JSON has it: keys are texts."""
+    """Return the value as JSON has it: keys are texts."""
     return json.loads(json.dumps(value))
 
 

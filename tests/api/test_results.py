@@ -42,7 +42,7 @@ def test_add_task_leaves_the_given_object_alone(db: None) -> None:
 
 
 def test_a_row_can_be_added_again(db: None, frozen: None) -> None:
-    """As one that was found is."""
+    """A task that was read can be given to add_task."""
     verbs.add(when=HOUR, biz_ext="old", queue="mail", priority=7)
     task = api.get_tasks_by_code(CODE).get()
     task.biz_ext = "new"

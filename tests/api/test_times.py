@@ -49,7 +49,7 @@ def test_moments_of_one_batch_come_back_exactly(db: None, frozen: None) -> None:
 
 @pytest.mark.parametrize("when", MOMENTS, ids=str)
 def test_when_comes_back_from_a_run(db: None, frozen: None, when: datetime) -> None:
-    """Deferred beside a run, or said by the run itself, and then seen by the next one."""
+    """Deferred during a run, or returned by the run itself, and then seen by the next one."""
     verbs.add("deferred")
     verbs.add("again")
     again, deferred = sorted(verbs.claim(), key=str)

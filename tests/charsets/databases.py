@@ -21,9 +21,9 @@ WHOLE = {
     "postgres": ["UTF8"],
     "sqlite": ["UTF-8"],
 }
-"""By database: what it may be created with so that, once migrated, it holds every text."""
+"""The character sets, by database, with which a migrated database holds every text."""
 NARROW = {"mariadb": ["latin1", "utf8mb3"], "mysql": ["latin1", "utf8mb3"], "postgres": ["LATIN1"], "sqlite": []}
-"""Where texts that are not part of a task cannot all be held: on MariaDB and MySQL before migration 0006."""
+"""The character sets that do not hold every text outside of tasks: on MariaDB and MySQL before migration 0006."""
 OURS = (Task, TaskRun, Success, PausedQueue, Recurrence, Executor, Resource, Waiter)
 
 

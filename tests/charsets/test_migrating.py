@@ -39,7 +39,7 @@ def ask(sql: str, *parameters: Any) -> list[Any]:
 
 
 def charsets() -> set[str]:
-    """Of all text columns, and of the tables for columns to come."""
+    """Return the character sets of all text columns, and those of the tables for columns to come."""
     columns = ask(
         "SELECT CHARACTER_SET_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = DATABASE()"
         " AND TABLE_NAME LIKE 'django_delayed_tasks%%' AND CHARACTER_SET_NAME IS NOT NULL"

@@ -17,6 +17,6 @@ TWINS = [
     ("\\u652f", "\\\\u652f"),
     ("q'\"`%s", "q'\"`%%s"),
 ]
-"""Of two that differ by their characters only."""
+"""Pairs of texts that differ only in their characters."""
 TEXTS = [text for pair in TWINS for text in pair]
 MIXED = "A支😀é€'\"\\%s"

@@ -153,7 +153,7 @@ def test_too_many_hanging_threads_wear_the_process_out() -> None:
         hang.set()
 
 
-def test_declared_dead_it_goes_on_under_a_new_id() -> None:
+def test_declared_dead_it_continues_under_a_new_id() -> None:
     ran = Event()
     handler_of(lambda task: ran.set())
     with executing(heartbeat=0.1, lease=10.0) as executor:
@@ -214,7 +214,7 @@ def test_doubted_claims_are_released_not_started(monkeypatch: pytest.MonkeyPatch
     assert Task.objects.get().attempts == 0
 
 
-def test_a_handler_that_leaves_a_transaction_open_harms_nobody() -> None:
+def test_a_handler_that_leaves_a_transaction_open_harms_no_other() -> None:
     done: list[str] = []
 
     def handle(task: Any) -> None:

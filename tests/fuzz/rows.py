@@ -1,4 +1,4 @@
-"""Rows as nobody here writes them: by hand, or by another release. Written by plain SQL, past every check of ours."""
+"""Rows as this release never writes them: by hand, or by another release. Plain SQL writes them, past every check."""
 
 from collections.abc import Mapping
 from contextlib import suppress

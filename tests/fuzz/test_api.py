@@ -1,4 +1,4 @@
-"""Whatever is given to the API or returned by a handler: a clear error and nothing written, or it is kept as it was."""
+"""Any value given to the API or returned by a handler is kept as it was, or is a clear error and writes nothing."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

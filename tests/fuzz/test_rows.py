@@ -1,4 +1,4 @@
-"""An executor, the admin and the API over rows as nobody here writes them: healthy tasks beside them run."""
+"""An executor, the admin and the API over rows as this release never writes them: healthy tasks still run."""
 
 from collections.abc import Mapping
 from threading import Lock
@@ -104,7 +104,7 @@ POISON: dict[str, Mapping[str, Any]] = {
     "lowest version": {"version": -BIG},
     "most attempts": {"attempts": WHOLE - 1},
     "fewest attempts": {"attempts": -WHOLE},
-    "running for nobody": {"status": 1},
+    "running without an executor": {"status": 1},
     "running for an unknown executor": {"status": 1, "executor": 10**15},
     "fewest attempts of a dead executor": {"status": 1, "executor": 10**15, "attempts": -WHOLE},
     "most rescues": {"status": 1, "rescues": WHOLE - 1},

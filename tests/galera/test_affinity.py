@@ -1,4 +1,4 @@
-"""Which executor a task is best left to."""
+"""Which executor each task is assigned to."""
 
 from collections import Counter
 

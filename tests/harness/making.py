@@ -34,7 +34,7 @@ def make(
         try:
             output, _ = process.communicate(timeout=timeout)
         except BaseException as error:
-            # What make started is in its session, and would go on without it.
+            # What make started is in its session, and would continue without it.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):

@@ -36,7 +36,7 @@ def in_child(work: Callable[[], Any], ends_at_once: bool) -> int:
 
 
 def use_leases() -> None:
-    """Of a child: what its parent holds is not its own; it may have others, and lose no place in a line."""
+    """Use leases in a child: what its parent holds is not its own; it may hold others, and loses no place in a line."""
     from django_delayed_tasks.leases import Pool, ResourceUnavailable, mutex
 
     try:
@@ -73,7 +73,7 @@ def main(waits: bool) -> None:
 
 
 def await_renewal(lease: Any) -> None:
-    """Until it is known to be held for longer than now."""
+    """Wait until the lease was renewed."""
     before, deadline = lease._trusted_until, time.monotonic() + 60
     while lease._trusted_until == before:
         assert time.monotonic() < deadline

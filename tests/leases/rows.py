@@ -42,25 +42,25 @@ def taken(name: str = "a", holder: str = "me") -> Grant:
 
 
 def free_names() -> list[str]:
-    """In the order in which they would be given."""
+    """Return the names of the free resources, in the order in which they would be given."""
     names = dict(Resource.objects.values_list("pk", "name"))
     return [names[pk] for pk, _ in line.look(ALIAS, wanted()).free]
 
 
 @contextmanager
 def later(seconds: float) -> Iterator[None]:
-    """Every clock shows so many seconds after NOW."""
+    """Every clock shows NOW plus ``seconds``."""
     with clock.frozen_at(NOW + timedelta(seconds=seconds)):
         yield
 
 
 def make_due(lease: Lease) -> None:
-    """It is renewed now."""
+    """Have the lease renewed now."""
     with renewer._changed:
         renewer._due[lease] = 0
         renewer._changed.notify_all()
 
 
 def force(lease: Lease) -> None:
-    """It is ended as a person does in the admin."""
+    """End the lease as an administrator does in the admin."""
     assert resources.release_by_force(ALIAS, lease.grant.id, lease.token)

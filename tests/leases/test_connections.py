@@ -1,4 +1,4 @@
-"""Whose connections there are, and what happens when one breaks."""
+"""Which connections leases use, and what happens when one breaks."""
 
 import gc
 import sqlite3
@@ -37,7 +37,7 @@ def answer(sql: str) -> Any:
 
 
 def open_connections() -> int:
-    """To the test database; of this process alone where the database is a file.
+    """Return the number of connections to the test database; those of this process if the database is a file.
 
     (SQLite keeps the file descriptor of a closed one while others of the process have the file open.)
     """
@@ -67,11 +67,11 @@ def test_none_is_left_behind() -> None:
 
 
 COMMIT = "_commit"
-"""Of Django's connections, what tells the server."""
+"""The method of Django's connections that sends the COMMIT to the server."""
 
 
 def break_connection() -> None:
-    """That of this thread, as a server does with one that was idle for long; a file has none to break."""
+    """Break this thread's connection, as a server does with one that was idle for long; a file has none to break."""
     if connection.vendor in OURS:
         number = answer(OURS[connection.vendor])
         in_thread(lambda: answer(KILL[connection.vendor].format(number)))
@@ -116,7 +116,7 @@ def test_it_broke_while_one_waited() -> None:
 
 
 def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On MariaDB and MySQL there is something to say to the server before the transaction is over for Django."""
+    """On MariaDB and MySQL Django sends one more statement before the transaction is over for it."""
     usual, broken = getattr(connection, COMMIT), Event()
 
     def commit() -> None:
@@ -133,7 +133,7 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_transaction_keeps_its_connection() -> None:
-    """Also one in which PostgreSQL executes nothing more: it is the caller's to end it."""
+    """This is so even if PostgreSQL executes nothing more in it: the caller has to end it."""
     connection.ensure_connection()
     before = connection.connection
     with transaction.atomic():

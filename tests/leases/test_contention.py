@@ -23,8 +23,8 @@ LEAST = 0.9
 KILLS, BETWEEN = 4, 8
 """How many processes are killed in a round, and how many leases are acquired in between."""
 ROUNDS = 5
-"""At most. That a resource lies idle while the machine does something else says nothing of leases, and can only make
-utilisation seem lower: one round above the limit shows what they can do. Two holders are an error in any round."""
+"""The greatest number of rounds. A resource that is idle because the machine is busy says nothing about leases, and
+only lowers the utilisation: one round above the limit is enough. Two holders are an error in any round."""
 
 
 @dataclass(frozen=True)

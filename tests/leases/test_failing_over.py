@@ -64,7 +64,7 @@ def test_after_sigstop_the_paused_one_is_refused(start: Start) -> None:
 
 @pytest.mark.parametrize("hours", [-30, 30])
 def test_a_wrong_clock_of_the_host_changes_nothing(start: Start, live_db: str, hours: float) -> None:
-    """Of the holder's host; SQLite has no clock but the host's, which all its users share."""
+    """It is the clock of the holder's host; on SQLite the host's clock is the only one, and all users share it."""
     child = holder(start, hours=0 if live_db == "sqlite" else hours)
     row = Resource.objects.get(name="index")
     assert row.acquired_at

@@ -1,4 +1,4 @@
-"""Whose turn it is."""
+"""In which order those who wait for a resource get it."""
 
 from contextlib import ExitStack
 from datetime import timedelta
@@ -33,7 +33,7 @@ def contender() -> Contender:
 
 
 def choice(place: int) -> str | None:
-    """What somebody in this place would go for."""
+    """Return the name of the resource that a contender in this place would try to take."""
     view = waiting.look(ALIAS, wanted(), place)
     chosen = contender()._choose(view, 0.0)
     names = {pk: name for pk, name in Pool(POOL).resources().values_list("pk", "name")}  # noqa: C416
@@ -122,7 +122,7 @@ def test_who_comes_again_at_once_does_not_overtake() -> None:
     assert max(made) <= 4 * min(made), made
 
 
-def test_those_who_died_waiting_hold_nobody_up() -> None:
+def test_those_who_died_waiting_hold_no_other_up() -> None:
     add("a", "b")
     dead = [enter() for _ in range(5)]
     with Pool(POOL).lease(wait=60) as resource:
@@ -130,7 +130,7 @@ def test_those_who_died_waiting_hold_nobody_up() -> None:
     assert Waiter.objects.filter(pk__in=dead).count() == 3
 
 
-def test_somebody_else_in_line_is_kept_by_his_process() -> None:
+def test_another_one_in_line_is_kept_by_its_process() -> None:
     held = taken_all("a")
     with_place = Event()
 
@@ -150,7 +150,7 @@ def test_somebody_else_in_line_is_kept_by_his_process() -> None:
     assert thread.result() == "a"
 
 
-def test_who_waits_is_woken_by_what_he_wants_alone() -> None:
+def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
     """One of a pool by each resource of it, one of a mutex by that mutex."""
     with ExitStack() as stack:
         proxy, index = (
@@ -181,7 +181,7 @@ def taken_all(name: str) -> resources.Grant:
 
 @pytest.mark.parametrize("ahead", [0, 1, 5, 60, 1000])
 def test_pauses(ahead: int) -> None:
-    """Whoever is first always looks again before others take what falls to him."""
+    """The first contender always looks again before others take what falls to it."""
     pauses = Pauses()
     for waited in (0.0, 0.1, 1.0, 100.0, 10_000.0):
         pauses._began = clock.monotonic() - waited

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("live_db")
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_a_renewal_waits_for_nobody(commits: bool) -> None:
+def test_a_renewal_waits_for_no_other_transaction(commits: bool) -> None:
     add("a", "b")
     held, other = taken("a"), taken("b")
 

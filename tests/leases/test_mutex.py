@@ -87,7 +87,7 @@ def test_a_thread_does_not_wait_for_itself(wait: float | None) -> None:
             mutex("index", wait=wait, on_standby=lambda host, pid, heartbeat: told.append(pid)).__enter__()
         lease.check()
         force(lease)
-        with mutex("index", wait=wait) as other:  # it is nobody's now
+        with mutex("index", wait=wait) as other:  # it is free now
             assert other.token > lease.token
     assert told == [os.getpid()]
 
@@ -107,7 +107,7 @@ def test_it_runs_out() -> None:
 
 
 def test_a_lease_is_doubted_before_others_can_have_it() -> None:
-    """Renewals fail from now on, and the monotonic clock goes on."""
+    """Renewals fail from now on, while the monotonic clock advances."""
     with mutex("index", ttl=30) as lease:
         begun = clock.monotonic()
         lease.renewed(begun - 19.5)
@@ -132,7 +132,7 @@ def test_the_renewer_finds_out_that_it_was_taken_away(caplog: pytest.LogCaptureF
     wait_until(lambda: "mutex 'index' was lost" in caplog.text)  # said by the renewer's thread, a moment after
 
 
-def test_the_renewer_goes_on_after_errors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_renewer_continues_after_errors(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = Event()
     renew = resources.renew
 
@@ -233,7 +233,7 @@ def test_one_object_at_a_time() -> None:
 
 
 def test_one_object_is_not_for_two_threads() -> None:
-    """Neither while it waits: whichever thread left first would give back what the other holds."""
+    """Not even while it waits: the thread that left first would give back what the other one holds."""
     is_waiting, may_end = Event(), Event()
     guard = mutex("index", wait=60, on_standby=lambda *holder: is_waiting.set())
 
@@ -252,7 +252,7 @@ def test_one_object_is_not_for_two_threads() -> None:
         pass
 
 
-def test_a_disabled_one_is_given_to_nobody() -> None:
+def test_a_disabled_one_is_given_to_no_caller() -> None:
     with mutex("index"):
         pass
     resources.enable(ALIAS, resources.Wanted(resources.MUTEXES, "index"), False)

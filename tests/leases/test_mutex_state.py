@@ -44,7 +44,7 @@ def test_the_first_state_is_each_holders_own() -> None:
 
 
 def test_a_state_from_where_more_is_allowed() -> None:
-    """It is handed on, and gives nobody an error before who changes it."""
+    """It is handed on, and raises no error until a holder changes it."""
     with mutex("index") as lease:
         lease.state = {"x": "y" * 100}
     with override_settings(DELAYED_TASKS={"MAX_BIZ_EXT_BYTES": 50}):

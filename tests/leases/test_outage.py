@@ -29,7 +29,7 @@ def outage(database: str, tmp_path: Path, django_db_blocker: DjangoDbBlocker) ->
 
 
 def stand_by(name: str) -> tuple[DatabaseThread[int], Event]:
-    """Somebody who waits for this mutex for ever."""
+    """Start a thread that waits for this mutex for ever."""
     is_waiting = Event()
 
     def wait() -> int:

@@ -1,4 +1,4 @@
-"""Who stands in line: whoever waits, and nobody else; who was passed by comes back to its place."""
+"""The line has those who wait, and no others; a contender that was passed by comes back to its place."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ def one_waiting() -> Iterator[int]:
 
 
 def test_who_waits_takes_its_place_again() -> None:
-    """Those who come later must not be served before it from now on."""
+    """A contender that comes later must not be served before it from now on."""
     with one_waiting() as place:
         for _ in range(2):
             line.pass_by(ALIAS, wanted(), line.LAST, 1)

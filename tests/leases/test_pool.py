@@ -100,7 +100,7 @@ def test_none_is_ever_valid_and_all_are_back_at_once(pool: Pool, wait: float) ->
 
 
 def test_no_other_is_tried_when_time_is_up(pool: Pool) -> None:
-    """However long the question takes."""
+    """The time that ``valid`` takes counts, too."""
     asked = []
 
     def refuse(resource: LeasedResource) -> bool:
@@ -135,7 +135,7 @@ def test_replace(pool: Pool) -> None:
 
 
 def test_nothing_is_acquired_after_the_end(pool: Pool) -> None:
-    """Nobody would give it back."""
+    """A resource that was acquired now would never be given back."""
     with pool.lease() as resource:
         pass
     with pytest.raises(LeaseLost):

@@ -85,7 +85,7 @@ def test_it_is_taken_while_it_goes(change: str) -> None:
 
 
 def test_a_state_that_is_saved_in_a_transaction_keeps_others_away_until_its_end() -> None:
-    """Whoever saves his state along with his effects has them fenced by it."""
+    """A holder that saves its state in the transaction of its effects has these fenced by it."""
     add("a")
     grant = taken()
     with transaction.atomic():
@@ -120,7 +120,7 @@ def test_many_take_few() -> None:
 
 
 def test_a_lease_ends_while_other_threads_use_it() -> None:
-    """Whatever comes first, the resource is given back once and free."""
+    """Whichever comes first, the resource is given back once, and is free."""
     add("a")
     for _ in range(20):
         grant = taken()

@@ -52,7 +52,7 @@ def sent_at() -> Iterator[list[float]]:
 
 
 def test_it_is_trusted_from_before_the_database_was_asked() -> None:
-    """Which counts from later, however long the answer takes: it gives it to others after we doubt it, never before."""
+    """The database counts from a later moment, so others get the resource after we doubt the lease, not before."""
     add("a")
     holder = Holder(taken())
     with sent_at() as moments:
@@ -129,7 +129,7 @@ def test_what_was_taken_away_is_lost(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_with_its_places_it_sweeps_out_those_of_the_dead() -> None:
-    """Of whichever process: nobody else would."""
+    """Places of every process, since no other one would remove those of a dead one."""
     dead = line.enter(ALIAS, wanted(), timedelta(seconds=-60))
     mine = line.enter(ALIAS, wanted("a"), timedelta(seconds=60))
     renewer.renew(ALIAS, [Place(ALIAS, mine)])

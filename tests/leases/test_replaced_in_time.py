@@ -38,7 +38,7 @@ def replaced_in_vain(pool: Pool, resource: LeasedResource) -> DatabaseThread[Non
 
 @pytest.mark.parametrize("valid", [None, lambda resource: True, lambda resource: False])
 def test_what_another_thread_wins_after_the_end_is_given_back(valid: object) -> None:
-    """Nobody would do so later: the block that it was for has ended."""
+    """No thread would do so later: the block that it was for has ended."""
     add("a", "b")
     others = taken("b", "you")
     with Pool(POOL).lease(wait=60) as resource:

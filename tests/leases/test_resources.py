@@ -80,7 +80,7 @@ def test_a_former_holder_may_not_touch_the_next(verb: str) -> None:
 
 
 def test_the_holder_tells_two_acquisitions_of_one_version_apart() -> None:
-    """As after a database was put back to an earlier moment."""
+    """Versions come again after a database was restored from a backup."""
     add("a")
     old = taken()
     Resource.objects.update(holder="you")
@@ -219,7 +219,7 @@ def test_renewals_tell_which_leases_are_lost() -> None:
 
 
 def test_reads_do_not_depend_on_what_is_busy(live_db: str) -> None:
-    """Not inside a transaction, which ANALYZE TABLE would commit."""
+    """The test cannot run inside a transaction: ANALYZE TABLE would commit it."""
     add(*(f"{number:04}" for number in range(10)))
     template = row("0000")
     Resource.objects.bulk_create(

@@ -87,7 +87,7 @@ def test_the_command_and_its_exit_code(start: Start) -> None:
         assert lease.token == held + 1
 
 
-def test_somebody_else_holds_it(start: Start) -> None:
+def test_another_process_holds_it(start: Start) -> None:
     with mutex("nightly"):
         children = [run(start, "--", "true"), run(start, "--wait", "0.1", "--", "true")]
         assert [child.exit_code() for child in children] == [75, 75]
@@ -122,7 +122,7 @@ def test_ended_by_a_signal(start: Start) -> None:
 
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_the_command_dies_with_it(start: Start, program: str) -> None:
-    """And all that it started."""
+    """All processes that the command started die as well."""
     child = guarded(start, program)
     held = token()
     assert processes_with(held)

@@ -1,4 +1,4 @@
-"""Who does not get a mutex is told who has it, whatever happens between the looks."""
+"""A process that does not get a mutex learns who has it, whatever happens between its queries."""
 
 import os
 from collections.abc import Callable
@@ -30,7 +30,7 @@ BUSY: dict[str, list[object]] = {
 
 
 class Told(list[tuple[str, int, datetime]]):
-    """What somebody on standby was told."""
+    """A callback that keeps what a process on standby was told."""
 
     def __call__(self, *holder: Any) -> None:
         self.append(holder)
@@ -136,7 +136,7 @@ def test_what_a_callback_raises_is_its_own() -> None:
         mutex("index", on_standby=fail).__enter__()
 
 
-def test_nobody_has_ever_had_it() -> None:
+def test_no_process_has_ever_had_it() -> None:
     told = Told()
     line.enter(ALIAS, WANTED, timedelta(minutes=1))
     with pytest.raises(ResourceUnavailable, match=r"was not available at once$"), mutex("index", on_standby=told):
@@ -158,7 +158,7 @@ def test_one_that_is_disabled_is_not_asked_for_without_end() -> None:
 
 
 def test_a_callback_that_fails_is_not_called_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its error may be one that passes, as of a database that is busy, and the waiting goes on."""
+    """Its error may be one that passes, as of a database that is busy, and the process keeps waiting."""
     told = Told()
     monkeypatch.setattr(acquiring, "TOLD_AGAIN", 0.3)
     monkeypatch.setattr(acquiring, "LONGEST", 0.01)
@@ -174,7 +174,7 @@ def test_a_callback_that_fails_is_not_called_again_at_once(monkeypatch: pytest.M
 
 
 def test_who_has_it_at_the_end() -> None:
-    """Not whoever had it when the waiting began."""
+    """The error names the last holder, not the one that had it when the waiting began."""
     told = Told()
     with mutex("index"):
         waiting_one = start_thread(lambda: mutex("index", wait=1, on_standby=told).__enter__())
@@ -186,7 +186,7 @@ def test_who_has_it_at_the_end() -> None:
 
 
 def test_many_at_once() -> None:
-    """Of those who come at the same moment, one has it, and each of the others knows."""
+    """If many come at the same moment, one has it, and each of the others learns that."""
     told = [Told() for _ in range(6)]
 
     def ask(one: Told) -> bool:

@@ -21,7 +21,7 @@ HERE, ELSEWHERE = "here", "elsewhere"
 
 @contextmanager
 def file(alias: str, folder: Path) -> Iterator[None]:
-    """A database of its own, which somebody may lock for long."""
+    """A database of its own, which another process may lock for long."""
     options = {"timeout": 60, "transaction_mode": "IMMEDIATE"}
     entry = {"ENGINE": "django.db.backends.sqlite3", "NAME": str(folder / alias), "OPTIONS": options}
     both: Any = {"default": connections.settings["default"], alias: entry}

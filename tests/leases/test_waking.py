@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("live_db")
 
 @contextmanager
 def standing(what: Wanted, count: int = 1) -> Iterator[list[Event]]:
-    """So many wait for it in this process; the event of each is set when it is to look at once."""
+    """Let ``count`` contenders wait for it in this process; the event of each is set when it is to look at once."""
     with ExitStack() as stack:
         yield [stack.enter_context(line.standing(ALIAS, what))[1].woken for _ in range(count)]
 

@@ -69,7 +69,7 @@ def through_sessions(live_db: str, in_session_mode: "PgBouncer", monkeypatch: py
 
 
 def open_sessions(pooler: "PgBouncer") -> None:
-    """So many transactions at a time."""
+    """Open SESSIONS transactions at the same time, so that the pooler has that number of sessions."""
     import psycopg
 
     url = pooler.url_of(str(connection.settings_dict["NAME"]))

@@ -43,7 +43,7 @@ HOUR = timedelta(hours=1)
 
 
 def answers(sql: str) -> set[Any]:
-    """Of many sessions of the server, in turn."""
+    """Return the answers of many sessions of the server."""
     found = set()
     for _ in range(4 * SESSIONS):
         with connection.cursor() as cursor:
@@ -57,7 +57,7 @@ def task(number: str, **values: Any) -> Task:
 
 
 def test_statements_have_many_sessions() -> None:
-    """Or the other tests would show nothing."""
+    """The other tests would prove nothing otherwise."""
     assert len(answers("SELECT pg_backend_pid()")) >= SESSIONS
 
 
@@ -156,7 +156,7 @@ class TestNotices:
                 wait_until(lambda number=number: number in ran)  # type: ignore[misc]
         assert caplog.text.count("passes no notices on") == 1
 
-    def test_no_session_goes_on_listening(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_no_session_keeps_listening(self, caplog: pytest.LogCaptureFixture) -> None:
         options = ExecutorOptions()
         listener = Listener(options, Peers(), Held(options))
         listener.prepare()

@@ -39,7 +39,7 @@ class Child:
         return self.log.read_text(errors="replace")
 
     def wait_for(self, text: str, times: int = 1) -> None:
-        """Until the output contains ``text``; AssertionError when the process ends before it does."""
+        """Wait until the output contains ``text``; raise AssertionError if the process ends first."""
 
         def shows() -> bool:
             has_ended = self.process.poll() is not None
@@ -51,7 +51,7 @@ class Child:
         wait_until(shows, what=lambda: f"{text!r} is missing in:\n{self.output}")
 
     def wait_until_ready(self) -> "Child":
-        """Until its executor is registered."""
+        """Wait until its executor is registered."""
         self.wait_for("Ready (executor")
         return self
 

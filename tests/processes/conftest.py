@@ -17,7 +17,7 @@ from tests.processes.folder import GATES, Folder
 Start = Callable[..., Child]
 
 FAST = {"POLL_INTERVAL": 0.1, "THREADS": 4, "HEARTBEAT": 0.5, "LEASE": 60, "SHUTDOWN_TIMEOUT": 50}
-"""For tests where no lease is to run out: long ones are never lost on a busy machine."""
+"""The lease of tests in which none is to run out: a long one is not lost on a busy machine."""
 
 
 @pytest.fixture

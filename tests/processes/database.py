@@ -50,7 +50,7 @@ def alive(name: str) -> Executor | None:
 
 
 def await_heartbeats(name: str, times: int = 1) -> None:
-    """Until the newest executor of this name has renewed its lease so often."""
+    """Wait until the newest executor of this name has renewed its lease ``times`` times."""
     for _ in range(times):
         before = incarnations(name)[-1].heartbeat_at
         wait_until(lambda seen=before: incarnations(name)[-1].heartbeat_at > seen)  # type: ignore[misc]

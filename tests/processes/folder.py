@@ -37,7 +37,7 @@ def write_note(event: str, code: str, num: str, attempts: int, at: datetime | No
 
 
 def pass_gate(num: str) -> None:
-    """In a child: go on when nobody holds this gate shut. A child may have gates of its own (``GATES``)."""
+    """In a child: wait until no process holds this gate shut. A child may have gates of its own (``GATES``)."""
     name = os.environ.get(GATES, "gate") + "-" + num
     with Path(os.environ[VARIABLE], name).open("a") as file:
         fcntl.flock(file, fcntl.LOCK_SH)

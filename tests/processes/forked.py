@@ -1,6 +1,6 @@
 """A program that forks while an executor runs in its threads. It does what its input says, and so does its child.
 
-The child reads the next lines until ``exit``; then the parent goes on. With the argument ``unhooked`` no function of
+The child reads the next lines until ``exit``; then the parent continues. With the argument ``unhooked`` no function of
 ours is called when it forks, as under uWSGI.
 """
 

@@ -48,7 +48,7 @@ class Chain(Noting):
 
 
 class Hanging(Noting):
-    """Its first attempts, as many as ``biz_ext`` says, stand before the gate for too long."""
+    """A handler whose first attempts, as many as ``biz_ext`` says, wait at the gate for too long."""
 
     biz_code = "hanging"
     timeout = 0.5
@@ -71,7 +71,7 @@ class Single(Held):
 
 
 class Pooled(Held):
-    """With a resource of its own."""
+    """A handler whose runs need a resource of a pool."""
 
     biz_code = "pooled"
     pool = "gateways"

@@ -25,15 +25,15 @@ class Outage(ABC):
 
     @abstractmethod
     def begin(self) -> None:
-        """From now on nobody reaches the database."""
+        """Make the database unreachable."""
 
     @abstractmethod
     def end(self) -> None:
-        """It can be reached again."""
+        """Make the database reachable again."""
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a child needs to know beside the URL."""
+        """What a child needs to know in addition to the URL."""
         return {}
 
 
@@ -61,7 +61,7 @@ class ServerKilled(Outage):
 
 
 class FileLocked(Outage):
-    """A file of SQLite that somebody holds for longer than its users wait (in a journal mode that bars readers too)."""
+    """A SQLite file that another process holds for longer than users wait (in a journal mode that bars readers too)."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -62,7 +62,7 @@ def test_drain_shows_a_bar_on_a_terminal(starttask: Start) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--drain"]])
-def test_max_tasks_runs_exactly_so_many(starttask: Start, folder: Folder, more: list[str]) -> None:
+def test_max_tasks_runs_exactly_that_number(starttask: Start, folder: Folder, more: list[str]) -> None:
     add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
     child = starttask("--max-tasks", "7", *more)
     assert child.exit_code() == 0

@@ -50,7 +50,7 @@ def test_started_again_under_its_name_it_takes_over_at_once(starttask: Start, fo
     add_task(Task(biz_code="held", biz_num="1"))
     wait_until(lambda: folder.notes("started", "1"))
 
-    first.process.kill()  # and nobody asks for its exit code: the process table still has it
+    first.process.kill()  # and no process asks for its exit code: the process table still has it
     second = starttask("--name", "stable", LEASE=600).wait_until_ready()
     gate.open()
     (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))

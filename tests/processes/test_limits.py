@@ -47,7 +47,7 @@ def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, n
 
 @pytest.mark.parametrize("code", ["single", "pooled"])
 def test_given_back_when_it_stops(starttask: Start, folder: Folder, code: str) -> None:
-    """Those that wait at its gate are released too."""
+    """The tasks that wait at its gate are released, too."""
     Pool("gateways").add("only")
     gate = folder.shut("1")
     first = starttask("--name", "first", LEASE=600).wait_until_ready()

@@ -49,7 +49,7 @@ def test_it_listens_again_after_its_connection_is_lost(program: Child) -> None:
     run("1")
 
 
-def test_what_was_added_while_nobody_listened_is_found(program: Child) -> None:
+def test_what_was_added_while_no_executor_listened_is_found(program: Child) -> None:
     add_task(Task(biz_code="held", biz_num="first"))
     wait_until(lambda: is_settled("held", "first"))
     with connection.cursor() as cursor:

@@ -28,7 +28,7 @@ def outage(database: str, tmp_path: Path, django_db_blocker: DjangoDbBlocker) ->
 
 @pytest.fixture
 def process_environment(outage: Outage, database: str) -> dict[str, str]:
-    """As everywhere, on that database."""
+    """Return the usual environment, with the database of the outage."""
     url = {f"DATABASE_URL_{database.upper()}": outage.url}
     return {**os.environ, "DDT_DATABASE": database, **url, **outage.environment}
 

@@ -1,4 +1,4 @@
-"""An executor that stands still for longer than its lease, and then goes on as if nothing had happened."""
+"""An executor that stands still for longer than its lease, and then continues as if nothing had happened."""
 
 import signal
 
@@ -13,7 +13,7 @@ from tests.processes.waiting import wait_until
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5}
 
 
-def test_zombie_settles_nothing_and_goes_on_under_a_new_id(starttask: Start, folder: Folder) -> None:
+def test_zombie_settles_nothing_and_continues_under_a_new_id(starttask: Start, folder: Folder) -> None:
     gate_of_zombie, gate_of_other = folder.shut("1", gates="zombie"), folder.shut("1", gates="other")
     zombie = starttask("--name", "zombie", gates="zombie", **SHORT_LEASE).wait_until_ready()
     add_task(Task(biz_code="held", biz_num="1"))

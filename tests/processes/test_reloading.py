@@ -32,7 +32,7 @@ def code(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(code: Path) -> dict[str, str]:
-    """For a program that has handlers in that module, too."""
+    """Return the environment of a program that has handlers in that module, too."""
     places = {"PYTHONPATH": f"{code.parent}:{os.environ.get('PYTHONPATH', '')}"}
     return places | {"DDT_MORE_HANDLERS": '["edited_handlers.Edited"]'}
 

@@ -97,12 +97,12 @@ def test_children_end_in_good_order_when_the_supervisor_is_killed(team: Child, f
 
 
 def test_sigterm_to_every_process_of_the_service_lets_runs_end(team: Child, folder: Folder) -> None:
-    """As systemd does it, unless it is told not to: the children hear it from there and from the supervisor."""
+    """As systemd sends it by default: the children get the signal from systemd and from the supervisor."""
     stand_still(folder)
     for pid in [*(pid_of(name) for name in NAMES), team.pid]:
         os.kill(pid, signal.SIGTERM)
     for name in NAMES:
-        await_heartbeats(name, 2)  # nobody ends before the runs do
+        await_heartbeats(name, 2)  # no process ends before the runs do
     folder.open_all()
 
     assert team.exit_code() == 0

@@ -15,15 +15,15 @@ WAITING = {
     "mysql": "SELECT 0, COUNT(*) FROM information_schema.innodb_trx t JOIN information_schema.processlist p"
     " ON p.id = t.trx_mysql_thread_id WHERE t.trx_state = 'LOCK WAIT' AND p.db = DATABASE()",
 }
-# Seconds: InnoDB shows a copy until nobody has asked for a tenth of a second. Two who ask at a steady pace, in tests
-# that go on side by side, would see the old one for ever.
+# Seconds: InnoDB shows a copy until no session has asked for a tenth of a second. Two that ask at a steady pace, in
+# tests that run side by side, would see the old one for ever.
 REFRESHED = (0.11, 0.5)
 
 
 def wait_until_blocked(*threads: DatabaseThread[Any]) -> None:
     """Return when each of the threads waits for a lock.
 
-    SQLite cannot tell, but has one lock: whoever wants to write waits for this transaction, now or in a moment.
+    SQLite cannot tell, but has one lock: each writer waits for this transaction, now or in a moment.
     """
     deadline = time.monotonic() + PATIENCE
     while connection.vendor in WAITING and waiting() < len(threads):

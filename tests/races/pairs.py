@@ -33,7 +33,7 @@ class Subject:
 
 
 class Call(NamedTuple):
-    """On rows, and on the model. ``of_all``: one call for all rows; it may leave out what others have locked."""
+    """A call on rows, and on the model. ``of_all``: one call for all rows, which may leave out locked ones."""
 
     real: Callable[[list[Subject]], dict[str, Any]]
     model: Callable[[Model], Any]
@@ -134,7 +134,7 @@ STATES: dict[str, list[str]] = {
     "once, stopping": ["add once", "claim", "cancel"],
     "once, moving": ["add once", "claim", "reschedule"],
 }
-"""By the calls that lead to each."""
+"""The states, each with the calls that lead to it."""
 
 _OF_A_RUN = ["running", "stopping", "deferred", "rearmed"]
 PAIRS: dict[str, list[str]] = {
@@ -195,7 +195,7 @@ class Found(NamedTuple):
     done: set[str]
 
     def outcome(self, num: str, said: Any, became: Any) -> Any:
-        """As the model tells it."""
+        """Return the outcome in the form in which the model has it."""
         row = seen(self.rows.get(num))
         return said, became, row, tuple(self.runs.get(num, [])), num in self.done
 

@@ -47,7 +47,7 @@ def test_fifty_add_one_identity(live_db: str, where: str, if_exists: IfExistsNam
 
 
 def test_fifty_replace_what_exists_and_add_something_of_their_own(live_db: str) -> None:
-    """In transactions, where no deadlock could be tried again."""
+    """They do so in transactions, where a deadlock could not be tried again."""
     verbs.add("hot")
 
     def add() -> str:
@@ -108,7 +108,7 @@ def test_a_rolled_back_call_leaves_nothing(live_db: str, before: str) -> None:
     assert TaskRun.objects.count() == 0
 
 
-def test_a_caller_whose_task_exists_goes_on(live_db: str) -> None:
+def test_a_caller_whose_task_exists_continues(live_db: str) -> None:
     """The refusal does not break its transaction."""
     verbs.add()
     with transaction.atomic():

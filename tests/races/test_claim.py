@@ -56,7 +56,7 @@ def test_between_reading_and_taking(db: None, call: str) -> None:
 
 @pytest.mark.parametrize("status", [TaskStatus.FAILED, TaskStatus.PAUSED])
 def test_what_was_stopped_by_other_means_meanwhile(db: None, status: TaskStatus) -> None:
-    """By a statement of a person's own, that knows nothing of versions."""
+    """An administrator's own statement has stopped it, without giving it a new version."""
     verbs.add()
     verbs.add("2")
     candidates = read()
@@ -66,7 +66,7 @@ def test_what_was_stopped_by_other_means_meanwhile(db: None, status: TaskStatus)
 
 
 def test_the_same_schedule_again_is_another_one(db: None) -> None:
-    """Only the version differs."""
+    """The two schedules differ only in the version."""
     verbs.add(biz_ext="same")
     candidates = read()
     verbs.add(biz_ext="same")

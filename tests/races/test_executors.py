@@ -1,4 +1,4 @@
-"""Who is alive: a name has one executor, and a late heartbeat learns that it is late."""
+"""Which executors are alive: a name has one, and a late heartbeat learns that it is late."""
 
 from datetime import timedelta
 

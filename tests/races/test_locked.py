@@ -27,13 +27,13 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-# SQLite has one lock for all: whoever writes waits.
+# SQLite has one lock for all: each writer waits.
 __test__ = settings.DDT_DATABASE != "sqlite"
 
 
 @contextmanager
 def locked_by_a_caller(num: str) -> Iterator[None]:
-    """A transaction of somebody else has just changed this task, and stays open."""
+    """Another transaction has just changed this task, and stays open."""
     has_locked, may_end = Event(), Event()
 
     def hold() -> None:
@@ -62,7 +62,7 @@ def numbers_left() -> set[str]:
 
 
 @pytest.mark.parametrize("outcome", [(RunOutcome.DONE, Then.GONE), (RunOutcome.RETRIED, Then.RETRY)])
-def test_the_settler_goes_on_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
+def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, Then]) -> None:
     tasks = claimed("a", "b", "c")
     held = Held(ExecutorOptions())
     held.add(tasks)
@@ -112,7 +112,7 @@ def test_the_settler_waits_no_longer_for_the_history() -> None:
 
 @contextmanager
 def history_locked() -> Iterator[None]:
-    """Others can read it."""
+    """Lock the history against writers; others can read it."""
     lock, unlock = {
         "postgresql": ("LOCK TABLE {} IN SHARE MODE", "SELECT 1"),
         "mysql": ("LOCK TABLES {} READ", "UNLOCK TABLES"),

@@ -1,4 +1,4 @@
-"""A caller's open transaction holds up nobody who has to do with other tasks."""
+"""A caller's open transaction does not hold up work on other tasks."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ NEW = ("created", "bulk")
 
 
 @pytest.mark.parametrize("call", OPEN)
-def test_other_tasks_go_on(live_db: str, strategy: Strategy, call: str) -> None:
-    """Rows beside the one that is locked: claimed, settled every way, added, cancelled, rescheduled, deleted."""
+def test_other_tasks_are_not_held_up(live_db: str, strategy: Strategy, call: str) -> None:
+    """Rows next to the locked one are claimed, settled every way, added, cancelled, rescheduled, deleted."""
     api.add_tasks(verbs.task(num) for num in ("a gone", "b again", "c retry", "m running", "y failed", "z deferred"))
     runs = {run.biz_num: run for run in verbs.claim()}
     verbs.add("z deferred", HOUR)
@@ -45,7 +45,7 @@ def test_other_tasks_go_on(live_db: str, strategy: Strategy, call: str) -> None:
             verbs.add("b again", HOUR).action,
             api.reschedule_task(CODE, "c retry", HOUR),
             api.cancel_task(CODE, "y failed"),
-            # InnoDB checks a new identity for a duplicate under a lock on the gap beside it, so that others wait.
+            # InnoDB checks a new identity for a duplicate under a lock on the gap next to it, so that others wait.
             [] if call in NEW else [verbs.add("l created").action, api.add_tasks([verbs.task("k"), verbs.task("n")])],
         ]
 

@@ -36,7 +36,7 @@ BETWEEN = {
 }
 """The states in which they meet between statements."""
 Meetings = dict[str, tuple[Call, Subject]]
-"""By number: the way in which is added, and the task."""
+"""The way of adding, and the task, by its number."""
 
 
 def meetings(call: str) -> Meetings:
@@ -53,7 +53,7 @@ def add_to(add: Call, subject: Subject) -> Any:
 
 
 def begin(call: Call, subjects: Iterable[Subject]) -> list[DatabaseThread[dict[str, Any]]]:
-    """The call beside this transaction: a thread for each row, or one for all."""
+    """Begin the call while this transaction is open: in a thread for each row, or in one for all."""
     if call.of_all:
         return [start_thread(partial(call.real, list(subjects)))]
     return [start_thread(partial(call.real, [subject])) for subject in subjects]

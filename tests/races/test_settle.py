@@ -1,4 +1,4 @@
-"""A run ends while somebody calls: what was committed first is taken account of, what is rolled back is not."""
+"""A run ends while another transaction calls: what was committed first counts, what is rolled back does not."""
 
 from collections.abc import Callable
 from typing import Any

@@ -33,7 +33,7 @@ class Machine:
     def __init__(self) -> None:
         self.seen: list[tuple[float, Any]] = []
         self.answers: list[Any] = []
-        self.beside: Callable[[], object] = lambda: None  # what somebody calls while it runs
+        self.beside: Callable[[], object] = lambda: None  # what another caller calls while it runs
         self.clock = HandClock()
         self.takes = timedelta()
         self.handler = handler_of(self.handle, code="recurring", backoff=lambda self, attempt: MINUTE)

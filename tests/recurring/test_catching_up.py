@@ -49,7 +49,7 @@ def spoil() -> None:
         cursor.execute("UPDATE django_delayed_tasks_task SET trigger_text = %s", [HUGE])
 
 
-def test_a_row_with_a_huge_limit_runs_and_goes_on(machine: Machine, looks: Looks) -> None:
+def test_a_row_with_a_huge_limit_runs_and_continues(machine: Machine, looks: Looks) -> None:
     machine.add(Cron("* * * * * *", misfire="catch_up"))
     spoil()
     assert machine.run_at(WEEK) == Then.RECUR

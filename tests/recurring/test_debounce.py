@@ -55,7 +55,7 @@ class TestEachMode:
         assert add(10 - sign, mode) is AddAction.REPLACED
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
-    def test_beside_a_run(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
+    def test_during_a_run(self, machine: Machine, mode: IfExistsName, sign: int) -> None:
         add(0, mode)
         with frozen_at(NOON):
             [task] = claim(machine.executor)

@@ -114,7 +114,7 @@ def test_changed_and_changed_back_while_it_runs() -> None:
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_what_the_run_leaves_outlives_a_change_beside_it(gone: bool) -> None:
+def test_what_the_run_leaves_outlives_a_change_meanwhile(gone: bool) -> None:
     nightly()
     start_at(0)
     with frozen_at(NOON + 10 * MINUTE):

@@ -34,7 +34,7 @@ FILTERED, KEPT = AddAction.FILTERED, AddAction.KEPT
 
 @pytest.fixture(autouse=True)
 def _noon() -> Iterator[None]:
-    """For all threads of the test together: it is no matter of theirs."""
+    """Stop the clock for all threads of the test."""
     with frozen_at(NOON):
         yield
 
@@ -86,14 +86,14 @@ def claimed(machine: Machine) -> ClaimedTask:
 
 
 def ended(machine: Machine, task: ClaimedTask) -> Settlement:
-    """Its run has succeeded; it is still to be settled."""
+    """Run the task with success, and return its settlement, which is yet to be written."""
     settlement = run_one(task, machine.handler, machine.clock)
     assert settlement
     return settlement
 
 
 def is_done_for_good(machine: Machine) -> bool:
-    """There was one run, it is remembered, nothing is left to be run."""
+    """Return whether there was one run, it is remembered, and nothing is left to run."""
     return (len(machine.seen), Success.objects.count(), TaskRow.objects.count()) == (1, 1, 0)
 
 
@@ -141,7 +141,7 @@ class TestRaces:
         assert is_done_for_good(machine)
 
     def test_fifty_add_and_one_settles(self, machine: Machine) -> None:
-        """Whoever comes first: nothing is left that would run again."""
+        """Whichever comes first, nothing is left that would run again."""
         for _ in range(3):
             machine.seen.clear()
             settlement = ended(machine, claimed(machine))
@@ -171,7 +171,7 @@ class TestCost:
     @pytest.fixture
     def memories(self, db: None, machine: Machine) -> Callable[[int], None]:
         def remember(size: int) -> None:
-            """Make it remember so many thousands, written by the server."""
+            """Make it remember ``size`` thousands, written by the server."""
             Success.objects.all().delete()
             Success.objects.bulk_create(
                 Success(biz_code="recurring", biz_num=f"x-{n}", succeeded_at=NOON) for n in range(1000)

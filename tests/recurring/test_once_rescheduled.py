@@ -20,7 +20,7 @@ WAYS = ["plain", "atomic", "batch", "atomic batch"]
 
 
 class Rescheduled:
-    """A handler during whose first run of each task somebody reschedules it."""
+    """A handler; another caller reschedules each task during its first run."""
 
     def __init__(self, way: str, first: Any = None) -> None:
         self.first = first
@@ -58,7 +58,7 @@ def run_all() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_it_runs_again(way: str) -> None:
-    """However its runs are settled."""
+    """This is so in whichever way its runs are settled."""
     handler = Rescheduled(way)
     run_all()
     assert sorted(handler.seen) == ["1", "1", "2", "2"]

@@ -39,14 +39,14 @@ class TestRetired:
         assert self.retire_at(self.AFTER + 1) == ["nightly"]
         assert not TaskRow.objects.exists()
 
-    def test_not_while_somebody_has_it(self) -> None:
+    def test_not_while_an_executor_has_it(self) -> None:
         nightly()
         start_at(0)
         with frozen_at(NOON + 9 * MINUTE):
             Recurrences("default").confirm()
         assert self.retire_at(self.AFTER + 1) == []
 
-    def test_a_run_that_goes_on_ends_first(self) -> None:
+    def test_a_run_in_progress_ends_first(self) -> None:
         nightly()
         start_at(0)
         with frozen_at(NOON + 10 * MINUTE):
@@ -71,7 +71,7 @@ class TestRetired:
         assert TaskRow.objects.get().status == TaskStatus.PENDING
 
     def test_not_after_an_outage_for_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nobody could confirm: whoever is first does not end what belongs to the others."""
+        """No executor could confirm: the first one to come back does not end what belongs to the others."""
         nightly()
         start_at(0)
         registry.clear()
@@ -99,7 +99,7 @@ class TestRetired:
         executors.retire("default", live)
         assert self.retire_at(self.AFTER + 1) == ["nightly"]
 
-    def test_made_anew_by_who_has_it(self) -> None:
+    def test_made_again_by_an_executor_that_has_it(self) -> None:
         nightly()
         start_at(0)
         assert self.retire_at(self.AFTER + 1) == ["nightly"]

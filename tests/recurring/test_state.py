@@ -19,7 +19,7 @@ def test_state_is_carried_from_run_to_run(machine: Machine) -> None:
     assert [ext for _, ext in machine.seen] == [{"count": 0}, {"count": 1}, {"count": 1}, {"count": 1}, None]
 
 
-def test_state_is_carried_past_another_time_that_came_beside_the_run(machine: Machine) -> None:
+def test_state_is_carried_past_another_time_that_came_during_the_run(machine: Machine) -> None:
     machine.answers = [Done(biz_ext={"count": 1}), Done(), RuntimeError(), Done(biz_ext=None), Fail("no")]
     machine.add(biz_ext={"count": 0})
     machine.beside = lambda: reschedule_task("recurring", "1", machine.clock.now() + MINUTE)
@@ -30,7 +30,7 @@ def test_state_is_carried_past_another_time_that_came_beside_the_run(machine: Ma
 
 
 @pytest.mark.parametrize("rescheduled", ["before", "after"])
-def test_data_that_came_beside_the_run_is_newer(machine: Machine, rescheduled: str) -> None:
+def test_data_that_came_during_the_run_is_newer(machine: Machine, rescheduled: str) -> None:
     calls: dict[str, Callable[[], object]] = {
         "another time": lambda: reschedule_task("recurring", "1", NOON + 12 * MINUTE),
         "new data": lambda: machine.add(biz_ext="new"),
@@ -44,7 +44,7 @@ def test_data_that_came_beside_the_run_is_newer(machine: Machine, rescheduled: s
 
 
 @pytest.mark.parametrize("rescheduled", ["before", "after"])
-def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(
+def test_data_that_came_during_the_run_is_newer_though_it_is_what_the_run_had(
     machine: Machine, rescheduled: str
 ) -> None:
     """Another time alone keeps what the run leaves; once an add has said what the data are, it says nothing of them."""
@@ -64,8 +64,8 @@ def test_data_that_came_beside_the_run_is_newer_though_it_is_what_the_run_had(
 
 
 @pytest.mark.parametrize("stale", [False, True])
-def test_data_from_an_older_release_beside_the_run_count(machine: Machine, stale: bool) -> None:
-    """In a rolling deploy: it knows nothing of the mark, neither beside this run nor beside the one before."""
+def test_data_from_an_older_release_during_the_run_count(machine: Machine, stale: bool) -> None:
+    """In a rolling deploy: it knows nothing of the mark, neither during this run nor during the one before."""
     machine.answers = [Done(biz_ext="left")]
     machine.add(biz_ext="first")
     if stale:

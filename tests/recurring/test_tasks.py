@@ -65,7 +65,7 @@ def test_none_that_was_missed(machine: Machine) -> None:
     assert TaskRun.objects.get().outcome == RunOutcome.EXPIRED
 
 
-def test_no_pile_up_while_a_run_goes_on(machine: Machine) -> None:
+def test_no_pile_up_during_a_run(machine: Machine) -> None:
     machine.add()
     machine.run_at(10, takes=35 * MINUTE)
     assert machine.next == 40
@@ -193,7 +193,7 @@ class TestExpiry:
         assert machine.run_at(2) is Then.GONE
         assert machine.seen == []
 
-    def test_a_recurring_one_goes_on(self, machine: Machine) -> None:
+    def test_a_recurring_one_continues(self, machine: Machine) -> None:
         machine.handler.max_lateness = 60
         machine.add()
         assert machine.run_at(12) is Then.RECUR
@@ -210,7 +210,7 @@ class TestPause:
         assert machine.next == 50
         assert not api.resume_task("recurring", "1")
 
-    def test_a_run_that_goes_on_is_let_go_on(self, machine: Machine) -> None:
+    def test_a_run_in_progress_is_allowed_to_finish(self, machine: Machine) -> None:
         machine.add()
         with frozen_at(NOON + 10 * MINUTE):
             [task] = claim(machine.executor)

@@ -196,7 +196,7 @@ def test_a_task_that_is_left(product: Product) -> None:
 
 
 @pytest.mark.parametrize("make", [a_promotion, an_order])
-def test_a_row_that_nobody_asked_for(product: Product, make: Callable[[Product], Promotion | Order]) -> None:
+def test_a_row_that_no_story_asked_for(product: Product, make: Callable[[Product], Promotion | Order]) -> None:
     row, surplus = make(product), make(product)
 
     (problem,) = problems(checks.nothing_else_was_made, row)

@@ -52,7 +52,7 @@ def test_reports_that_are_right(opened_at: datetime) -> None:
 
 def test_a_night_without_report(opened_at: datetime) -> None:
     TaskRun.objects.filter(version=2).delete()
-    assert len(list(report_problems(opened_at))) == 2  # a gap, and a payment that nobody tells of
+    assert len(list(report_problems(opened_at))) == 2  # a gap, and a payment that no task reports
 
 
 def test_a_night_with_two_reports(opened_at: datetime) -> None:

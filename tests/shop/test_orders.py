@@ -153,7 +153,7 @@ def test_a_reminder_that_runs_twice_is_sent_once(product: Product) -> None:
 
 
 @pytest.mark.parametrize("close", CLOSING)
-def test_nobody_is_reminded_of_a_closed_order(product: Product, close: Callable[[int], Order]) -> None:
+def test_no_customer_is_reminded_of_a_closed_order(product: Product, close: Callable[[int], Order]) -> None:
     order = close(place_order(product).pk)
 
     assert remind(order, 0) is None

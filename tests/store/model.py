@@ -26,12 +26,12 @@ class Wanted(NamedTuple):
     trigger: str | None = None
     once: bool = False
     keeps_ext: bool = False
-    """Beside a run: it says nothing of the data."""
+    """Of a call during a run: it does not set the data."""
     in_any_case: bool = False
-    """Beside a run: it is run even if the run does what is to be done once."""
+    """Of a call during a run: the task runs again even if the run does what is to be done once."""
 
     def after(self, left: Any) -> "Wanted":
-        """As it takes effect when the run beside it has ended, and left this data."""
+        """Return what takes effect when the run in progress has ended and has left this data."""
         return self._replace(ext=left if self.keeps_ext else self.ext, keeps_ext=False, in_any_case=False)
 
 
@@ -205,7 +205,7 @@ class Model:
         return self.live is not None and self.live.wanted.once and then is Then.GONE
 
     def reap(self, now: datetime, max_rescues: int) -> Then | None:
-        """From the second time on the store says when it goes on; here it is at once."""
+        """Reap the task. From the second time on the store says when it runs again; here it is at once."""
         if self.live is None or self.live.status != TaskStatus.RUNNING:
             return None
         if self.live.rescues < max_rescues:

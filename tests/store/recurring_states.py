@@ -33,7 +33,7 @@ def add_once(mode: IfExistsName = "replace", **fields: Any) -> AddResult:
 
 
 def then(state: Callable[[], Run], *events: Callable[[], object]) -> Callable[[], Run]:
-    """In that state, and then these calls came."""
+    """Return a function that reaches the state and then makes these calls."""
 
     def reach() -> Run:
         run = state()
@@ -57,7 +57,7 @@ def recurring_running() -> Run:
 
 
 def extra() -> Run:
-    """After a retry of one more run, before the time that is planned."""
+    """Reach the state after a retry of an additional run, before the planned time."""
     verbs.add(when=NEW, biz_ext="old", trigger=TRIGGER)
     edit.run_now(ALIAS, list(Task.objects.values_list("id", "version")))
     verbs.settle(verbs.retry(verbs.claim_one(), HOUR))

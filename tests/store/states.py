@@ -23,7 +23,7 @@ def absent() -> Run:
 
 
 def pending() -> Run:
-    """Waiting for a second attempt, so that it shows when attempts are counted anew."""
+    """Waiting for a second attempt, so that a reset of the attempt counter shows."""
     verbs.add(when=OLD, biz_ext="old")
     verbs.settle(verbs.retry(verbs.claim_one(), HOUR))
     return None
@@ -126,5 +126,5 @@ AFTER: dict[str, dict[str, Any] | None] = {
 
 
 def seen(row: Task | None, expected: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Those fields of the row that are expected to have some value."""
+    """Return the fields of the row for which a value is expected."""
     return None if row is None else {name: getattr(row, name) for name in (expected or QUIET)}

@@ -1,4 +1,4 @@
-"""Whatever is called in whatever order, the store does what the model in plain Python does."""
+"""The store does what a model in plain Python does, for all calls in any order."""
 
 import json
 from contextlib import ExitStack
@@ -73,7 +73,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(when=WHENS, ext=st.integers(0, 9), mode=MODES, kind=st.sampled_from(KINDS))
     def add_both(self, when: Any, ext: int, mode: IfExistsName, kind: dict[str, Any]) -> None:
-        """In bulk; one that is refused undoes the other."""
+        """Add both in bulk; one that is refused undoes the other."""
         with clock.frozen_at(self.now):
             wanted = Wanted(self.now + when, ext, **kind)
             before = {num: replace(model.live) if model.live else None for num, model in self.tasks.items()}
@@ -90,7 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(num=NUMS, verb=VERBS, when=WHENS)
     def call(self, num: str, verb: str, when: Any) -> None:
-        """Somebody calls, while the task waits or runs or is not there."""
+        """Call a verb while the task waits, runs or does not exist."""
         with clock.frozen_at(self.now):
             getattr(self, verb)(num, self.now + when)
 
@@ -196,7 +196,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.let_chance_say_when(num)
 
     def let_chance_say_when(self, num: str) -> None:
-        """A task that was rescued before goes on some seconds later."""
+        """A task that was rescued before becomes claimable some seconds later."""
         model, claim_at = self.tasks[num], verbs.present(num).claim_at
         assert model.live
         spread = timedelta(seconds=SPREAD) * (model.live.rescues - 1)
@@ -230,7 +230,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def as_text(left: Any) -> Any:
-    """As a settlement has it."""
+    """Return the value as a settlement has it."""
     return left if left is UNCHANGED or left is None else json.dumps(left)
 
 

@@ -31,7 +31,7 @@ def fill() -> None:
 
 
 def refresh_statistics(database: str) -> None:
-    """As the servers do by themselves some seconds after so many rows were added."""
+    """Do what the servers do by themselves some seconds after that number of rows was added."""
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE TABLE django_delayed_tasks_task" if connection.vendor == "mysql" else "ANALYZE")
 

@@ -168,7 +168,7 @@ def test_a_batch_that_is_refused_leaves_the_run_the_last(db: None, frozen: None,
 
 
 def test_what_is_kept_while_it_stops_runs(db: None, frozen: None) -> None:
-    """From the cancellation to the next run."""
+    """The data is kept from the cancellation to the next run."""
     run = running_then(lambda: api.cancel_task(CODE, "1"))()
     assert run
     assert verbs.add(biz_ext="kept", if_exists="keep").action == "deferred"

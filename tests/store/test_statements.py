@@ -28,7 +28,7 @@ def test_add_is_one_statement(live_db: str) -> None:
     assert cost(lambda: verbs.add("raised", when=HOUR, if_exists="raise")) == 1
 
 
-def test_add_beside_a_run(live_db: str) -> None:
+def test_add_during_a_run(live_db: str) -> None:
     """Two where the first is planned sooner for it; in most cases it is enough."""
     verbs.add()
     verbs.claim_one()

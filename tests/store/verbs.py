@@ -68,12 +68,12 @@ def settle(*settlements: Settlement) -> dict[Claim, Then]:
 
 
 def done(run: ClaimedTask, **fields: Any) -> Settlement:
-    """It succeeded."""
+    """Return the settlement of a run that succeeded."""
     return Settlement(run.claim, RunOutcome.DONE, Then.GONE, **fields)
 
 
 def again(run: ClaimedTask, when: datetime | timedelta, biz_ext: Any = UNCHANGED) -> Settlement:
-    """It wants to run again, with other data or the same."""
+    """Return the settlement of a run that asks for another time, with other data or the same."""
     data = biz_ext if biz_ext is UNCHANGED else json.dumps(biz_ext)
     return Settlement(run.claim, RunOutcome.RESCHEDULED, Then.AGAIN, when=when, biz_ext=data)
 
@@ -89,7 +89,7 @@ def failed(run: ClaimedTask, error: str = "given up") -> Settlement:
 
 
 def released(run: ClaimedTask, after: timedelta = timedelta()) -> Settlement:
-    """It was not started."""
+    """Return the settlement of a task that was not started."""
     return Settlement(run.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False)
 
 

@@ -25,7 +25,7 @@ AUTUMN = [
 
 
 def on_that_day(zone: str, day: str, expression: str) -> list[str]:
-    """When it fires from midnight to midnight, by the clocks there."""
+    """Return when it fires from midnight to midnight, by the clocks there."""
     begin = datetime.fromisoformat(day).replace(tzinfo=ZoneInfo(zone))
     end = (datetime.fromisoformat(day) + timedelta(days=1)).replace(tzinfo=ZoneInfo(zone))
     times = Cron(expression, tz=zone).preview(200, begin - timedelta(seconds=1))
@@ -80,7 +80,7 @@ def test_every_half_hour_is_every_half_hour_of_real_time(zone: str, day: str) ->
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
 @pytest.mark.parametrize("expression", ["0 * * * *", "45 */1 * * *", "30 15 * * * *"])
 def test_every_hour_is_every_hour_of_real_time(zone: str, day: str, expression: str) -> None:
-    """But where clocks change by half an hour: there the wall shows that minute half an hour sooner or later."""
+    """Where clocks change by half an hour, the wall clock shows that minute half an hour sooner or later."""
     times = around(zone, day, expression)
     change = [timedelta(hours=hours) for hours in (1, 0.5, 1.5)]
     pauses = [later - earlier for earlier, later in pairwise(times)]
@@ -120,7 +120,7 @@ FIXED = ["30 2 * * *", "0 0-3 * * *", "15 1 * * *", "45 1,2 * * *", "*/20 30 2 *
 @pytest.mark.parametrize(("zone", "day"), CHANGES)
 @pytest.mark.parametrize("expression", [*FIXED, "*/30 * * * *", "0 * * * *"])
 def test_from_any_moment_the_next_and_the_latest_are_those_of_the_row(zone: str, day: str, expression: str) -> None:
-    """Also from within the hour that comes a second time."""
+    """This is so even within the hour that comes a second time."""
     trigger = Cron(expression, tz=zone)
     times = around(zone, day, expression)
     assert times == sorted(set(times))

@@ -16,13 +16,13 @@ def after(minutes: float) -> datetime:
 
 
 def started(trigger: Trigger, now: float, when: float = 0) -> float | None:
-    """For which minute a run starts that was planned for minute ``when``."""
+    """Return the minute for which a run starts that was planned for minute ``when``."""
     found = run_to_start(trigger, after(when), after(now))
     return None if found is None else (found - NOON) / MINUTE
 
 
 def followed(trigger: Trigger, now: float, when: float = 0, begun: float | None = None) -> float | None:
-    """Which minute comes after a run for minute ``when`` that ended at ``now``."""
+    """Return the minute that comes after a run for minute ``when`` that ended at ``now``."""
     found = next_run(trigger, after(when), after(when if begun is None else begun), after(now))
     return None if found is None else (found - NOON) / MINUTE
 

@@ -1,4 +1,4 @@
-"""Which times a trigger has, and what holds for all triggers."""
+"""The times of each trigger, and what holds for all triggers."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ HOUR = timedelta(hours=1)
 
 
 def hours(trigger: Trigger, n: int, after: datetime = NOON) -> list[float]:
-    """Its next times as hours after noon."""
+    """Return its next times as hours after noon."""
     return [(time - NOON) / HOUR for time in trigger.preview(n, after)]
 
 

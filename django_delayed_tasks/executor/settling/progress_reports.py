@@ -9,7 +9,7 @@ REPORT_EVERY = 1.0
 
 
 class ProgressReports:
-    """Writes the progress reports of the tasks in flight; :meth:`write` is one iteration."""
+    """Writes the progress reports of the tasks that are held; :meth:`write` is one iteration."""
 
     def __init__(self, alias: str, held: Held) -> None:
         self._alias = alias

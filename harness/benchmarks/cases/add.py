@@ -1,4 +1,4 @@
-"""Adding tasks, one by one and in bulk, beside raw INSERTs of the same rows by the same driver."""
+"""Adding tasks, one by one and in bulk, compared with raw INSERTs of the same rows by the same driver."""
 
 from harness.benchmarks.bench import Bench
 from harness.benchmarks.figures import PRODUCT, RAW, Figure
@@ -28,7 +28,7 @@ def measure(bench: Bench) -> None:
 
 
 def goals_of(way: str, row: str, bound: float) -> list[Goal]:
-    """So much of raw SQL, on each database."""
+    """Return the goals: the share of raw SQL's rate to reach on each database."""
     return [
         Goal(
             row,

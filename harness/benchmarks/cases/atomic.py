@@ -1,4 +1,4 @@
-"""Due tasks of an atomic handler that inserts one row: 16 threads in two processes, beside the same in raw SQL."""
+"""Due tasks of an atomic handler that inserts one row: 16 threads in two processes; the same in raw SQL."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,7 +21,7 @@ COMMANDS: dict[str, Sequence[Sequence[Any]]] = {
 
 
 def measure(bench: Bench) -> None:
-    """Both in turns."""
+    """Measure both subjects in turn."""
     for database in bench.databases:
         if database not in DATABASES:
             continue
@@ -31,7 +31,7 @@ def measure(bench: Bench) -> None:
 
 
 def one(bench: Bench, database: str, subject: str) -> None:
-    """The table is filled anew for each."""
+    """Measure one subject, after filling the table again."""
     tasks = bench.size(TASKS)
     bench.run("fill", tasks, "insert", database=database)
     answers = together(bench, database, COMMANDS[subject])

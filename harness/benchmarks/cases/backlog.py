@@ -1,7 +1,7 @@
 """Claims under tasks that wait for later: what a claim reads and how long it takes, with 10^4 to 10^7 of these.
 
 The tasks that wait are spread over 1 and over 50 levels, and over 100 codes; 10^7 only when BENCH_LARGE is set, since
-it takes long to make so many.
+it takes long to make that number of tasks.
 """
 
 import os

@@ -67,7 +67,7 @@ def rate_of(database: str, subject: str, way: str, processes: int) -> Figure:
 
 
 def goals_of(database: str) -> list[Goal]:
-    """So much of the lean pipeline, however many processes that is quicker with."""
+    """Return the goals: the share to reach of the lean pipeline's best rate, with any number of processes."""
     lean = tuple(rate_of(database, LEAN, "plain", processes) for processes in PROCESSES)
     return [
         Goal("drain, two processes", rate_of(database, PRODUCT, "plain", 2), 0.6, lean),

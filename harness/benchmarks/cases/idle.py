@@ -1,7 +1,7 @@
 """One executor with default options and nothing to do: statements per second, and the time of a core.
 
 Statements are counted in the process, those that begin and end transactions included; where the server counts them
-too (MariaDB, MySQL), its figure stands beside: that of all its clients.
+too (MariaDB, MySQL), its figure is shown as well: that of all its clients.
 """
 
 from tqdm import tqdm
@@ -26,7 +26,7 @@ def measure(bench: Bench) -> None:
 
 
 def one(bench: Bench, database: str, variant: str, waiting: int) -> None:
-    """An executor with so many tasks that are not due."""
+    """Measure an executor with ``waiting`` tasks that are not due."""
     bench.run("fill", waiting, "nothing", LATER, database=database)
     share = 0.05 if bench.smallest else 0.4 if bench.quick else 1.0
     answer = bench.run("idle", share * WARM_UP, share * SECONDS, database=database)

@@ -75,7 +75,7 @@ def added_at_once(bench: Bench, database: str) -> list[float]:
 
 
 def started(bench: Bench, database: str, add: Callable[[], None], tasks: int) -> dict[str, tuple[float, float]]:
-    """When each task started, and its ``when``, by its number."""
+    """Return when each task started, and its ``when``, by its number."""
     bench.run("late_add", "clear", database=database)
     executor = bench.start("late", tasks, database=database)
     with ending(executor):

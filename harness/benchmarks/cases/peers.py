@@ -56,7 +56,7 @@ def measure_peer(bench: Bench, stores: Stores, database: str, peer: Peer) -> Non
 
 
 def figures(database: str, *peers: Peer) -> tuple[Figure, ...]:
-    """Whatever these reached there; a goal is compared with the greatest."""
+    """Return every figure of these peers on this database; a goal is compared with the greatest."""
     return tuple(figure(database, peer, way, workers) for peer in peers for way in peer.ways for workers in WORKERS)
 
 

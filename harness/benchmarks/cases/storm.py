@@ -13,7 +13,7 @@ from harness.benchmarks.goals import Goal
 
 TASKS, OTHERS = 100_000, 20
 STARTED_PER_SECOND = 25_000
-"""More than can be: the others are due before the storm is over."""
+"""More than an executor can start, so that the others are due before the storm is over."""
 LAST, OTHERS_MEDIAN, OTHERS_MAX = "last start", "another queue meanwhile, median", "another queue meanwhile, latest"
 
 

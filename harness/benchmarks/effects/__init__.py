@@ -1,1 +1,1 @@
-"""What the handlers of the benchmarks write, beside the tasks."""
+"""The rows that the handlers of the benchmarks write, in addition to the tasks."""

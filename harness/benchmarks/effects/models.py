@@ -4,7 +4,7 @@ from django.db import models
 
 
 class Effect(models.Model):
-    """That a task has been done: written in the transaction that settles it."""
+    """A record that a task has been done, written in the transaction that settles it."""
 
     id = models.BigAutoField(primary_key=True)
     biz_num = models.CharField(max_length=100)

@@ -62,7 +62,7 @@ def row_of(code: str, num: str, data: Any, when: datetime) -> Row:
 
 
 def connect(entry: dict[str, Any]) -> Any:
-    """In autocommit, the session in UTC, as durable as Django's connection."""
+    """Connect in autocommit mode, with the session in UTC, as durable as Django's connection."""
     if "sqlite" in entry["ENGINE"]:
         connection = sqlite3.connect(entry["NAME"], isolation_level=None, timeout=20, check_same_thread=False)
         connection.executescript(entry["OPTIONS"]["init_command"])

@@ -41,7 +41,7 @@ def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Ca
         claimer.execute(CANDIDATES.replace("ORDER BY", f"{share} ORDER BY"), (limit,))
         rows = claimer.fetchall()
         if rows and claimer.execute(CLAIM % _ids(rows)) != len(rows):
-            raise RuntimeError("somebody else claims here")
+            raise RuntimeError("another process claims here")
         return rows  # type: ignore[no-any-return]
 
     def settle(finished: list[Row]) -> int:
@@ -55,7 +55,7 @@ def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Ca
 
 
 def fill(entry: dict[str, Any], tasks: int) -> None:
-    """Fresh tables with so many due tasks."""
+    """Create the tables again, with ``tasks`` due tasks."""
     cursor = _cursor(entry)
     for statement in ("DROP TABLE IF EXISTS lean_task, lean_run", TASK, RUN):
         cursor.execute(statement)

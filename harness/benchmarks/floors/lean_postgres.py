@@ -34,7 +34,7 @@ SETTLE = """WITH gone AS (DELETE FROM lean_task t
 
 
 def fill(entry: dict[str, Any], tasks: int) -> None:
-    """Fresh tables with so many due tasks."""
+    """Create the tables again, with ``tasks`` due tasks."""
     with _connect(entry) as connection:
         connection.execute(SCHEMA)
         connection.execute(FILL, (tasks,))

@@ -72,7 +72,7 @@ class PostgreSQL:
 
 
 def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int, threads: int) -> Callable[[], int]:
-    """What drains the table of its due tasks, in so many threads; returns how many it did."""
+    """Return a function that drains the table of its due tasks in ``threads`` threads, and returns their number."""
     way = PostgreSQL if "postgres" in entry["ENGINE"] else MySQL
     store = way(connect(entry).cursor(), rank, processes)
     workers = [connect(entry).cursor() for _ in range(threads)]
@@ -117,7 +117,7 @@ def run(cursor: Any, task: Claimed, lock: str, record: str, delete: str) -> None
     cursor.execute(INSERT, (num,))
     cursor.execute(lock, (task_id, version))
     if not cursor.fetchone():
-        raise RuntimeError("somebody else claims here")
+        raise RuntimeError("another process claims here")
     cursor.execute(record, (task_id,))
     cursor.execute(delete, (task_id,))
     cursor.execute("COMMIT")

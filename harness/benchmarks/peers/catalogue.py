@@ -20,7 +20,7 @@ class Way:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def variant(self, workers: int) -> str:
-        """As in the name of a figure."""
+        """Return the variant as figures name it."""
         return f"{self.name}, {workers} worker" + ("s" if workers > 1 else "")
 
 
@@ -62,7 +62,7 @@ def huey(database: str, tasks: int) -> Peer:
 
 
 def graphile_worker() -> Peer:
-    """The one that is not in Python. Batched, it has so many more tasks because it needs a second to get going."""
+    """The one that is not in Python. Batched, it gets far more tasks, because it needs a second to start."""
     program = ("node", str(ROOT / "harness" / "benchmarks" / "peers" / "programs" / "graphile.js"))
     default = {"concurrentJobs": 10, "maxPoolSize": 12}
     tuned = {"concurrentJobs": 24, "maxPoolSize": 25, "localQueue": {"size": 500}, "completeJobBatchDelay": 0}

@@ -68,7 +68,7 @@ def node() -> str:
 
 
 def node_modules() -> str:
-    """For NODE_PATH."""
+    """Return the folder for NODE_PATH."""
     return str(_place("node", NODE_PACKAGES) / "node_modules")
 
 

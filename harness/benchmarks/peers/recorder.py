@@ -22,7 +22,7 @@ _numbers: Iterator[int] = count()
 
 
 def executed() -> None:
-    """This task runs now."""
+    """Note that a task runs now."""
     slots = _slots or _open()
     slots[next(_numbers)] = monotonic()
 
@@ -49,7 +49,7 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 
 def executions(folder: Path) -> list[float]:
-    """When the tasks ran (monotonic seconds), those of all processes, in no order."""
+    """Return when the tasks of all processes ran (monotonic seconds), in no order."""
     times: list[float] = []
     for path in folder.glob(f"*{SUFFIX}"):
         content = path.read_bytes()

@@ -15,7 +15,7 @@ from harness.servers.processes import ServerError
 
 
 class Stores:
-    """Databases beside those of the suite on the same servers, and one Redis, started when it is first asked for."""
+    """Further databases on the servers of the suite, and one Redis, which is started when it is first needed."""
 
     def __init__(self) -> None:
         self._redis: Redis | None = None
@@ -84,7 +84,7 @@ def _drop(entry: dict[str, Any], name: str) -> None:
 
 
 def _execute(entry: dict[str, Any], statement: str) -> None:
-    """On a connection of its own to the database that the suite was given."""
+    """Execute the statement on a connection of its own to the database that the suite was given."""
     with _connection(entry) as connection:
         cursor = connection.cursor()
         cursor.execute(statement)

@@ -90,7 +90,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 def wait_until(
     number: Callable[[], int], wanted: int, running: Sequence["subprocess.Popen[bytes]"], folder: Path
 ) -> None:
-    """Until ``number()`` is what is wanted; NotMeasured when a program ends, or nothing more happens."""
+    """Wait until ``number()`` is the wanted one; raise NotMeasured if a program ends, or nothing more happens."""
     last, since = -1, time.monotonic()
     while (now := number()) < wanted:
         if now != last:

@@ -60,7 +60,7 @@ class Executor:
 
 
 def settle(claimed: list[Any]) -> None:
-    """They are done."""
+    """Settle these tasks as done."""
     from django_delayed_tasks.states import RunOutcome, Then
     from django_delayed_tasks.store.settling.settle import settle as settle_all
     from django_delayed_tasks.store.settling.settlement import Settlement

@@ -76,7 +76,7 @@ class Sent:
         self._of_connection.append(counts)
 
     def begin(self) -> None:
-        """Only the first call counts."""
+        """Note the beginning; only the first call counts."""
         if self._before is None:
             self._before = self._sum()
 
@@ -91,7 +91,7 @@ class Sent:
 
 
 def main(executors: int) -> dict[str, int]:
-    """From the start of this executor to its end."""
+    """Run one executor from its start to its end."""
     from django_delayed_tasks.executor.executor import Executor
     from django_delayed_tasks.executor.options import from_settings
 
@@ -106,7 +106,7 @@ def main(executors: int) -> dict[str, int]:
 
 
 def wait_for_others(executor: Any, executors: int) -> None:
-    """Until it counts so many live executors."""
+    """Wait until the executor counts ``executors`` live ones."""
     deadline = time.monotonic() + PATIENCE
     while executor.peers.executors != executors:
         if time.monotonic() > deadline:

@@ -11,7 +11,7 @@ from django.db import connection
 
 
 def fill(tasks: int, code: str, later: float = 0.0) -> None:
-    """So many tasks of one code, no history, fresh statistics."""
+    """Add ``tasks`` tasks of one code, delete the history, refresh the statistics."""
     from django_delayed_tasks import Task, TaskRun, add_tasks
 
     call_command("migrate", verbosity=0)

@@ -63,7 +63,7 @@ def shortened(sql: str) -> str:
 
 
 def measure(sent: Sent, warm_up: float, seconds: float) -> dict[str, Any]:
-    """Called beside the executor."""
+    """Count statements and CPU time while the executor runs in another thread."""
     time.sleep(warm_up)
     first, began, cpu, questions = len(sent.statements), time.monotonic(), time.process_time(), asked()
     time.sleep(seconds)

@@ -1,6 +1,6 @@
 """One executor that notes when its tasks start: ``late TASKS [OPTION=VALUE …]``, options as in settings, in lower case.
 
-It says "ready" and, once so many have started, prints [number, wall clock, the task's ``when``] of each.
+It says "ready" and, once ``TASKS`` tasks have started, prints [number, wall clock, the task's ``when``] of each.
 """
 
 import ast

@@ -12,7 +12,7 @@ BATCH = 100
 
 
 def main(word: str, *numbers: str) -> None:
-    """On the database of the settings."""
+    """Fill or drain the database of the settings."""
     from harness.benchmarks.floors import lean_mysql, lean_postgres
 
     entry = settings.DATABASES["default"]

@@ -1,6 +1,6 @@
 """Claims of an executor while it drains tasks, with the purge held back or free: ``pinned WORD TASKS``.
 
-WORD is "pinned" (somebody reads the database as it was before the first task was done) or "free". Prints the quantiles
+WORD is "pinned" (a transaction keeps the snapshot from before the first task was done) or "free". Prints the quantiles
 of the time that claims and agendas took, in milliseconds.
 """
 
@@ -27,7 +27,7 @@ BATCH = 1000
 
 @contextmanager
 def old_snapshot() -> Iterator[None]:
-    """Somebody reads the tasks as they are now, and goes on seeing them so."""
+    """Keep a transaction open whose snapshot has the tasks as they are now."""
     from django_delayed_tasks import Task
 
     with closing(connections.create_connection("default")) as other, other.cursor() as cursor:
@@ -52,7 +52,7 @@ def timing(call: Callable[..., Any], times: list[float]) -> Callable[..., Any]:
 
 
 def add_due(tasks: int) -> None:
-    """So many, whose time has come; and one for later, as there always is."""
+    """Add ``tasks`` due tasks, and one for later, as there always is."""
     from django_delayed_tasks import Task, add_task, add_tasks
 
     add_task(Task(biz_code="nothing", biz_num="later", when=timedelta(days=1)))

@@ -1,4 +1,4 @@
-"""``recovery TASKS SECONDS stays|returns``: of two executors one is killed so many seconds after both began.
+"""``recovery TASKS SECONDS stays|returns``: of two executors one is killed ``SECONDS`` seconds after both began.
 
 With "returns" it is started again at once, under its name.
 """
@@ -35,7 +35,7 @@ def recovery(tasks: int, seconds: float, returns: bool) -> dict[str, Any]:
 
 
 def _now() -> Any:
-    """By the database's clock."""
+    """Return the time by the database's clock."""
     from django.db import connection
 
     from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -64,7 +64,7 @@ def _held_by(executor: int) -> set[int]:
 
 
 def _last_end_of(held: set[int]) -> Any:
-    """When the last of these tasks was done."""
+    """Return when the last of these tasks was done."""
     from django_delayed_tasks import TaskRun
     from django_delayed_tasks.states import RunOutcome
 

@@ -1,4 +1,4 @@
-"""Real executors beside a program: ``python -m django starttask``, on the database of the settings."""
+"""Real executors that run next to a program: ``python -m django starttask``, on the database of the settings."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def starttask(*words: str, executors: int = 1) -> Iterator["subprocess.Popen[str
 
 
 def kill(process: "subprocess.Popen[str]") -> None:
-    """At once, with its children."""
+    """Kill the process and its children at once."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()

@@ -13,7 +13,7 @@ AT_ONCE = 100_000
 
 
 def main(word: str, *numbers: str) -> None:
-    """On the database of the settings."""
+    """Empty or fill the database of the settings."""
     from django_delayed_tasks import Task, TaskRun
 
     call_command("migrate", verbosity=0)

@@ -1,6 +1,6 @@
 """Many tasks that become due within one second: ``storm TASKS OTHERS SPREAD``, the last in seconds.
 
-Beside them wait so many others in a queue of their own, due one after the other over ``SPREAD`` seconds.
+``OTHERS`` other tasks wait in a queue of their own, and become due one after the other over ``SPREAD`` seconds.
 """
 
 import json
@@ -29,7 +29,7 @@ CODE = "nothing"
 
 
 def storm(tasks: int, others: int, spread: float) -> dict[str, Any]:
-    """When the last of the tasks started, how late the others did, and how many tasks started in each ``BIN``."""
+    """Return when the last task started, how late the others did, and how many tasks started in each ``BIN``."""
     fill(0, CODE)
     begin = _add(tasks, others, spread)
     with starttask("--processes", str(EXECUTORS), executors=EXECUTORS):

@@ -22,6 +22,6 @@ def begin_together(work: Callable[[], Any], after: Callable[[], Any] = lambda: N
 
 
 def seconds_of(answers: Iterable[dict[str, Any]]) -> float:
-    """From the first begin to the last end."""
+    """Return the seconds from the first begin to the last end."""
     answers = list(answers)
     return float(max(answer["ended"] for answer in answers) - min(answer["began"] for answer in answers))

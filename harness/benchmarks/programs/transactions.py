@@ -11,7 +11,7 @@ BATCH = 100
 
 
 def main(rank: int, processes: int, threads: int) -> None:
-    """On the database of the settings."""
+    """Drain the database of the settings."""
     from harness.benchmarks.floors.transactions import pipeline
 
     begin_together(pipeline(settings.DATABASES["default"], BATCH, rank, processes, threads))

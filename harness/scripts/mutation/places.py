@@ -27,7 +27,7 @@ NO_TESTS = (
     "tests/recurring/ticking", "tests/leases/test_contention.py", "tests/leases/test_docs.py",
     "tests/leases/test_failing_over.py", "tests/leases/test_runmutex.py",
 )  # fmt: skip
-"""Those of them that take long, or look at the documentation."""
+"""The tests among them that take long, or look at the documentation."""
 
 
 def ignored(folder: str, names: list[str]) -> set[str]:

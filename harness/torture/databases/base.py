@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 class Database(ABC):
-    """A private database. Whoever starts a server must live as long as it: call these in the main thread only.
+    """A private database. The thread that starts a server must outlive it: call these in the main thread only.
 
     Attributes:
         name: as in ``--databases``: the kind, and for another default character set than utf8mb4 "-" and its name.
@@ -22,11 +22,11 @@ class Database(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where the driver reaches it."""
+        """The URL by which the driver reaches it."""
 
     @property
     def urls(self) -> list[str]:
-        """Where executors reach it, in turn (more than one for a cluster)."""
+        """The URLs by which executors reach it, in turn (more than one for a cluster)."""
         return [self.url]
 
     @abstractmethod
@@ -39,11 +39,11 @@ class Database(ABC):
 
     @abstractmethod
     def begin_outage(self) -> None:
-        """From now on nobody reaches it: its server is killed (SIGKILL), or its file locked."""
+        """Make it unreachable: its server is killed (SIGKILL), or its file locked."""
 
     @abstractmethod
     def end_outage(self) -> None:
-        """It can be reached again; returns when the server takes connections."""
+        """Make it reachable again; return when the server takes connections."""
 
     def kill_backends(self) -> int:
         """End every connection that others have to it, at the server; how many (0 without a server)."""

@@ -18,7 +18,7 @@ class Fault(ABC):
     Attributes:
         kind: how it is counted, a few words: "executor killed (SIGKILL)".
         databases: where it can be injected.
-        weight: how often the mix chooses it beside others; 0 for never.
+        weight: how often the mix chooses it, relative to other faults; 0 for never.
         lasts: seconds (at most) that the mix waits between :meth:`inject` and :meth:`heal`.
     """
 
@@ -32,7 +32,7 @@ class Fault(ABC):
         """Do it; False if there was nothing to do it to (then it is not counted)."""
 
     def heal(self, world: "World") -> None:
-        """Undo what goes on; called after every :meth:`inject`, and once more at the end: must bear it."""
+        """Undo the fault. Called after every :meth:`inject`, and once more at the end, so it must be idempotent."""
         return
 
 

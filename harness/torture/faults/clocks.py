@@ -35,7 +35,7 @@ def _find() -> str | None:
 
 
 def wrong_by(minutes: int) -> Mapping[str, str]:
-    """The environment of a process whose clock is so many minutes ahead (or behind)."""
+    """Return the environment of a process whose clock is ``minutes`` ahead, or behind if negative."""
     path = os.pathsep.join(part for part in (str(SITE), os.environ.get("PYTHONPATH", "")) if part)
     return {
         "LD_PRELOAD": library(),

@@ -1,4 +1,4 @@
-"""What happens to the nodes of a cluster. One node at a time is away: with two of three the cluster goes on."""
+"""What happens to the nodes of a cluster. One node at a time is away: with two of three the cluster keeps working."""
 
 import random
 from typing import TYPE_CHECKING
@@ -39,11 +39,11 @@ class NodeAway(Fault):
             cluster_of(world).await_size(len(cluster_of(world).nodes))
 
     def begin(self, node: Node) -> None:
-        """It goes."""
+        """Take the node away."""
         raise NotImplementedError
 
     def end(self, node: Node) -> None:
-        """It may come back."""
+        """Let the node come back."""
         node.mend()
 
 
@@ -72,7 +72,7 @@ class NodeCut(NodeAway):
 
 @in_mix
 class NodeVanished(NodeAway):
-    """Nobody reaches the node, and nobody is told so: what was sent to it waits."""
+    """The node cannot be reached, and no connection to it breaks: what was sent to it waits."""
 
     kind = "node vanished from the network, joined again"
     weight = 1.0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @in_mix
 class ConnectionsExhausted(Fault):
-    """Somebody takes every connection that the server has, and those of the executors are ended."""
+    """Another client takes every connection that the server has, and those of the executors are ended."""
 
     kind = "connections exhausted (max_connections)"
     databases = frozenset({"mariadb", "mysql", "postgres"})

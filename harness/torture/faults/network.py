@@ -35,7 +35,7 @@ class LostCommit(Fault):
 
 @in_mix
 class BlockedHeartbeat(Fault):
-    """The heartbeat gets no answer while everything else goes on: on servers its connection is silent, on SQLite its
+    """The heartbeat gets no answer while everything else works: on servers its connection is silent, on SQLite its
     statement waits."""
 
     kind = "heartbeat blocked, the process lives"

@@ -35,7 +35,7 @@ class Kill(Fault):
 
 @in_mix
 class KillSupervisor(Fault):
-    """SIGKILL to a supervisor; its executors hear of it from the kernel, and a new one is started beside them."""
+    """SIGKILL to a supervisor; its executors hear of it from the kernel, and a new one is started while they end."""
 
     kind = "supervisor killed (SIGKILL)"
     weight = 0.5
@@ -136,9 +136,9 @@ class PauseBeforeClaim(PauseAt):
 
 @in_mix
 class PauseBeforeSettle(PauseAt):
-    """In an atomic run's transaction, after its effects and before its settlement.
+    """Stop an executor in an atomic run's transaction, after its effects and before its settlement.
 
-    Not on SQLite, where that transaction would keep everybody from writing.
+    Not on SQLite, where that transaction would keep every other process from writing.
     """
 
     kind = "executor stopped between effect and settlement"
@@ -148,7 +148,7 @@ class PauseBeforeSettle(PauseAt):
 
 @in_mix
 class KillBeforeSettle(PauseBeforeSettle):
-    """As that, but it is killed there: what an atomic run has done must be undone with it."""
+    """Kill the executor at that place: what the atomic run has done must be undone with it."""
 
     kind = "executor killed between effect and settlement (SIGKILL)"
     databases = EVERYWHERE

@@ -27,7 +27,7 @@ class Refusal(Fault):
         self._goes_on = True
         try:
             self._begin(world)
-        except DatabaseError:  # somebody holds a lock for long
+        except DatabaseError:  # another transaction holds a lock for long
             connection.close()
             self.heal(world)
             return False

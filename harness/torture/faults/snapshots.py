@@ -1,4 +1,4 @@
-"""Somebody's old snapshot: what has finished since cannot be cleared away."""
+"""An old snapshot of another client: the database cannot remove the rows that have finished since."""
 
 import random
 from typing import TYPE_CHECKING

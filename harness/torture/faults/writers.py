@@ -1,4 +1,4 @@
-"""Somebody else who writes to a SQLite file, and takes long."""
+"""Another process that writes to a SQLite file for long."""
 
 import random
 import sqlite3
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @in_mix
 class LongWriter(Fault):
-    """A transaction that has begun to write, and stays open for longer than anybody's busy timeout."""
+    """A transaction that has begun to write, and stays open for longer than every busy timeout."""
 
     kind = "long writer on the SQLite file (SQLITE_BUSY)"
     databases = frozenset({"sqlite"})

@@ -132,7 +132,7 @@ def data(dice: random.Random) -> dict[str, Any]:
 
 
 def reap(dice: random.Random) -> None:
-    """As every executor does, but without a rest."""
+    """Reap as every executor does, but without a pause."""
     try:
         reap_orphans("default", max_rescues=1000)
     except DatabaseError:

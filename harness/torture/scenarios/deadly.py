@@ -25,7 +25,7 @@ class Deadly(Scenario):
 
     def run(self, world: World) -> None:
         world.cluster.start_many(world.size.executors)
-        # Short runs: who stands beside the same deadly task at each of its deaths is taken for deadly as well.
+        # Short runs: a task that runs next to the same deadly task at each of its deaths is taken for deadly as well.
         world.load.longest = 0.05
         world.load.start(world.size.tasks, rate=40)
         for number in range(world.size.faults):
@@ -38,7 +38,7 @@ class Deadly(Scenario):
 
 
 def kill_by(world: World, name: str) -> None:
-    """Until it is FAILED, with as many rescues as are allowed."""
+    """Run a deadly task until it is FAILED, with as many rescues as are allowed."""
     world.caller.add("t-deadly", name)
     world.wait_until(lambda: count(TaskStatus.FAILED, biz_num=name), f"{name} to be FAILED", patience=120)
     rescues = Task.objects.get(biz_num=name).rescues

@@ -1,4 +1,4 @@
-"""12. A rolling deploy: executors with different sets of handlers. Nobody consumes what it cannot run."""
+"""12. A rolling deploy: executors with different sets of handlers. No executor consumes what it cannot run."""
 
 import json
 import signal
@@ -28,7 +28,7 @@ class Deploy(Scenario):
 
     def run(self, world: World) -> None:
         world.load.codes = ("t-plain", "t-slow", "t-again", "t-atomic", "t-retrying", "t-atomic-again")
-        # One of each stays: what nobody knows is put off for a minute, and that is not the point here.
+        # One of each stays: a task whose code no executor knows is postponed for a minute, which is not the point here.
         start(world, "stays-before", BEFORE)
         start(world, "stays-after", AFTER)
         names = [start(world, f"e{number}-0", BEFORE) for number in range(world.size.executors)]

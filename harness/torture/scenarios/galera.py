@@ -35,7 +35,7 @@ def attach(world: World, staying: int, failing_over: int) -> list[Executor]:
 
 @register
 class Nodes(Scenario):
-    """At any time one node may be away, while executors are killed, stopped and told to end."""
+    """One node at a time may be away, while executors are killed, stopped and told to end."""
 
     name = "galera"
     title = "nodes killed, cut off and vanished under load; executors on different nodes killed and stopped"

@@ -76,7 +76,7 @@ class Conflicts(Scenario):
 
 
 def _await(predicate: Callable[[], bool]) -> None:
-    """As ``world.wait_until``, without the invariants: the ledger knows nothing of these tasks."""
+    """Wait as ``world.wait_until`` does, without the invariants: the ledger does not know these tasks."""
     deadline = time.monotonic() + PATIENCE
     while not predicate():
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The heartbeat's connection gets no answer; the process lives and goes on working."""
+"""The heartbeat's connection gets no answer; the process lives and keeps working."""
 
 from harness.torture.cluster import Executor
 from harness.torture.faults.network import BlockedHeartbeat
@@ -28,7 +28,7 @@ class Heartbeats(Scenario):
 
 
 def block(world: World, executor: Executor) -> None:
-    """Until it is declared dead; then it must register anew, and work."""
+    """Block its heartbeat until it is declared dead; then it must register again, and work."""
     fault = BlockedHeartbeat()
     world.wait_until(lambda: runs_of(newest_live(executor.name)), "it to work")
     before = incarnation(executor.name)
@@ -37,6 +37,6 @@ def block(world: World, executor: Executor) -> None:
     world.sleep(0.5)
     fault.heal(world)
     world.count(fault.kind)
-    world.wait_until(lambda: runs_of(newest_live(executor.name)), "it to go on under a new id")
+    world.wait_until(lambda: runs_of(newest_live(executor.name)), "it to continue under a new id")
     if not executor.is_alive:
         world.violation(f"{executor.name} ended because its heartbeat was blocked")

@@ -18,7 +18,7 @@ class Kills(Scenario):
         "short": Size(tasks=120, faults=6, executors=2, extra=3),
         "full": Size(tasks=20_000, faults=300, executors=3, extra=20),
     }
-    """``extra``: every so many kills, the supervisor is killed."""
+    """``extra``: the number of kills after which the supervisor is killed, each time."""
 
     def run(self, world: World) -> None:
         world.load.codes = LIKELY_LONG

@@ -1,4 +1,4 @@
-"""The server has committed, and nobody is told."""
+"""The server has committed, and the client does not learn it."""
 
 from django.db import connections
 

@@ -11,7 +11,7 @@ from harness.torture.world import World
 
 IDENTITY = "t-slow", "the one"
 SECONDS = 0.15
-"""Of each run: most calls meet one that is going on."""
+"""The length of each run: most calls come during one."""
 
 
 @register
@@ -38,7 +38,7 @@ class OneIdentity(Scenario):
         # And once more from a rest, where it is known which call is the last.
         self._last_word(world)
         deferred = Accepted.objects.filter(result="deferred").count()
-        world.fact(f"{deferred} schedules were accepted beside a run")
+        world.fact(f"{deferred} schedules were accepted during a run")
 
     def _last_word(self, world: World) -> None:
         world.caller.add(*IDENTITY, data={"seconds": SECONDS})

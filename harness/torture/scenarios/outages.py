@@ -24,7 +24,7 @@ class Outages(Scenario):
     }
     """``faults``: outages; ``extra``: times that all backends are killed."""
     databases = EVERYWHERE - {"galera"}
-    # So long that nobody is declared dead while the database is away: what ended meanwhile must not run again.
+    # So long that no executor is declared dead while the database is away: what ended meanwhile must not run again.
     settings = {"LEASE": 40, "HEARTBEAT": 1}
 
     def run(self, world: World) -> None:
@@ -42,7 +42,7 @@ class Outages(Scenario):
 
 
 def outage(world: World) -> None:
-    """In the middle of the load."""
+    """Make the database unreachable for a while, in the middle of the load."""
     fault = Outage()
     world.inject(fault)
     world.sleep(AWAY)
@@ -51,7 +51,7 @@ def outage(world: World) -> None:
 
 
 def end_during_outage(world: World, number: int) -> None:
-    """Runs end while nobody can be told: they are settled when the database is back, and not run again."""
+    """Let runs end while the database is away: they are settled when it is back, and not run again."""
     together = world.size.executors * world.size.threads // 2
     names = [f"silent{number}-{one}" for one in range(together)]
     for name in names:

@@ -11,7 +11,7 @@ from harness.torture.scenario import Scenario, Size, register
 from harness.torture.world import World
 
 THREADS = 8
-"""Of each executor: more than the pool has connections."""
+"""The threads of each executor: more than the pool has connections."""
 ADDING = 6
 """Threads that share a pool of four."""
 

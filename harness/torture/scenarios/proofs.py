@@ -14,7 +14,7 @@ from harness.torture.world import World
 ONE = {"short": Size(tasks=1, executors=2), "full": Size(tasks=1, executors=2)}
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5, "CLAIM": "compare_and_set"}
 LONG_LEASE = {**SHORT_LEASE, "LEASE": 60}
-"""Where nobody is to be declared dead, however busy the machine is."""
+"""For proofs in which no executor is to be declared dead, however busy the machine is."""
 
 
 class Proof(Scenario):
@@ -102,5 +102,5 @@ def add_atomic(world: World) -> None:
 
 
 def open_gate(world: World, executor: Executor | None = None) -> None:
-    """Of this executor, or of all."""
+    """Open the gate of this executor, or of all."""
     hooks.flag(world.folder, hooks.GATE, executor.name if executor else "all").touch()

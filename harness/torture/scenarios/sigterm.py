@@ -58,7 +58,7 @@ def fill(world: World, executor: Executor, number: int) -> None:
 
 
 def judge(world: World, own: int, moment: object) -> None:
-    """Nothing started any more, nothing left claimed, nothing counted as lost or failed."""
+    """Check that nothing was started any more, left claimed, or counted as lost or failed."""
     late = Effect.objects.filter(executor=own, kind="begin", at__gt=moment).count()
     lost = TaskRun.objects.filter(executor=own, outcome__in=(RunOutcome.LOST, RunOutcome.FAILED)).count()
     if late:

@@ -25,7 +25,7 @@ GROWTH = 25
 
 
 class Nothing(TaskHandler):
-    """For tasks beside the ledger."""
+    """The handler of tasks that the ledger does not know."""
 
     biz_code = "x-nothing"
     keep_history = "none"
@@ -81,7 +81,7 @@ class Snapshot(Scenario):
 
     @staticmethod
     def _pages(claimer: Claimer) -> int:
-        """Of a poll that finds nothing, when all that has finished is older than the margin of a watermark."""
+        """Return the pages that an empty poll reads, when all that finished is older than the watermark."""
         time.sleep(MARGIN.total_seconds() + 0.5)
         claimer.claim()
         return claimer.pages()
@@ -92,7 +92,7 @@ def nothing(num: str, when: timedelta | None = None) -> Task:
 
 
 def finish(claimer: Claimer, name: str, tasks: int) -> list[float]:
-    """Add so many tasks, due now, and finish them; how long each claim took."""
+    """Add ``tasks`` due tasks and finish them; return how long each claim took, in seconds."""
     api.add_tasks((nothing(f"{name} {one}") for one in range(tasks)), batch_size=2000)
     took = []
     done = 0

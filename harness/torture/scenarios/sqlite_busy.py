@@ -1,4 +1,4 @@
-"""14. SQLite: four processes on one file, and again and again somebody who writes for longer than they wait."""
+"""14. SQLite: four processes on one file, and again and again a writer that takes longer than they wait."""
 
 from harness.torture.crowd import Crowd
 from harness.torture.faults.writers import LongWriter
@@ -31,7 +31,7 @@ class SQLiteBusy(Scenario):
             writer = LongWriter()
             world.sleep(0.5)
             world.inject(writer)
-            # Shorter than they try, and longer (longer than the lease, too): then they are in doubt, and go on later.
+            # Shorter than they try, and longer (longer than the lease, too): then they are in doubt and try later.
             world.sleep((1.0, 6.0)[number % 2])
             world.heal(writer)
         world.wait_until(lambda: not world.load.is_going_on and not callers.is_going_on, "the load", patience=600)
@@ -39,4 +39,4 @@ class SQLiteBusy(Scenario):
         busy = sum(one.child.output.count("database is locked") for one in world.cluster.executors.values())
         world.fact(f"{busy} lines of the executors' output say: database is locked")
         if world.size.faults > 1 and not busy:
-            world.violation("nobody ever gave up on the file")
+            world.violation("no process ever gave up on the file")

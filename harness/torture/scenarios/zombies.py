@@ -1,4 +1,4 @@
-"""Executors that stand still past their lease and then go on as if nothing had happened."""
+"""Executors that stand still past their lease and then continue as if nothing had happened."""
 
 import signal
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ LEASE = 2.5
 REFUSED = "were gone when their runs ended"
 """What an executor says whose settlement came too late."""
 LONE = "lone"
-"""An executor, and the queue that it serves and nobody else: what it has read to claim stays where it is."""
+"""An executor, and the queue that no other one serves: what it has read to claim stays where it is."""
 
 
 @register
@@ -45,7 +45,7 @@ class Zombies(Scenario):
 
 
 def stop_in_mid_handler(world: World, lone: Executor, number: int) -> None:
-    """It goes on while its heir is in the middle of the same tasks: what it settles comes too early."""
+    """Continue the executor while its heir runs the same tasks: what it settles comes too early."""
     names = [f"gated{number}-{one}" for one in range(world.size.threads // 2)]
     for name in names:
         world.caller.add("t-gated", name, queue=LONE)
@@ -108,7 +108,7 @@ def stop_before_claim(world: World, lone: Executor, number: str, past_lease: boo
 
 
 def stop_at(world: World, fault: PauseAt, executor: Executor) -> None:
-    """There, past the lease."""
+    """Stop the executor at that place until its lease has run out."""
     if stop_at_place(world, fault, executor):
         outlast_lease(world, executor)
         fault.heal(world)
@@ -122,9 +122,9 @@ def stop_at_place(world: World, fault: PauseAt, executor: Executor) -> bool:
 
 
 def outlast_lease(world: World, executor: Executor) -> None:
-    """Until it is declared dead and what it had claimed has begun elsewhere, or was taken away.
+    """Wait until it is declared dead and what it had claimed has begun elsewhere, or was taken away.
 
-    On SQLite it may have been stopped while it was writing: then nobody else can, until it goes on.
+    On SQLite it may have been stopped while it was writing: then no other process can write until it continues.
     """
     dead = incarnation(executor.name)
     world.try_until(lambda: is_declared_dead(dead), patience_of(world))

@@ -1,6 +1,6 @@
 """What can be done in the shop.
 
-A row and its tasks change in one transaction: either all do or none. Whoever changes a row locks it first, so
+A row and its tasks change in one transaction: either all do or none. Each change of a row locks it first, so
 that a person and a handler that meet at the same moment see each other's work.
 """
 

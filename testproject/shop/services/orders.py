@@ -47,7 +47,7 @@ def place_order(product_id: int, request: OrderRequest) -> Order:
 
 @transaction.atomic
 def pay_order(order_id: int) -> Order:
-    """Neither a reminder nor the cancellation is needed any more.
+    """Mark the order as paid; neither a reminder nor the cancellation is needed any more.
 
     Raises:
         ShopError: the order was paid or cancelled before.

@@ -13,10 +13,10 @@ BATCH = 100
 
 
 def import_stock(label: str, lines: Iterable[str], on_standby: Any = None) -> int:
-    """Products by name and price; how many lines were read.
+    """Import products by name and price; return how many lines were read.
 
-    Only one import runs in the whole cluster. One that was killed is continued: by whoever imports the same file next,
-    from where the last one had said that it was.
+    Only one import runs in the whole cluster. One that was killed is continued by the next import of the same file,
+    from the line that it had saved last.
 
     Raises:
         ResourceUnavailable: another import is running.
@@ -33,7 +33,7 @@ def import_stock(label: str, lines: Iterable[str], on_standby: Any = None) -> in
 
 
 def import_batch(lease: MutexLease, rows: list[list[str]]) -> int:
-    """A few lines, after each of which it is known where a successor goes on."""
+    """Import a few lines, and save where a successor would continue."""
     lease.check()
     for name, price in rows:
         Product.objects.update_or_create(name=name, defaults={"price": Decimal(price)})

@@ -31,7 +31,7 @@ def countdown(moment: datetime) -> str:
 
 @register.filter
 def duration(value: timedelta | None) -> str:
-    """In two units, as in ``2 d 3 h`` and ``5 min 10 s``; below ten seconds as in ``0.041 s``."""
+    """Return a duration in two units, as in ``2 d 3 h`` and ``5 min 10 s``; below ten seconds as in ``0.041 s``."""
     if value is None:
         return ""
     seconds = abs(value.total_seconds())

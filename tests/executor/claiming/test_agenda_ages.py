@@ -59,14 +59,14 @@ def test_after_an_error_nothing_is_known(make_bench: Any, monkeypatch: pytest.Mo
 
 
 def sweeps_are_slow(bench: Bench) -> None:
-    """So that the next reading is none."""
+    """Make full scans slow, so that the next reading is not one."""
     bench.poller.reader.scans = FullScans()
     for took in (0.0, 0.1, 0.1):
         bench.poller.reader.scans.note(clock.monotonic(), took)
 
 
 def test_nor_where_levels_begin(bench: Bench) -> None:
-    """The next reading is a sweep, however slow those are."""
+    """The next reading is a full scan, however slow those are."""
     handler_of(lambda task: None)
     bench.poller.poll()
     sweeps_are_slow(bench)
@@ -78,7 +78,7 @@ def test_nor_where_levels_begin(bench: Bench) -> None:
 
 
 def test_each_reading_tells_the_time_of_the_database(bench: Bench) -> None:
-    """Which may be another one than that of this host, and may be set meanwhile."""
+    """The database's time may differ from that of this host, and may be set meanwhile."""
     for ahead in (timedelta(hours=1), timedelta(hours=-1)):
         with clock.frozen_at(clock.host_now() + ahead):
             executors.renew("default", bench.lease.executor, timedelta(seconds=15))
@@ -86,7 +86,7 @@ def test_each_reading_tells_the_time_of_the_database(bench: Bench) -> None:
         assert abs(bench.clock.now() - clock.host_now() - ahead) < timedelta(minutes=5)
 
 
-def test_only_a_sweep_tells_that_nothing_is_left(make_bench: Any) -> None:
+def test_only_a_full_scan_tells_that_nothing_is_left(make_bench: Any) -> None:
     """A reading that starts from what is known may not see what was committed late."""
     bench = make_bench(drain=True)
     handler_of(lambda task: None)

@@ -1,4 +1,4 @@
-"""Tasks that were there when executors died do not run beside each other."""
+"""Tasks that were running when executors died do not run at the same time."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ def pauses() -> list[timedelta]:
     return [moment - moments[0] for moment in moments]
 
 
-def test_one_is_run_beside_all_others(bench: Bench) -> None:
+def test_one_is_run_along_with_all_others(bench: Bench) -> None:
     add("fresh")
     add_rescued("a", "b", "c")
     with clock.frozen_at(clock.host_now() + timedelta(seconds=1)):
@@ -65,7 +65,7 @@ def test_the_next_when_that_one_has_ended(bench: Bench) -> None:
 
 
 def test_nor_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For ten seconds one that hangs keeps the others from being claimed here, and no longer."""
+    """A suspect that hangs keeps the others from being claimed here for ten seconds, and no longer."""
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
     add_rescued("a")
@@ -78,7 +78,7 @@ def test_nor_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         assert bench.numbers == numbers
 
 
-def test_after_the_first_rescue_all_go_on_at_once(bench: Bench) -> None:
+def test_after_the_first_rescue_all_continue_at_once(bench: Bench) -> None:
     add_rescued("a", "b", "c", rescues=SUSPECT - 1)
     bench.poller.poll()
     assert bench.numbers == ["a", "b", "c"]

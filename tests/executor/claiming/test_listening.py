@@ -1,4 +1,4 @@
-"""Notices of other processes, where the database passes them on; elsewhere nobody listens."""
+"""Notices of other processes, where the database passes them on; on other databases no executor listens."""
 
 import select
 import threading
@@ -188,7 +188,7 @@ class TestPace:
             self.hear()
         assert 100 / (self.second - before) == pytest.approx(RATE / max(1, executors))
 
-    def test_what_wakes_nobody_is_heard_as_it_comes(self) -> None:
+    def test_what_wakes_no_executor_is_heard_as_it_comes(self) -> None:
         self.hear()
         assert [self.hear(is_waking=False) for _ in range(1000)] == pytest.approx([SHORTEST_PAUSE] * 1000)
 

@@ -245,7 +245,7 @@ def execute(sql: str) -> None:
         cursor.execute(sql)
 
 
-def test_a_transaction_that_nobody_ends_is_discarded() -> None:
+def test_a_transaction_that_was_left_open_is_discarded() -> None:
     """Its connection works, but nothing that is written through it would be committed."""
 
     def leave_open() -> None:

@@ -1,4 +1,4 @@
-"""However long the agenda takes to read, what is due is claimed: from each reading once, and from equals in turns."""
+"""Due tasks are claimed however long the agenda takes to read: once per reading, and from equal levels in turn."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -69,8 +69,8 @@ def test_a_higher_priority_is_first_at_the_next_poll(slow: Bench) -> None:
     assert polled(slow, 1)[0] == "urgent"
 
 
-def test_sweeps_are_made_in_a_storm(slow: Bench) -> None:
-    """A task that was committed below the watermark of its level is found by a sweep only."""
+def test_full_scans_are_made_in_a_storm(slow: Bench) -> None:
+    """A task that was committed below the watermark of its level is found only by a full scan."""
     fill(2000, "storm")
     slow.poller.reader.scans.note(clock.monotonic(), 0.0)
     polled(slow, 3)

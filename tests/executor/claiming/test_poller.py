@@ -141,7 +141,7 @@ class TestUnknownCodes:
         assert len(bench.released) == 1
         assert Task.objects.get().version == 2
 
-    def test_that_nobody_knows_are_put_off(self, bench: Bench) -> None:
+    def test_that_no_executor_knows_are_postponed(self, bench: Bench) -> None:
         add("strange", code="unknown")
         bench.poller.poll()
         release("default", bench.released)
@@ -192,7 +192,7 @@ def sweeps_took(bench: Bench, *seconds: float) -> None:
 
 
 def sweeps_are_slow(bench: Bench) -> None:
-    """They took a tenth of a second longer than the way there: many finished tasks cannot be cleared away."""
+    """Make full scans slow, as they are if there are many finished tasks that the database could not remove."""
     sweeps_took(bench, 0.0, 0.1, 0.1)
 
 
@@ -204,7 +204,7 @@ class TestCommittedLate:
         bench.poller.poll()
         assert bench.numbers == ["late"]
 
-    def test_or_at_the_next_sweep_where_those_are_slow(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_or_at_the_next_full_scan_where_those_are_slow(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
         handler_of(lambda task: None)
         add("first", when=timedelta(hours=1))
         now = clock.monotonic()
@@ -220,7 +220,7 @@ class TestCommittedLate:
         assert bench.numbers == ["late"]
 
     def test_which_comes_long_before_the_next_poll(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A commit of this process wakes the executor once: it must not sleep over what only a sweep sees."""
+        """A commit of this process wakes the executor once: it must not sleep over what only a full scan sees."""
         bench = make_bench(poll_interval=600.0)
         handler_of(lambda task: None)
         now = clock.monotonic()

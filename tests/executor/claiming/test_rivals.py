@@ -33,7 +33,7 @@ def before_claims(act: Callable[[], Any]) -> Iterator[None]:
 
 
 def drain(bench: Bench) -> float:
-    """Poll until a sweep finds nothing (where they are slow, not each poll is one); the pause after it."""
+    """Poll until a full scan finds nothing (not each poll is one where they are slow); return the pause after it."""
     for _ in range(4):
         pause = bench.poller.poll()
         if bench.poller.found_nothing:

@@ -31,7 +31,7 @@ def test_equals_are_served_one_after_the_other() -> None:
     assert served(turns, 7) == ["storm", "a", "b", "storm", "a", "b", "storm"]
 
 
-def test_it_goes_on_where_it_was_when_the_agenda_is_read_anew() -> None:
+def test_it_continues_where_it_was_when_the_agenda_is_read_again() -> None:
     turns = RoundRobin(0.2)
     found = []
     for _ in range(4):

@@ -15,7 +15,7 @@ Later = Callable[[float], None]
 
 
 def test_of_a_key_with_very_many_the_rest_is_moved_out_of_the_way(bench: GateBench, later: Later) -> None:
-    """So that the others need not wait until each of them was claimed."""
+    """The tasks of other keys need not wait until each of them was claimed."""
     later(0.0)
     limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
     tasks = [Task(biz_code="code", biz_num=f"{number:05}", when=None, biz_ext="many") for number in range(1500)]
@@ -28,7 +28,7 @@ def test_of_a_key_with_very_many_the_rest_is_moved_out_of_the_way(bench: GateBen
     assert len(bench.released) < 200
 
 
-def test_of_a_slow_rate_nobody_waits_here(bench: GateBench) -> None:
+def test_no_task_waits_here_for_a_slow_rate(bench: GateBench) -> None:
     """The next start is an hour away: they are released at once."""
     limited(rate="1/h")
     add_some(3)

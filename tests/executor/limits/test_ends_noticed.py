@@ -38,7 +38,7 @@ def test_and_left_asleep_when_nothing_does(bench: GateBench) -> None:
 
 
 def test_a_run_that_ends_lets_the_next_one_through(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a whole executor, of which the gate would look by itself in an hour."""
+    """This is a whole executor, whose gate would look by itself in an hour."""
     monkeypatch.setattr(gate, "LOOK_EVERY", (3600.0, 3600.0))
     monkeypatch.setattr(gate, "PATIENCE", 7200.0)
     seen: list[str] = []
@@ -65,7 +65,7 @@ def unreleasable(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_run_is_settled_although_its_resource_could_not_be_given_back(
     transactional_db: None, unreleasable: list[str]
 ) -> None:
-    """That comes back by itself; the run has been, and must not be run again."""
+    """The resource comes back by itself; the task has run, and must not run again."""
     for name in ("a", "b"):
         Pool("proxies").add(name)
     ran: list[str] = []
@@ -102,7 +102,7 @@ def test_an_executor_that_ends_leaves_none_at_its_gate(transactional_db: None) -
 
 
 def test_what_fails_at_the_gate_has_still_to_be_settled(bench: GateBench) -> None:
-    """And is counted so: an executor whose settler is stuck claims no more."""
+    """It is counted, too: an executor whose settler is stuck claims no more."""
     limited(max_concurrent=1, concurrency_key=lambda self, task: 1 / 0)
     add_some(3)
     bench.poller.poll()

@@ -1,4 +1,4 @@
-"""The gate: who may run, who waits, and that nobody else has to."""
+"""The gate: which tasks may run, which wait, and that no other task has to."""
 
 from collections.abc import Callable
 from typing import Any
@@ -135,7 +135,7 @@ def test_a_key_that_cannot_be_told_fails_its_own_task(bench: GateBench, key: Any
     assert bench.held.unfinished == 1
 
 
-def test_a_pool_that_nobody_made(bench: GateBench, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_pool_that_does_not_exist(bench: GateBench, caplog: pytest.LogCaptureFixture) -> None:
     limited(pool="nowhere")
     add_some(2)
     bench.turn()

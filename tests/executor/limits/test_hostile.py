@@ -134,7 +134,7 @@ def test_an_outage_when_it_is_about_to_let_them_through(
 
 
 def test_taken_back_while_a_resource_is_acquired(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody renews it for ever."""
+    """The resource is given back: it would otherwise be renewed for ever."""
     Pool("proxies").add("only")
     limited(pool="proxies")
     add("1")
@@ -177,7 +177,7 @@ def test_what_is_too_late_by_now_uses_up_no_start(bench: GateBench) -> None:
 
 
 def test_one_that_was_rescued_does_not_wait_in_a_process(bench: GateBench) -> None:
-    """Which may die, too, and then count as the task's own fault."""
+    """That process may die, too, which would count as the task's own fault."""
     limited(max_concurrent=1)
     add_some(3)
     Task.objects.filter(biz_num="1").update(rescues=1)
@@ -190,7 +190,7 @@ def test_one_that_was_rescued_does_not_wait_in_a_process(bench: GateBench) -> No
 def test_those_that_wait_do_not_fill_the_executor(
     make_bench: Callable[..., GateBench], later: Callable[[float], None]
 ) -> None:
-    """However many keys there are."""
+    """The executor claims other tasks however many keys there are."""
     later(0.0)
     bench = make_bench(threads=1, batch_size=5)
     limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_num)
@@ -248,8 +248,8 @@ def test_keys_turned_away_are_forgotten(bench: GateBench, monkeypatch: pytest.Mo
     assert bench.gate.crowded() == frozenset()
 
 
-def test_a_drain_runs_what_was_put_off(transactional_db: None) -> None:
-    """By an executor that has ended since."""
+def test_a_drain_runs_what_was_postponed(transactional_db: None) -> None:
+    """The executor that postponed the tasks has ended since."""
     seen: list[str] = []
     handler_of(lambda task: seen.append(task.biz_num), max_concurrent=1)
     add_some(5)

@@ -1,4 +1,4 @@
-"""How fast tasks get their permits, and how long they are put off."""
+"""How fast tasks get their permits, and for how long they are postponed."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -30,7 +30,7 @@ def test_what_waits_long_comes_back_seldom(later: Later) -> None:
 
 
 def room_of(count: int, **limits: Any) -> tuple[WaitingRoom, list[ClaimedTask]]:
-    """A room where so many wait."""
+    """Return a room where ``count`` tasks wait, and the tasks."""
     handler = handler_of(lambda task: None, **limits)
     room = WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
     add_some(count)
@@ -58,7 +58,7 @@ def test_the_speed_of_late(later: Later) -> None:
 
 @pytest.mark.django_db
 def test_threads_are_not_permits(later: Later) -> None:
-    """As many as were asked for were granted."""
+    """As many permits as were asked for were granted."""
     room, tasks = room_of(30, max_concurrent=10)
     later(0.0)
     room.note_granted(tasks[:10], 10)
@@ -81,7 +81,7 @@ def keyed_room() -> WaitingRoom:
     return WaitingRoom(handler, Permits("default", handler, Held(ExecutorOptions()), timedelta(seconds=15)))
 
 
-def test_however_many_keys_there_are_only_so_many_wait() -> None:
+def test_however_many_keys_there_are_a_limited_number_waits() -> None:
     """Claims that were under way when the room was full find a place still, and no more."""
     room = keyed_room()
     for number in range(3 * PER_ROOM):
@@ -91,7 +91,7 @@ def test_however_many_keys_there_are_only_so_many_wait() -> None:
 
 
 def test_a_key_that_was_refused_is_asked_for_last() -> None:
-    """Or one whose slots are all taken would be looked at first, time and again."""
+    """Otherwise a key whose slots are all taken would be looked at first each time."""
     room = keyed_room()
     tasks = [a_task(number) for number in range(4)]
     for task, key in zip(tasks, ["busy", "busy", "free", "free"], strict=True):

@@ -1,4 +1,4 @@
-"""Who is known to be gone."""
+"""Which processes are known to be gone."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ def test_an_ended_process_of_this_machine_is_gone() -> None:
     assert is_gone(machine(), ended())
 
 
-def test_a_process_that_nobody_has_waited_for_is_gone() -> None:
+def test_a_process_that_no_parent_has_waited_for_is_gone() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.read()
@@ -37,5 +37,5 @@ def test_of_another_machine_nothing_is_known() -> None:
     assert not is_gone(machine() + "x", os.getpid())
 
 
-def test_a_number_that_is_ours_now_was_somebody_elses() -> None:
+def test_a_number_that_is_ours_now_belonged_to_another_process() -> None:
     assert is_gone(machine(), os.getpid())

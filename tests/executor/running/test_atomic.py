@@ -54,7 +54,7 @@ def test_effects_and_settlement_are_committed_together() -> None:
 
 
 def test_the_history_is_of_what_was_claimed() -> None:
-    """Whatever the handler makes of the object that it was given."""
+    """It does not matter what the handler changes on its task object."""
     task = claim_one(num="mine")
     when = task.when
 

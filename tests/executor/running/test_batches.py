@@ -35,7 +35,7 @@ class TestTogether:
 
     @pytest.mark.parametrize("threads", [1, 8])
     def test_as_many_as_are_due_however_few_threads_there_are(self, threads: int) -> None:
-        """And however long the calls take: what runs in one call waits for no thread."""
+        """Nor does it matter how long the calls take: the tasks of one call do not wait for a thread each."""
         seen: list[int] = []
         gate = Event()
 
@@ -167,7 +167,7 @@ def test_signals_are_sent_for_each_task() -> None:
 
 
 def test_large_results_of_an_atomic_batch_are_written_in_portions() -> None:
-    """In one transaction, but not in one statement, which a server may refuse for its length."""
+    """They are written in one transaction, but not in one statement, which a server may refuse for its length."""
     sizes: list[int] = []
 
     def measure(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Servers that roll a whole transaction back by themselves, under a handler that goes on as if nothing had happened."""
+"""Servers that roll a whole transaction back by themselves, under a handler that continues as if nothing happened."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def write_raw(name: str) -> None:
-    """As :func:`write`, without the ORM, which lets nothing follow an error of its own."""
+    """Write as :func:`write` does, without the ORM, which allows no statement after an error of its own."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"INSERT INTO {EXECUTOR} (name, host, pid, threads, codes, started_at, heartbeat_at, expires_at)"
@@ -66,7 +66,7 @@ class Rival:
 
 
 def deadlocked(rival: Rival) -> Any:
-    """A handler that is the victim of a deadlock, swallows it, and goes on."""
+    """A handler that is the victim of a deadlock, swallows the error, and continues."""
 
     def handle(task: Any) -> None:
         write_raw("before")

@@ -148,7 +148,7 @@ def test_no_run_ends_before_it_began() -> None:
 
 
 def lost(rescues: int) -> Settlement:
-    """Of a run that was told that its claim is gone."""
+    """Return the settlement of a run that was told that its claim is gone."""
     task = task_on_attempt(1, rescues)
     return decide(task, Handler(), Raised(ClaimLost("gone"), "gone"), NOW, NOW)
 

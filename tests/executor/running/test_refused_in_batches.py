@@ -1,4 +1,4 @@
-"""Of a batch, what may not start any more is settled unrun, whatever becomes of the rest."""
+"""The tasks of a batch that may not start any more are settled without a run, whatever becomes of the rest."""
 
 from datetime import timedelta
 from threading import Event
@@ -26,7 +26,7 @@ def raise_error(tasks: list[Any]) -> None:
 
 
 def claimed(count: int) -> list[Any]:
-    """So many in time, and one that is too late."""
+    """Claim ``count`` tasks that are in time, and one that is too late."""
     add_some(count)
     add("late", when=timedelta(hours=-1))
     return claim(registered())

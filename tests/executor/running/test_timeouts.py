@@ -1,4 +1,4 @@
-"""Whose runs are given up for lost."""
+"""Which runs are given up for lost."""
 
 from datetime import timedelta
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Who is told about a task that failed."""
+"""Who is notified of a task that failed."""
 
 import threading
 from datetime import timedelta
@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_an_on_failed_that_raises_keeps_nobody_else_from_hearing() -> None:
+def test_an_on_failed_that_raises_keeps_no_other_from_hearing() -> None:
     heard: list[str] = []
 
     def receiver(error: str, **_: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a run says of itself, and asks about its claim, while it goes on."""
+"""What a run reports about itself, and asks about its claim, while it is in progress."""
 
 import math
 from threading import Event
@@ -32,7 +32,7 @@ def reports_of(*tasks: ClaimedTask) -> ProgressReports:
 
 
 def take_from(task: ClaimedTask) -> None:
-    """As the reaper does."""
+    """Take the task away, as a reap does."""
     settle("default", [Settlement(task.claim, RunOutcome.LOST, Then.RESCUED)])
 
 
@@ -67,7 +67,7 @@ class TestCheckClaim:
         assert again.fencing_token > task.fencing_token
 
     def test_a_lease_that_ran_out_unnoticed(self) -> None:
-        """Nobody has taken the task yet, but anybody may."""
+        """No executor has taken the task yet, but each may."""
         task = claim_one()
         with frozen_at(Executor.objects.get().expires_at), pytest.raises(ClaimLost):
             task.check_claim()
@@ -86,7 +86,7 @@ class TestCheckClaim:
 
 
 class TestRunThatIsToldItsClaimIsGone:
-    """A late heartbeat: the lease had run out, but nobody has taken the task, and the lease is renewed after all."""
+    """A late heartbeat: the lease had run out, but no executor has taken the task, and it is renewed after all."""
 
     def ask(self, task: ClaimedTask, **attributes: Any) -> Settlement:
         with frozen_at(Executor.objects.get().expires_at):
@@ -192,7 +192,7 @@ class TestProgress:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("is_atomic", [False, True])
-def test_it_is_seen_while_the_run_goes_on(is_atomic: bool, database: str) -> None:
+def test_it_is_seen_during_the_run(is_atomic: bool, database: str) -> None:
     go_on = Event()
 
     def handle(task: Any) -> None:

@@ -150,7 +150,7 @@ def test_receivers_share_the_context_of_their_run() -> None:
 
 
 def count_connections() -> int:
-    """Of this test's database, as the server knows them; 0 on SQLite, which has no server."""
+    """Return the server's connections to this test's database; 0 on SQLite, which has no server."""
     if connection.vendor == "sqlite":
         return 0
     with connection.cursor() as cursor:

@@ -60,7 +60,7 @@ def test_a_database_that_cannot_be_used_on_this_machine_is_in_the_way_of_none(mo
 
 class TestTidy:
     def test_one_that_works_stays_open(self) -> None:
-        """To open one for each run costs more than a short run does."""
+        """Opening a connection for each run would cost more than a short run does."""
 
         def work() -> bool:
             Task.objects.exists()

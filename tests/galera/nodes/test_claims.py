@@ -64,7 +64,7 @@ def claim(executor: int = 1) -> ClaimedTask:
 
 
 def test_a_claim_is_settled_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    """Which has not heard of the claim yet."""
+    """That node has not received the claim yet."""
     busy()
     run = claim()
     assert settle("node2", [Settlement(run.claim, RunOutcome.DONE, Then.GONE)]).became == {run.claim: Then.GONE}
@@ -101,7 +101,7 @@ def test_what_was_added_is_cancelled_on_another_node(nodes: tuple[str, ...], bus
 
 
 def test_catching_up(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
-    """For whoever begins with a statement of somebody else's."""
+    """A session sees what another session has committed on another node."""
     busy()
     verbs.add()
     galera.catch_up("node2")

@@ -39,7 +39,7 @@ def has_status(alias: str, name: str, value: str) -> bool:
 
 @contextmanager
 def isolated(alias: str) -> Iterator[None]:
-    """This node hears nothing of the others, and has noticed it; afterwards it is one of them again."""
+    """Cut this node off from the others and wait until it has noticed; let it join them again afterwards."""
     ask_for = "SET GLOBAL wsrep_provider_options = 'gmcast.isolate={}'"
     with connections[alias].cursor() as cursor:
         cursor.execute(ask_for.format(1))
@@ -66,7 +66,7 @@ def worker(alias: str) -> tuple[str, str]:
 
 
 def test_the_next_host_is_taken(nodes: tuple[str, ...], moving: str) -> None:
-    """Whoever is told that the node is not ready goes on at another one, if there is another."""
+    """A connection whose node is not ready moves to another node, if there is one."""
     verbs.add()
     assert node_of(moving) == "node2"
     idle = start_thread(lambda: worker(moving))
@@ -91,7 +91,7 @@ def test_hosts_that_failed_come_last(nodes: tuple[str, ...], moving: str, monkey
     assert node_of(moving) == "node3"
 
 
-def test_nobody_is_there(nodes: tuple[str, ...], moving: str) -> None:
+def test_no_node_is_there(nodes: tuple[str, ...], moving: str) -> None:
     connections[moving].settings_dict["OPTIONS"]["hosts"] = ["127.0.0.1:1", "[::1]:2"]
     with pytest.raises(OperationalError, match=r"no host can be used: 127.0.0.1:1: .*::1:2: "):
         connections[moving].ensure_connection()
@@ -120,7 +120,7 @@ def test_nodes_with_different_clocks(nodes: tuple[str, ...], heartbeat_ahead: Ca
 
 @pytest.fixture
 def heartbeat_ahead() -> Callable[[int], None]:
-    """An executor whose node's clock is so many seconds ahead of the first one's."""
+    """Return a function that adds an executor whose node's clock is ahead of the first one's, in seconds."""
 
     def write(seconds: int) -> None:
         now = database_now()

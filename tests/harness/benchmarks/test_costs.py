@@ -67,7 +67,7 @@ def sent(action: Callable[[], object]) -> tuple[int, int]:
 
 
 def claims_cost(number: str) -> Counts:
-    """Of one claim, without the agenda that tells its watermark."""
+    """Return the cost of one claim, without the agenda that gives its watermark."""
     add_due(number)
     watermark = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
     claimed: list[ClaimedTask] = []

@@ -6,7 +6,7 @@ import pytest
 
 from harness.servers import packages
 
-# As root finds it: says what it is asked, and whether somebody has the lock.
+# As root finds it: prints what it is asked, and whether another process has the lock.
 APT_GET = """#!/bin/sh
 echo "$@"
 echo "$2" >> {folder}/asked

@@ -37,7 +37,7 @@ for _ in range({TIMES}):
     has_lock.clear()
     has_lock.wait()
     hooks._stop_here()
-    print("goes on", flush=True)
+    print("continues", flush=True)
 """
 
 
@@ -59,7 +59,7 @@ def write_while_others_stand_still(path: Path, other: sqlite3.Connection) -> Non
                 other.execute("COMMIT")
             finally:
                 os.kill(stopping.pid, signal.SIGCONT)
-            assert stopping.stdout.readline() == b"goes on\n"
+            assert stopping.stdout.readline() == b"continues\n"
     assert stopping.returncode == 0
 
 

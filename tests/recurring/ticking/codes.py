@@ -14,9 +14,9 @@ def every(**how: object) -> Interval:
 
 
 COMPLETE = {f"complete-{number}": every(misfire="catch_up", limit=1000) for number in range(4)}
-"""Those that may miss no time."""
+"""The codes that may miss no time."""
 LATEST = {f"latest-{number}": every() for number in range(4)}
-"""Those that may miss times, and run none twice."""
+"""The codes that may miss times, and run none twice."""
 FEW = {"few": every(misfire="catch_up", limit=3)}
 IN_TIME = {"in-time": every(misfire="catch_up", grace=0.5)}
 TRIGGERS = COMPLETE | LATEST | FEW | IN_TIME

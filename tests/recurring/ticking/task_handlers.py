@@ -19,7 +19,7 @@ def tick(task: Any) -> Done:
 
 
 def die_if_told(where: str, code: str) -> None:
-    """Whoever takes the test's order away carries it out."""
+    """The process that removes the test's order carries it out."""
     with contextlib.suppress(FileNotFoundError):
         Path(os.environ[VARIABLE], f"die-{where}-{code}").unlink()
         os.kill(os.getpid(), signal.SIGKILL)

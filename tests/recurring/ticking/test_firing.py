@@ -23,7 +23,7 @@ CODES = (*COMPLETE, *LATEST)
 
 
 class Cluster:
-    """Five executors; whoever is killed is started again under its name."""
+    """Five executors; one that is killed is started again under its name."""
 
     def __init__(self, execute: Execute, folder: Folder) -> None:
         self.execute, self.folder = execute, folder
@@ -40,7 +40,7 @@ class Cluster:
         wait_until(self.replace_dead)
 
     def kill_when_due(self, name: str, code: str) -> None:
-        """At the moment that this code is due, whoever claims it."""
+        """Kill this executor at the moment when the code is due, whichever executor claims it."""
         time.sleep(max(0.0, (next_time(code) - database_now()).total_seconds()))
         self.children[name].send(signal.SIGKILL)
         wait_until(self.replace_dead)

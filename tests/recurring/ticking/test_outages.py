@@ -50,7 +50,7 @@ def test_while_no_executor_runs(execute: Execute) -> None:
     assert first.exit_code() == 0
     TaskRun.objects.all().delete()
 
-    # Time goes on by five and a half hours: everything that there is, is so much older.
+    # Five and a half hours pass: every row becomes that much older.
     Task.objects.filter(biz_code="by-hand").update(when=F("when") - 5.5 * HOUR, claim_at=F("claim_at") - 5.5 * HOUR)
     second = execute("second").wait_until_ready()
     waiting = Task.objects.filter(biz_code="by-hand", when=begin + 0.5 * HOUR)
@@ -80,7 +80,7 @@ class TestWhileTheDatabaseIsAway:
         url = {f"DATABASE_URL_{database.upper()}": outage.url}
         return {**os.environ, "DDT_DATABASE": database, **url, **outage.environment}
 
-    def test_executors_go_on_as_each_trigger_says(self, outage: Outage, execute: Execute) -> None:
+    def test_executors_continue_as_each_trigger_says(self, outage: Outage, execute: Execute) -> None:
         children = [execute(name).wait_until_ready() for name in ("one", "two")]
         wait_until(lambda: all(done(code) for code in TRIGGERS))
         outage.begin()

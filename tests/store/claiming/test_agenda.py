@@ -45,7 +45,7 @@ def test_due_levels_in_order(db: None, frozen: None) -> None:
 
 
 def test_what_is_due_comes_before_what_is_due_soon() -> None:
-    """However high the priority of the latter."""
+    """The priority of the latter does not matter."""
     second = timedelta(seconds=1)
     levels = [("soon", 9, 1), ("due", 0, 0), ("sooner", 5, 0.5), ("first", 1, -1), ("later", 99, 3)]
     agenda = Agenda(NOW, tuple(Level(queue, priority, NOW + at * second) for queue, priority, at in levels))
@@ -54,7 +54,7 @@ def test_what_is_due_comes_before_what_is_due_soon() -> None:
 
 
 def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), watermark: timedelta = HOUR) -> KnownLevels:
-    """These levels are known, to have nothing below so long ago."""
+    """Return known levels, with a watermark at NOW minus ``watermark``."""
     return KnownLevels(dict.fromkeys(levels, NOW - watermark), frozenset(idle), NOW - watermark)
 
 
@@ -81,7 +81,7 @@ KNOWN: list[list[tuple[str, int]]] = [
 @pytest.mark.parametrize("idle", [False, True])
 @pytest.mark.parametrize("levels", KNOWN, ids=lambda known: f"{len(known)} from {known[0]}")
 def test_levels_that_are_not_known(db: None, frozen: None, levels: list[tuple[str, int]], idle: bool) -> None:
-    """Whatever is known, in use or not: all others are found too, but for InnoDB, which leaves them to a sweep."""
+    """Whatever is known, in use or not: all others are found too, but for InnoDB, which leaves them to a full scan."""
     for queue, priority in USED:
         verbs.add(f"{queue} {priority}", HOUR, queue=queue, priority=priority)
     found = read_agenda(ALIAS, known(idle=levels) if idle else known(*levels)).levels

@@ -110,7 +110,7 @@ def test_the_database_clock_decides(db: None, strategy: Strategy) -> None:
 
 
 def test_order(db: None, frozen: None, strategy: Strategy) -> None:
-    """By the moment from which it may be claimed, then by age: what was due long before it was added waits its turn."""
+    """The order is that of ``claim_at``, then of age: a task that was due long before it was added has to wait."""
     with clock.frozen_at(NOW - HOUR):
         verbs.add("second", NOW - HOUR)
         verbs.add("third", NOW - HOUR / 2)
@@ -139,7 +139,7 @@ def test_one_level_at_a_time(db: None, frozen: None, strategy: Strategy) -> None
 
 
 def test_watermark(db: None, frozen: None, strategy: Strategy) -> None:
-    """What became claimable before the watermark is not looked for."""
+    """A claim does not find what became claimable before the watermark."""
     with clock.frozen_at(NOW - HOUR):
         verbs.add("old")
     verbs.add("new")

@@ -25,7 +25,7 @@ LEVELS = [("default", -5), ("default", 0), ("default", 5)]
 
 @contextmanager
 def old_snapshot() -> Iterator[None]:
-    """Somebody reads the tasks as they are now, and goes on seeing them so."""
+    """Keep a transaction open whose snapshot has the tasks as they are now."""
     with closing(connections.create_connection(ALIAS)) as other, other.cursor() as cursor:
         for statement in (*SNAPSHOT[connection.vendor], "SELECT COUNT(*) FROM django_delayed_tasks_task"):
             cursor.execute(statement)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("db", "frozen")
 
 COUNT = 12
 OTHER_PLANS = ["enable_nestloop = off, enable_mergejoin = off", "enable_nestloop = off, enable_hashjoin = off"]
-"""By which PostgreSQL returns what it has updated in the order of the table, or of the ids."""
+"""Settings with which PostgreSQL returns the updated rows in the order of the table, or of the ids."""
 
 
 @pytest.fixture(params=OTHER_PLANS if connection.vendor == "postgresql" else [""])

@@ -33,7 +33,7 @@ def test_put_off_in_its_order() -> None:
     assert [row.biz_num for row in after] == [f"{number:05}" for number in range(150)]
     for row in after:
         delay = (row.claim_at - before[row.biz_num].claim_at).total_seconds()
-        assert 10 <= delay <= 60  # a slow machine's clock goes on
+        assert 10 <= delay <= 60  # a slow machine's clock advances
         assert (row.when, row.attempts, row.version) == (before[row.biz_num].when, 0, before[row.biz_num].version + 1)
     assert (after[-1].claim_at - after[0].claim_at).total_seconds() == pytest.approx(9, abs=0.1)
 

@@ -1,4 +1,4 @@
-"""Which ways of claiming there are, and which one "auto" takes."""
+"""The strategies for claiming, and which one "auto" selects."""
 
 import pytest
 

@@ -96,7 +96,7 @@ def test_a_run_whose_claim_is_gone_settles_nothing(db: None, frozen: None) -> No
 
 
 def test_runs_of_one_batch(db: None, frozen: None) -> None:
-    """Results and errors of every kind, beside others that have none."""
+    """Results and errors of every kind, among runs that have none."""
     errors = [
         "",
         "NULL",
@@ -161,7 +161,7 @@ def runs_finished(*moments: timedelta) -> None:
 
 
 def test_purge_deletes_what_is_older(db: None, frozen: None) -> None:
-    """Not what is exactly as old."""
+    """Rows that are exactly as old remain."""
     runs_finished(3 * HOUR, 2 * HOUR, HOUR)
     assert [purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
     with clock.frozen_at(NOW + timedelta(microseconds=1)):

@@ -1,4 +1,4 @@
-"""Starts: so many in any period, wherever it begins."""
+"""Rate tokens: at most n starts in any period, wherever it begins."""
 
 from datetime import timedelta
 
@@ -22,7 +22,7 @@ def take(count: int) -> int:
 
 
 def pass_by(seconds: float) -> None:
-    """So much time has passed for all starts."""
+    """Let ``seconds`` pass for all rate tokens."""
     for row in Resource.objects.filter(pool=STARTS + CODE):
         Resource.objects.filter(pk=row.pk).update(busy_before=row.busy_before - timedelta(seconds=seconds))
 
@@ -100,7 +100,7 @@ def test_a_lower_rate_forgets_no_start_that_was_made() -> None:
 
 
 def test_no_start_is_forgotten_when_the_rate_goes_down_and_up() -> None:
-    """As in a rolling deploy, in which old and new executors each set their own."""
+    """In a rolling deploy, old and new executors each set their own rate."""
     take(5)
     for _ in range(3):
         shape_starts(ALIAS, CODE, 2, MINUTE)

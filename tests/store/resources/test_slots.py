@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 
 
 def runs(count: int) -> list[ClaimedTask]:
-    """So many claimed tasks."""
+    """Return ``count`` claimed tasks."""
     for number in range(count):
         verbs.add(str(number))
     return sorted(verbs.claim(), key=lambda run: run.id)
@@ -50,7 +50,7 @@ def test_none_while_all_are_held() -> None:
 
 
 def test_those_that_have_one_are_among_those_that_are_wanted() -> None:
-    """There are no more threads to run them."""
+    """There are no more threads to run others."""
     first, second, third = runs(3)
     assert take(first, limit=5) == ["0"]
     assert take(first, second, third, limit=5, most=2) == ["0", "1"]
@@ -99,7 +99,7 @@ def test_the_next_claim_of_the_same_task_has_none_yet() -> None:
 
 
 def test_held_while_something_else_happens_to_the_task() -> None:
-    """A run goes on beside a new schedule, and when it is to stop."""
+    """A run keeps its slot when a schedule is deferred, and when it is to stop."""
     first, second = runs(2)
     take(first, limit=1)
     verbs.add("0", HOUR)

@@ -1,4 +1,4 @@
-"""Run now, postpone, retry, edit: what a person does to the tasks that he or she saw, in the versions seen."""
+"""Run now, postpone, retry, edit: changes in the admin, fenced by the versions that the page showed."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -71,7 +71,7 @@ def in_status(status: TaskStatus) -> Task:
 
 
 def seen(task: Task) -> Claim:
-    """As the person sees it."""
+    """Return the id and the version that the page showed."""
     return task.pk, task.version
 
 
@@ -81,7 +81,7 @@ def contents(task: Task) -> dict[str, Any]:
 
 
 def is_anew(task: Task, before: Task) -> bool:
-    """Pending, with another version and its attempts counted anew."""
+    """Pending, with another version and its attempt counter reset."""
     anew = (task.status, task.attempts, task.rescues, task.last_error) == (TaskStatus.PENDING, 0, 0, "")
     return anew and task.version == before.version + 1 and task.update_time == NOW
 
@@ -225,7 +225,7 @@ LOCK_WAITS = {
     "postgres": "SELECT '', COUNT(*) FROM pg_locks WHERE NOT granted",
     "mariadb": "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'",
     "mysql": "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'",
-    "sqlite": "SELECT '', 1",  # nobody can tell
+    "sqlite": "SELECT '', 1",  # SQLite cannot tell
 }
 
 

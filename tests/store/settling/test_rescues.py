@@ -31,7 +31,7 @@ def deferred(run: ClaimedTask) -> Settlement:
 FINISHED: dict[str, Callable[[ClaimedTask], Settlement]] = {
     "again": lambda run: verbs.again(run, timedelta()),
     "recurs": recur,
-    "deferred beside it": deferred,
+    "deferred meanwhile": deferred,
 }
 
 
@@ -54,7 +54,7 @@ def test_a_run_that_ends_takes_its_rescues_with_it(end: str) -> None:
 
 
 @pytest.mark.parametrize("end", FINISHED)
-def test_a_task_that_goes_on_for_ever_may_be_rescued_as_often_each_time(end: str) -> None:
+def test_a_task_that_recurs_for_ever_may_be_rescued_as_often_each_time(end: str) -> None:
     verbs.add()
     for _ in range(3):
         verbs.settle(FINISHED[end](rescued(2)))

@@ -118,7 +118,7 @@ def test_a_claim_that_was_settled_otherwise_deletes_nothing(written: None, keep:
 
 
 def test_two_claims_of_one_task_in_a_batch(written: None) -> None:
-    """Only the newer one is held."""
+    """The fence lets only the newer one through."""
     stale = running("a")["a"]
     verbs.settle(verbs.retry(stale, -HOUR))
     newer = verbs.claim_one()

@@ -1,4 +1,4 @@
-"""What the database itself refuses, whoever writes it."""
+"""What the database itself refuses from every writer."""
 
 import pytest
 from django.db import DatabaseError, connection, transaction

@@ -44,6 +44,6 @@ def test_another_version_is_another_claim(claims: dict[str, Claim]) -> None:
     assert found(fence(newer.values())) == found(fence(older.values())) == []
 
 
-def test_a_status_beside_it(claims: dict[str, Claim]) -> None:
+def test_a_status_next_to_it(claims: dict[str, Claim]) -> None:
     assert found(f"{fence(claims.values())} AND {in_status(PENDING)}") == ["a", "b", "c"]
     assert found(f"{fence(claims.values())} AND {in_status(RUNNING)}") == []

@@ -15,7 +15,7 @@ ASK = {
     "sqlite": "PRAGMA busy_timeout",
 }
 STAYS = ("mysql",)
-"""Where a session has the limit, not a transaction; such connections are those of the package's own threads."""
+"""Databases where the limit belongs to the session, not to the transaction; only the package's own threads set it."""
 
 
 def waits(cursor: CursorWrapper) -> object:

@@ -82,7 +82,7 @@ def change_all() -> list[Any]:
 
 
 def run_all() -> list[Any]:
-    """Claims and their ends, beside calls for what runs; and what an executor that died leaves."""
+    """Claims and their ends, with calls for running tasks; and what an executor that died leaves."""
     for num in ("done", "again", "retry", "failed", "stopped", "beside", "released", "orphan"):
         verbs.add(num, biz_ext=DATA)
     runs = {run.biz_num: run for run in verbs.claim()}

@@ -12,7 +12,7 @@ BATCH = 1000
 
 
 def fill(tasks: int) -> None:
-    """So many tasks, in the fastest way that the backend has, then fresh statistics."""
+    """Add ``tasks`` tasks in the fastest way that the backend has, then refresh the statistics."""
     from harness.benchmarks.peers.programs.django_tasks import nothing
 
     call_command("migrate", verbosity=0)
@@ -37,7 +37,7 @@ def enqueue(task: Any, tasks: int) -> None:
 
 
 def analyze(table: str) -> None:
-    """As after a while of use."""
+    """Refresh the statistics, as a server does after a while of use."""
     with connection.cursor() as cursor:
         if connection.vendor == "mysql":
             cursor.execute(f"ANALYZE TABLE `{table}`")

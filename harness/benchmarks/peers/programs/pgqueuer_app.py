@@ -16,7 +16,7 @@ BATCH = 5000
 
 
 async def fill(tasks: int) -> None:
-    """Its tables, so many due tasks, fresh statistics."""
+    """Create its tables, add ``tasks`` due tasks, refresh the statistics."""
     connection = await asyncpg.connect(os.environ["PEER_URL"])
     queries = Queries(AsyncpgDriver(connection))
     await queries.install()
@@ -28,7 +28,7 @@ async def fill(tasks: int) -> None:
 
 
 async def work() -> None:
-    """For ever."""
+    """Work until the process is ended."""
     connection = await asyncpg.connect(os.environ["PEER_URL"])
     queuer = PgQueuer(AsyncpgDriver(connection))
 

@@ -12,7 +12,7 @@ APPS = {
 }
 APP, BACKEND = APPS[os.environ["PEER"]]
 ENTRY = parse(os.environ["PEER_URL"])
-ENTRY["CONN_MAX_AGE"] = None  # the best for all of them: they would connect anew for each task
+ENTRY["CONN_MAX_AGE"] = None  # the best for all of them: they would open a connection for each task
 if "sqlite" in ENTRY["ENGINE"]:
     ENTRY["OPTIONS"]["init_command"] = "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"
 DATABASES = {"default": ENTRY}
