@@ -129,7 +129,7 @@ def backlog(lines: list[Line]) -> Page | None:
         return None
     page, panel = plt.subplots(figsize=(WIDTH, 4), layout="constrained")
     for line, colour in zip(lines, _colours(lines), strict=True):
-        # Values at the lines' ends would lie on one another.
+        # Labels at the lines' ends would overlap.
         label = f"{line.label}: {line.ys[0]:.3g} to {line.ys[-1]:.3g} ms"
         panel.plot(line.xs, line.ys, marker="o", markersize=4, color=colour, label=label)
     panel.set_xscale("log")

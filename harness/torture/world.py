@@ -65,7 +65,7 @@ class World:
         self.caller = Caller(self._ending)
         self.load = Load(self.caller, self._ending, random.Random(f"{seed} load"))
         if not database.has_server:
-            self.load.longest = 0.05  # an atomic run keeps everybody else from writing
+            self.load.longest = 0.05  # an atomic run keeps every other process from writing
         self._proxy: Proxy | None = None
         self._faults: list[Fault] = []
         self._show = show

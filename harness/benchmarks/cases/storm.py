@@ -1,6 +1,6 @@
 """100,000 tasks that become due within one second: how long until the last has started, and what others suffer.
 
-Two executors with default options, idle before; both numbers are told by the history. The others are few tasks of
+Two executors with default options, idle before; both numbers come from the history. The others are few tasks of
 another queue of the same priority, due one after the other while the storm lasts.
 """
 

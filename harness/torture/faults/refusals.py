@@ -148,7 +148,7 @@ _READ_ONLY = {
 
 
 class ReadOnlyForUsers(ReadOnly):
-    """MariaDB: read-only for everybody without READ ONLY ADMIN, as the executors that use this account's URL."""
+    """MariaDB: read-only for all accounts without READ ONLY ADMIN, such as the one in the executors' URL."""
 
     databases = frozenset({"mariadb"})
 

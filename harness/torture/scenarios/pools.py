@@ -1,4 +1,4 @@
-"""18. Django's connection pool, for executors and for what adds tasks: nothing stands still for want of connections."""
+"""18. Django's connection pool, for executors and for callers: nothing stands still because it lacks a connection."""
 
 from datetime import timedelta
 from random import Random
