@@ -45,7 +45,7 @@ LINES = ("#1f5a96", "#c0602b", "#3c8d5a", "#7d5ba6", "#8a8a8a", "#b03a5b", "#2b9
 
 
 def draw(figures: Figures, series: Series, folder: Path) -> list[Path]:
-    """Every plot for which there are figures; the files that were written."""
+    """Draw every plot for which there are figures; return the files that were written."""
     plots: dict[str, Callable[[], Page | None]] = {
         "drain": lambda: drain_rates(plot_data.drain_bars(figures)),
         "lateness": lambda: lateness(plot_data.lateness_ranges(figures)),

@@ -30,7 +30,7 @@ TICK = 0.05
 
 
 class Late(Exception):
-    """What was waited for did not come; the verdict is BROKEN."""
+    """Raised when something did not happen in time; the verdict is BROKEN."""
 
 
 class World:
@@ -176,7 +176,7 @@ class World:
         self.tally.violations += [text for text in found if text not in self.tally.violations]
 
     def progress(self, scenario: str) -> dict[str, Any]:
-        """How things stand, for the screen."""
+        """Return the progress, for the screen."""
         standing = quietly(ledger.standing) or self._standing
         self._standing = standing
         return {
@@ -211,7 +211,7 @@ class World:
 
 
 def quietly(ask: Callable[[], T]) -> T | None:
-    """What the database says, or None when it does not answer just now."""
+    """Return the database's answer, or None if it does not answer just now."""
     try:
         return ask()
     except (DatabaseError, InterfaceError):

@@ -18,7 +18,7 @@ LAST, OTHERS_MEDIAN, OTHERS_MAX = "last start", "another queue meanwhile, median
 
 
 def measure(bench: Bench) -> None:
-    """A storm on each database, in turns."""
+    """Measure a storm on each database, in turn."""
     tasks = bench.size(TASKS)
     for _ in bench.turns("all databases"):
         for database in bench.databases:

@@ -37,6 +37,6 @@ class Pools(Scenario):
 
 
 def add(world: World, dice: Random) -> None:
-    """One task, due within a second."""
+    """Add one task that is due within a second."""
     num = f"{dice.getrandbits(40):x}"
     world.caller.add(dice.choice(MIXED), num, timedelta(seconds=dice.random()), {"seconds": 0.1, "fail": 1})
