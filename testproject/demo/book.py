@@ -45,5 +45,5 @@ class Book:
     problems: list[str] = field(default_factory=list)
 
     def tally(self) -> Counter[str]:
-        """How often each event happened."""
+        """Return how often each event happened."""
         return Counter(self.events)

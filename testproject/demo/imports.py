@@ -31,7 +31,7 @@ class Imports:
         self._running.close()
 
     def outputs(self) -> list[str]:
-        """What each said, when all have ended by themselves.
+        """Return the output of each import, when all have ended by themselves.
 
         Raises:
             ProcessFailed: one did not end in good order.

@@ -98,7 +98,7 @@ def check(products: Sequence[int], book: Book) -> bool:
 
 
 def check_others(book: Book, opened_at: datetime, turns: Mapping[str, int], imports: Sequence[str]) -> bool:
-    """What is not about single promotions and orders."""
+    """Check what is not about single promotions and orders."""
     found = {
         report_problems: report_problems(opened_at),
         import_problems: import_problems(imports),

@@ -55,7 +55,7 @@ def add_products(count: int, seed: int) -> list[int]:
 
 
 def where_to_look() -> str:
-    """How to open the shop and its admin afterwards."""
+    """Return a text on how to open the shop and its admin afterwards."""
     python = os.path.relpath(sys.executable)
     url = os.environ["DATABASE_URL"]
     shown = url if url.startswith("sqlite:") else "… (as for this run)"

@@ -51,7 +51,7 @@ class PythonProcess:
         self.end()
 
     def output_at_end(self) -> str:
-        """All that it printed, when it has ended by itself; ProcessFailed if it did not end well."""
+        """Return all that it printed, when it has ended by itself; raise ProcessFailed if it did not end well."""
         try:
             code = self.process.wait(ENDING)
         except subprocess.TimeoutExpired:

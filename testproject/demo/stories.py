@@ -17,7 +17,7 @@ SPREAD = 18.0
 
 
 def all_stories(book: Book, products: Sequence[int], orders: int, seed: int) -> list[Story]:
-    """One promotion for every product but the last, which is for mistakes, and some orders."""
+    """Return the stories: one promotion for every product but the last, which is for mistakes, and some orders."""
     chance = Random(seed)
     *usual, last = products
     stories = [
@@ -32,7 +32,7 @@ def all_stories(book: Book, products: Sequence[int], orders: int, seed: int) -> 
 
 
 def shares(kinds: Sequence[tuple[T, int]]) -> Iterator[T]:
-    """Every kind again and again, each as often as its share says; all kinds appear in the first few."""
+    """Yield every kind again and again, as often as its share says; all kinds appear among the first few."""
     while True:
         left = dict(kinds)
         while any(left.values()):

@@ -59,7 +59,7 @@ class Promotion(models.Model):
 
     @property
     def lateness(self) -> timedelta | None:
-        """How long after its time the promotion ended."""
+        """The delay after its time with which the promotion ended."""
         return self.ended_at - self.ends_at if self.ended_at else None
 
 

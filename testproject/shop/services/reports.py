@@ -9,7 +9,7 @@ from testproject.shop.models import Order
 
 
 def sales(since: datetime | None, until: datetime) -> dict[str, Any]:
-    """What was paid and cancelled from ``since`` (None: from the beginning) up to but not including ``until``."""
+    """Return what was paid and cancelled from ``since`` (None: the beginning) up to but not including ``until``."""
     paid, cancelled = (
         Order.objects.filter(**{f"{field}__lt": until}, **({f"{field}__gte": since} if since else {}))
         for field in ("paid_at", "cancelled_at")

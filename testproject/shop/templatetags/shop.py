@@ -54,7 +54,7 @@ def since(later: datetime | None, earlier: datetime | None) -> timedelta | None:
 
 @register.filter
 def last_line(text: str) -> str:
-    """What a traceback ends with."""
+    """Return the last line of a traceback."""
     return text.strip().rpartition("\n")[2]
 
 

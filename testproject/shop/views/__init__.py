@@ -11,7 +11,7 @@ REFUSED = 409
 
 
 def posted(request: HttpRequest) -> QueryDict | None:
-    """What a form is bound to: nothing when the page is only looked at."""
+    """Return the data for a form: None if the page is only viewed."""
     return request.POST if request.method == "POST" else None
 
 
