@@ -26,7 +26,7 @@ class Newcomer:
     outputs: dict[str, str] = field(default_factory=dict)
 
     def saw(self, words: str) -> str:
-        """What the one command with these words in it printed."""
+        """Return the output of the one command that has these words in it."""
         [output] = [output for command, output in self.outputs.items() if words in command]
         return output
 
@@ -94,7 +94,7 @@ def read_until(expected: str, lines: Iterator[str]) -> str:
 
 
 def commands(block: Block) -> list[str]:
-    """What there is to run in it; an unknown program is an error of the page."""
+    """Return the commands in it; an unknown program is an error of the page."""
     if block.language != "sh":
         return []
     return [line for line in block.text.splitlines() if not line.startswith(DONE_BEFORE)]

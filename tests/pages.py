@@ -87,13 +87,13 @@ def reachable(start: Path) -> set[Path]:
 
 
 def anchors(page: Path) -> set[str]:
-    """What can stand after # in a link to the page, as GitHub makes it from the headings."""
+    """Return what may follow # in a link to the page, as GitHub makes it from the headings."""
     titles = [title for _, title in HEADING.findall(prose(page))]
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def section(page: Path, title: str) -> str:
-    """What is under the heading, up to the next one of any level."""
+    """Return the text under the heading, up to the next one of any level."""
     _, found, rest = prose(page).partition(f"# {title}\n")
     assert found, f"{page.name} has no heading {title!r}"
     return HEADING.split(rest)[0]
@@ -106,5 +106,5 @@ def rows(page: Path, title: str) -> list[list[str]]:
 
 
 def names(table: list[list[str]]) -> set[str]:
-    """What stands in backticks in the first column."""
+    """Return the names in backticks in the first column."""
     return {name for row in table for name in re.findall(r"`([^`]+)`", row[0])}

@@ -40,7 +40,7 @@ keepings = pytest.mark.parametrize("key", KEEPINGS)
 
 
 def read_with(**given: Any) -> dict[str, Any]:
-    """All settings as they read under ``DELAYED_TASKS = given``."""
+    """Return all settings as they are under ``DELAYED_TASKS = given``."""
     with override_settings(DELAYED_TASKS=given):
         return {key: getattr(settings, key) for key in DEFAULTS}
 

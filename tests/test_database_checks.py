@@ -100,7 +100,7 @@ def test_other_databases_are_not_supported(extra_database: ExtraDatabase) -> Non
 
 @pytest.fixture
 def too_old(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No server is new enough."""
+    """Make every server too old."""
     for name in database_checks.LOWEST_VERSIONS:
         monkeypatch.setitem(database_checks.LOWEST_VERSIONS, name, (99, 1))
 

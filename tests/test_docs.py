@@ -64,7 +64,7 @@ def test_public_names_are_those_of_the_reference() -> None:
 
 
 def documented_names() -> dict[str, str]:
-    """Each name under a heading of its own in the API reference, with the heading."""
+    """Return each name that has a heading of its own in the API reference, with the heading."""
     headings = re.findall(r"^### `(\w+)(.*)`$", API.read_text(), re.MULTILINE)
     return {name: name + rest for name, rest in headings}
 

@@ -47,7 +47,7 @@ def test_the_longest_name_counts(module: str, unit: str | None) -> None:
 
 
 def floor(unit: str) -> str:
-    """How the checker names a unit with its layer."""
+    """Return a unit with its layer, as the checker names it."""
     return f"{unit} (layer {LAYERS[unit]})"
 
 

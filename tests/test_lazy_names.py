@@ -32,7 +32,7 @@ BEFORE_SETUP = [
 
 
 def python(source: str) -> str:
-    """What a fresh interpreter prints; its errors are the test's."""
+    """Return what a fresh interpreter prints; its errors fail the test."""
     environment = {key: value for key, value in os.environ.items() if key != "DJANGO_SETTINGS_MODULE"}
     done = subprocess.run(
         [sys.executable, "-c", source], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60

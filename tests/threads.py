@@ -28,7 +28,7 @@ class DatabaseThread(threading.Thread, Generic[T]):
             connections.close_all()
 
     def result(self, timeout: float = JOIN_TIMEOUT) -> T:
-        """What `function` returned; its error is raised here, TimeoutError when it is not done in time."""
+        """Return what `function` returned; raise its error, or TimeoutError if it does not end in time."""
         self.join(timeout)
         if self.is_alive():
             raise TimeoutError(f"{self.name} has not ended within {timeout} s.")

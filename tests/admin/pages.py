@@ -32,7 +32,7 @@ def numbers_of(response: Any) -> list[str]:
 
 
 def footer_of(response: Any) -> str:
-    """What stands below a list: the links to pages, and how many rows there are."""
+    """Return what is below a list: the links to pages, and the number of rows."""
     found = re.search(r'<p class="paginator">(.*?)</p>', response.content.decode(), re.DOTALL)
     return " ".join(text_of(found[1]).split()) if found else ""
 
@@ -58,5 +58,5 @@ def submit(client: Client, address: str, button: str = "_save", **changes: str) 
 
 
 def messages_of(response: Any) -> list[str]:
-    """What the page after this one will say."""
+    """Return the messages that the next page will show."""
     return [str(message) for message in get_messages(response.wsgi_request)]

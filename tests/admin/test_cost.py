@@ -129,7 +129,7 @@ def fill_with_what_is_rare() -> None:
 
 
 def measured(client: Client, database: str, pages: list[Page] = PAGES) -> dict[str, int]:
-    """What each page reads."""
+    """Return what each page reads."""
     found = {}
     statement = {"sqlite": "ANALYZE", "postgres": "ANALYZE"}
     with connection.cursor() as cursor:

@@ -186,7 +186,7 @@ class TestStatements:
         return len([query for query in context.captured_queries if "django_delayed_tasks_" in query["sql"]])
 
     def agenda(self) -> int:
-        """What finding the levels takes: on SQLite some statements for each."""
+        """Return the number of statements that find the levels: on SQLite some for each level."""
         with CaptureQueriesContext(connection) as context:
             waiting.read_agenda()
         return len(context.captured_queries)

@@ -206,7 +206,7 @@ class TestStatements:
         assert len(self.statements(boss, status__exact="1")) == levels + 3  # keys, rows, executors' names
 
     def agenda(self) -> list[str]:
-        """What the choice of queues takes: two statements, on SQLite some for each level."""
+        """Return the statements for the choice of queues: two, on SQLite some for each level."""
         with CaptureQueriesContext(connection) as context:
             read_agenda()
         return [query["sql"] for query in context.captured_queries]

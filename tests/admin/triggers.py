@@ -21,7 +21,7 @@ def times_of(response: Any) -> list[list[str]]:
 
 
 def outlook_of(response: Any) -> str:
-    """What stands below the trigger, before the table."""
+    """Return the text below the trigger, before the table."""
     found = re.search(r'<div class="ddt-outlook[^>]*>(.*?)(<table|</div>)', response.content.decode(), re.DOTALL)
     return text_of(found[1].replace("</p>", "\n")) if found else ""
 

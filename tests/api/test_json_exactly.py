@@ -66,7 +66,7 @@ class Handler(TaskHandler):
 
 
 def through_tasks(value: Any) -> list[Any]:
-    """What comes of it by every way through a task, from caller to handler to handler to history."""
+    """Return what the value becomes on every way through a task, from caller to handler to handler to history."""
     verbs.add("one", biz_ext=value)
     api.add_tasks([verbs.task("many", biz_ext=value), verbs.task("beside")])
     runs = {run.biz_num: run for run in verbs.claim()}
@@ -85,7 +85,7 @@ def through_tasks(value: Any) -> list[Any]:
 
 
 def through_resources(value: Any) -> list[Any]:
-    """What comes of it as a payload of a pool, and as the state of a mutex."""
+    """Return what the value becomes as a payload of a pool, and as the state of a mutex."""
     name = uuid4().hex
     pool = Pool(name)
     pool.add("a", value)

@@ -62,7 +62,7 @@ def manual(live_db: str) -> Iterator[None]:
 
 
 def everything() -> list[list[dict[str, Any]]]:
-    """All rows."""
+    """Return all rows."""
     managers: list[Any] = [model._default_manager for model in MODELS]
     return [list(manager.order_by("pk").values()) for manager in managers]
 

@@ -68,12 +68,12 @@ QUICKLY = settings(
 
 
 def rows() -> tuple[int, int]:
-    """How many tasks and runs there are; that each can be read is part of it."""
+    """Return how many tasks and runs there are, after reading each of them."""
     return len(list(api.get_tasks_by_code())), len(list(api.get_runs()))
 
 
 def answer_of(call: Callable[[], Any]) -> Any:
-    """What the call returned, or the error of this library that it raised; any other is raised on."""
+    """Return what the call returned, or the error of this library that it raised; let any other error through."""
     try:
         return call()
     except TaskException as error:

@@ -63,7 +63,7 @@ def runs_beside(rows: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def pages_work() -> None:
-    """No page of the admin about what is there now fails, nor does a query of the API."""
+    """Check that no page of the admin fails on the present rows, nor does a query of the API."""
     client = Client()
     client.force_login(User.objects.create_superuser("boss"))
     for model in ("task", "taskrun", "executor"):

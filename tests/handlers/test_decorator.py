@@ -13,7 +13,7 @@ from django_delayed_tasks.triggers import Interval
 
 
 def handled(handler: TaskHandler, task: Any) -> HandleResult:
-    """What the handler makes of anything."""
+    """Return what the handler returns."""
     return handler.handle(task)
 
 

@@ -56,7 +56,7 @@ class Contender(threading.Thread):
             connections.close_all()
 
     def lease(self) -> AbstractContextManager[Any]:
-        """What is to be held next."""
+        """Return the lease to hold next."""
         from django_delayed_tasks.leases import Pool
 
         return Pool(POOL).lease(ttl=TTL, wait=120)

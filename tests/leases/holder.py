@@ -29,7 +29,7 @@ def main(name: str, ttl: float) -> None:
 
 
 def set_clock(hours: float) -> None:
-    """What this process takes for the time of day."""
+    """Set the time of day that this process sees."""
     from django.utils import timezone
 
     from django_delayed_tasks import clock

@@ -48,7 +48,7 @@ class Held:
 
 
 def read_notes(path: Path, may_fail: int = 0) -> list[Note]:
-    """All that was noted; an error is one, unless it is of the process that may fail."""
+    """Return all notes; an error in them fails the test, unless it is of the process that may fail."""
     notes = []
     for line in path.read_text().splitlines() if path.exists() else []:
         event, pid, at, *rest = line.split(" ", 4)

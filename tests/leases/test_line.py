@@ -170,7 +170,7 @@ def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
 
 
 def places_kept() -> list[renewer.Place]:
-    """What the renewer of this process keeps of the lines' places."""
+    """Return the places in lines that the renewer of this process keeps."""
     return [place for place in list(renewer.renewer._due) if isinstance(place, renewer.Place)]
 
 

@@ -154,7 +154,7 @@ def test_it_broke_from_its_database_while_the_command_ran(start: Start) -> None:
 
 
 class TestWhileTheDatabaseIsAway:
-    """What became of the command is told all the same."""
+    """The result of the command is reported all the same."""
 
     @pytest.fixture
     def outage(self, database: str, tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[Outage]:

@@ -66,7 +66,7 @@ class Child:
         self.process.send_signal(number)
 
     def exit_code(self, timeout: float = PATIENCE) -> int:
-        """How it ended (negative: by that signal); AssertionError with its output when it does not end in time."""
+        """Return how it ended (negative: by that signal); raise AssertionError with its output if it is late."""
         try:
             return self.process.wait(timeout)
         except subprocess.TimeoutExpired:

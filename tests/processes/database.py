@@ -24,12 +24,12 @@ def task(code: str, num: str) -> Task | None:
 
 
 def count(status: TaskStatus, **wanted: str) -> int:
-    """How many live rows have this status."""
+    """Return how many live rows have this status."""
     return Task.objects.filter(status=status, **wanted).count()
 
 
 def outcomes(code: str, num: str) -> list[RunOutcome]:
-    """What the runs of one identity came to, in order."""
+    """Return the outcomes of the runs of one identity, in order."""
     rows = TaskRun.objects.filter(biz_code=code, biz_num=num).order_by("id")
     return [RunOutcome(row.outcome) for row in rows]
 

@@ -72,7 +72,7 @@ class Folder:
             gate.open()
 
     def notes(self, event: str, num: str | None = None, **wanted: Any) -> list[Note]:
-        """What was noted so far, in order."""
+        """Return what was noted so far, in order."""
         path = self.path / "notes"
         lines = path.read_text().splitlines() if path.exists() else []
         notes = [_read(line) for line in lines]

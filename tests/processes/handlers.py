@@ -64,7 +64,7 @@ class Hanging(Noting):
 
 
 class Single(Held):
-    """One at a time, in the whole cluster."""
+    """A handler of which one runs at a time in the whole cluster."""
 
     biz_code = "single"
     max_concurrent = 1

@@ -63,7 +63,7 @@ def test_executors_carry_on_and_what_ended_meanwhile_is_not_run_again(
 
 
 def stand_still(folder: Folder, children: list[Child], name: str) -> list[Gate]:
-    """Each executor, with its one thread, is in mid-handler."""
+    """Wait until each executor, with its one thread, is in mid-handler."""
     gates = []
     numbers = [f"{name}{number}" for number in range(1, len(children) + 1)]
     for number in numbers:

@@ -36,7 +36,7 @@ def test_banner(starttask: Start, database: str) -> None:
 
 
 def refused(child: Child) -> str:
-    """What it ended with, and exit code 1."""
+    """Return the message of the CommandError that it ended with; check that its exit code is 1."""
     assert child.exit_code() == 1, child.output
     assert "Traceback" not in child.output
     before, _, message = child.output.partition("CommandError: ")

@@ -37,7 +37,7 @@ def pid_of(name: str) -> int:
 
 
 def stand_still(folder: Folder) -> None:
-    """Each of the two is in mid-handler."""
+    """Wait until each of the two is in mid-handler."""
     for number in ("1", "2"):
         folder.shut(number)
         add_task(Task(biz_code="held", biz_num=number))

@@ -43,7 +43,7 @@ def wait_until_passed_by(thread: DatabaseThread[Any]) -> None:
 
 
 def waiting() -> int:
-    """How many connections to this database wait for a lock."""
+    """Return how many connections to this database wait for a lock."""
     with connection.cursor() as cursor:
         cursor.execute(WAITING[connection.vendor])
         return int(cursor.fetchone()[1])

@@ -171,7 +171,7 @@ def reach(state: str, nums: Iterable[str]) -> list[Subject]:
 
 
 def allowed(model: Model, add: Call, call: Call) -> Iterator[tuple[str, Any]]:
-    """Each order of the two, and what comes of it."""
+    """Yield each order of the two, with its result."""
     first, second = deepcopy(model), deepcopy(model)
     said = add.model(first)
     yield "add first", _outcome(first, said, call.model(first))

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def lose(work: Callable[[], T], *, first: str, middle: str, last: str) -> T:
-    """What ``work`` returns, of which the first try loses a deadlock.
+    """Return what ``work`` returns; its first try loses a deadlock.
 
     ``work`` locks the three tasks in this order. It is kept waiting at the middle one until a caller who has the last
     task waits for the first, so that it is always ``work`` who closes the circle.

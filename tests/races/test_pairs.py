@@ -71,7 +71,7 @@ def told(threads: list[DatabaseThread[dict[str, Any]]]) -> dict[str, Any]:
 
 
 def check(call: Call, met: Meetings, said: dict[str, Any], became: dict[str, Any]) -> None:
-    """Each meeting came to what one of its two orders comes to."""
+    """Check that each meeting had the result of one of its two orders."""
     found = look()
     wrong = {}
     for num, (add, subject) in met.items():

@@ -44,7 +44,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looks]:
 
 
 def spoil() -> None:
-    """What an earlier release accepted is in the row."""
+    """Write into the row a trigger that only an earlier release accepted."""
     with connection.cursor() as cursor:
         cursor.execute("UPDATE django_delayed_tasks_task SET trigger_text = %s", [HUGE])
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("db", "machine")
 
 
 def waits_for() -> dict[str, tuple[timedelta, timedelta]]:
-    """How long after noon the time of each is, and when it may be claimed."""
+    """Return how long after noon the time of each is, and when it may be claimed."""
     return {task.biz_num: (task.when - NOON, task.claim_at - NOON) for task in TaskRow.objects.all()}
 
 

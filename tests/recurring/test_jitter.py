@@ -26,7 +26,7 @@ FIVE = Interval(minutes=10, jitter=300)
 
 @pytest.fixture(params=[0.0, 0.5, 0.999])
 def chance(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What chance says, of 1."""
+    """The random number between 0 and 1."""
     monkeypatch.setattr(random, "random", lambda: request.param)
     return request.param
 

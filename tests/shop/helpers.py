@@ -25,7 +25,7 @@ class RunningTask:
 
 
 def handle(code: str, number: int, when: datetime, biz_ext: Any = None) -> Any:
-    """One run of the handler of that code."""
+    """Run the handler of that code once."""
     task: Any = RunningTask(str(number), when, biz_ext)
     return get_task_handlers()[code].handle(task)
 

@@ -27,7 +27,7 @@ def the_past() -> datetime:
 
 
 def a_promotion(product: Product, **changes: Any) -> Promotion:
-    """One that ended as it should."""
+    """Return a promotion that ended as it should."""
     end = the_past()
     fields = {"percent": 10, "started_at": end - SECOND, "ends_at": end, "ended_at": end + MS, **changes}
     promotion = Promotion.objects.create(product=product, **fields)
@@ -36,7 +36,7 @@ def a_promotion(product: Product, **changes: Any) -> Promotion:
 
 
 def an_order(product: Product, *outcomes: RunOutcome, **changes: Any) -> Order:
-    """One that was open for 20 seconds, and cancelled when it should have been."""
+    """Return an order that was open for 20 seconds, and cancelled when it should have been."""
     placed_at = the_past()
     pay_by = placed_at + timedelta(seconds=20)
     fields = {
@@ -61,7 +61,7 @@ def remind(order: Order, *seconds: float) -> None:
 
 
 def problems(check: Check, row: Promotion | Order, expected: Expectation | None = None) -> list[str]:
-    """What the check finds wrong, when the row was expected to be as described."""
+    """Return what the check finds wrong, if the row was expected to be as described."""
     book = Book()
     if isinstance(row, Promotion):
         book.promotions[row.pk] = expected if isinstance(expected, ExpectedPromotion) else as_planned(row)

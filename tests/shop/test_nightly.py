@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture(autouse=True)
 def known() -> Iterator[None]:
-    """It is one of the handlers, and an executor has started in the evening."""
+    """Register it as a handler, and let an executor start in the evening."""
     with registry.preserved(), frozen_at(EVENING):
         register_task_handler(NightlyReport)
         Recurrences("default").declare()
@@ -40,7 +40,7 @@ def known() -> Iterator[None]:
 
 
 def run_at(moment: datetime) -> Any:
-    """What the run that is due at that moment reported; the outcome alone if there was none."""
+    """Return what the run that is due at that moment reported; only the outcome if there was no report."""
     with frozen_at(moment):
         [task] = claim(registered(name=str(moment), lease=10**8), priority=NightlyReport.priority)
         settlement = run_one(task, registry.get_task_handlers()[codes.NIGHTLY_REPORT], DatabaseClock())

@@ -68,7 +68,7 @@ def _handler_reads() -> int:
 
 @contextmanager
 def _by_explaining(meter: Meter) -> Iterator[None]:
-    """Every statement is first run under EXPLAIN and undone."""
+    """Run every statement under EXPLAIN first, and undo it."""
 
     def explain(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
         if sql.lstrip().startswith(EXPLAINED):

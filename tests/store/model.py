@@ -51,7 +51,7 @@ class Live:
 
     @property
     def is_last(self) -> bool:
-        """It runs, was cancelled meanwhile, and nothing is to come after: as good as absent."""
+        """Whether it runs, was cancelled meanwhile, and nothing follows: it then counts as absent."""
         return self.stopping and self.deferred is None
 
 

@@ -154,7 +154,7 @@ class StoreMachine(RuleBasedStateMachine):
         left=LEFT,
     )
     def run(self, name: str, kind: dict[str, Any], calls: list[str], then: Then, left: Any) -> None:
-        """One run of each task from its claim to its end, with these calls in between."""
+        """Run each task once, from its claim to its end, with these calls in between."""
         with clock.frozen_at(self.now):
             for num, model in self.tasks.items():
                 if not model.is_due(self.now):

@@ -37,7 +37,7 @@ def refresh_statistics(database: str) -> None:
 
 
 def excess(database: str, allowed: int, action: Callable[[], object]) -> tuple[int, int] | None:
-    """What the action read and what it may, if that was less."""
+    """Return what the action read and what it may read, if that was exceeded."""
     with reads() as meter:
         action()
     limit = allowed * UNIT.get(database, 1)

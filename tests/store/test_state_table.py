@@ -104,7 +104,7 @@ CELLS = [tuple(cell.strip() for cell in line.split("|")) for line in TABLE.strip
 
 
 def told(became: dict[Claim, Then]) -> str:
-    """What a settlement says became of the task."""
+    """Return what became of the task, as its settlement says."""
     return ", ".join(became.values()) or "nothing"
 
 

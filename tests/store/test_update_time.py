@@ -56,7 +56,7 @@ ENDS: dict[str, Callable[[ClaimedTask], Settlement]] = {
 
 
 def changed_by(change: Callable[[], object]) -> timedelta:
-    """How long after NOW the row changed last, if that happens to it two hours later."""
+    """Return how long after NOW the row changed last, if the change is made two hours later."""
     with frozen_at(NOW + 2 * HOUR):
         change()
     row = verbs.present()

@@ -106,6 +106,6 @@ def present(num: str = "1", code: str = CODE) -> Task:
 
 
 def outcomes(num: str = "1", code: str = CODE) -> list[RunOutcome]:
-    """What the history says, oldest first."""
+    """Return the outcomes in the history, oldest first."""
     runs = TaskRun.objects.filter(biz_code=code, biz_num=num).order_by("id")
     return [RunOutcome(outcome) for outcome in runs.values_list("outcome", flat=True)]

@@ -40,7 +40,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is said in this test seems to come from another process."""
+    """Make the notices of this test seem to come from another process."""
     monkeypatch.setattr(postgres, "_process", iter(str(number) for number in range(10**6)).__next__)
 
 
@@ -163,7 +163,7 @@ class TestPace:
         self.pace = Pace(self.peers)
 
     def hear(self, is_waking: bool = True) -> float:
-        """How long it had to wait before."""
+        """Let it hear a notice; return how long it had to wait before."""
         left = self.pace.seconds_left()
         self.second += left
         assert self.pace.seconds_left() == pytest.approx(0)

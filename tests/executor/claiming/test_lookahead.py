@@ -50,7 +50,7 @@ def database_now() -> datetime:
 
 @pytest.fixture
 def bench(make_bench: Any) -> Bench:
-    """One that looks ahead."""
+    """A bench that looks ahead."""
     made: Bench = make_bench(lookahead=Steady)
     return made
 
@@ -241,7 +241,7 @@ class TestDatabaseClock:
         return clock.EPOCH + timedelta(seconds=1000 + second)
 
     def ask(self, one: DatabaseClock, asked: float, answered: float, heard: float, ahead: float = 0.0) -> float:
-        """How many seconds the clock then is behind the database's, to the nearest ten microseconds."""
+        """Return how many seconds the clock then is behind the database's, to the nearest ten microseconds."""
         self.second = heard
         one.set(self.shown(answered + ahead), asked)
         return round((self.shown(heard + ahead) - one.now()).total_seconds(), 5)

@@ -185,7 +185,7 @@ def add_below_the_watermark(num: str) -> None:
 
 
 def sweeps_took(bench: Bench, *seconds: float) -> None:
-    """All of them so far; the last has just ended."""
+    """Note the seconds of all full scans so far; the last one has just ended."""
     bench.poller.reader.scans = FullScans()
     for took in seconds:
         bench.poller.reader.scans.note(clock.monotonic(), took)

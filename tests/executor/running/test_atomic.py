@@ -41,7 +41,7 @@ def run_once(handle: Any, task: Any = None, **attributes: Any) -> Settlement | N
 
 
 def settled_later(settlement: Settlement | None) -> Then | None:
-    """What the settler's attempt comes to."""
+    """Return the result of the settler's attempt."""
     assert settlement is not None
     return settle("default", [settlement]).became.get(settlement.claim)
 
@@ -251,7 +251,7 @@ class TestOnCommit:
 
 @pytest.fixture
 def decisions() -> Iterator[list[Settlement]]:
-    """What run_finished was sent with."""
+    """Return the decisions with which run_finished was sent."""
     seen: list[Settlement] = []
 
     def finished(decision: Settlement, **_: Any) -> None:

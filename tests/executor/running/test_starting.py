@@ -36,7 +36,7 @@ def at(now: datetime) -> HandClock:
 
 
 def refused(task: ClaimedTask, now: datetime, **attributes: Any) -> Settlement:
-    """How it is settled unrun; the look that changes nothing says the same."""
+    """Return how it is settled without a run; a query that changes nothing has the same answer."""
     looked = refusal(task, handler(**attributes), now)
     [settlement] = run([task], handler(**attributes), at(now)).left
     assert looked

@@ -31,7 +31,7 @@ COUNT_CONNECTIONS = {
 
 
 def state() -> State:
-    """What is set in this context."""
+    """Return what is set in this context."""
     return (
         translation.get_language(), timezone.get_current_timezone_name(), SECRET.get(), decimal.getcontext().prec
     )  # fmt: skip

@@ -18,7 +18,7 @@ MOVING = "moving"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Every test commits, on all of them."""
+    """Have every test commit, on all nodes."""
     ours = pytest.mark.django_db(transaction=True, available_apps=["django_delayed_tasks"], databases=[*NODES, MOVING])
     item.add_marker(ours)
 

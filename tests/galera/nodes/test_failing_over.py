@@ -58,7 +58,7 @@ may_look = Event()
 
 
 def worker(alias: str) -> tuple[str, str]:
-    """One that is idle while its node goes, and looks before its next run; the nodes it was on."""
+    """Be idle while the node goes away, and check the connection before the next run; return the nodes used."""
     before = node_of(alias)
     may_look.wait(60)
     discard_unusable(alias)

@@ -13,10 +13,10 @@ def done(code: str, **wanted: str) -> list[datetime]:
 
 
 def count_done(*codes: str) -> int:
-    """How many runs of these codes ended well."""
+    """Return how many runs of these codes ended well."""
     return TaskRun.objects.filter(biz_code__in=codes, outcome=RunOutcome.DONE).count()
 
 
 def next_time(code: str) -> datetime:
-    """What the one row of this code waits for."""
+    """Return the time that the one row of this code waits for."""
     return Task.objects.get(biz_code=code).when

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("db", "frozen")
 
 @pytest.fixture(autouse=True)
 def none_known() -> Iterator[None]:
-    """What executors of other tests have seen is forgotten."""
+    """Forget what executors of other tests have seen."""
     affinity._of_others.clear()
     yield
     affinity._of_others.clear()
@@ -34,7 +34,7 @@ def leave_to_others(count: int) -> None:
 
 
 def claim(limit: int = 100) -> int:
-    """How many the executor of rank 0 takes at once."""
+    """Return how many tasks the executor of rank 0 claims at once."""
     return len(compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, limit, rank=0, executors=2)))
 
 

@@ -76,7 +76,7 @@ def seen(task: Task) -> Claim:
 
 
 def contents(task: Task) -> dict[str, Any]:
-    """Every column."""
+    """Return the value of every column."""
     return {field.attname: getattr(task, field.attname) for field in Task._meta.concrete_fields}
 
 

@@ -19,7 +19,7 @@ STAYS = ("mysql",)
 
 
 def waits(cursor: CursorWrapper) -> object:
-    """What the connection says of itself."""
+    """Return the connection's own setting."""
     cursor.execute(ASK[connection.vendor])
     return cursor.fetchone()[0]
 

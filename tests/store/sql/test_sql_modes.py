@@ -55,7 +55,7 @@ def enter(mode: str) -> None:
 
 
 def add_all() -> list[str]:
-    """Every way to add; what became of each."""
+    """Add in every way; return what became of each task."""
     did = []
     for mode in IfExists:
         if mode is IfExists.RAISE:
@@ -70,7 +70,7 @@ def add_all() -> list[str]:
 
 
 def change_all() -> list[Any]:
-    """Every other verb."""
+    """Call every other verb."""
     did: list[Any] = [
         api.reschedule_task(CODE, "of keep", HOUR), api.pause_task(CODE, "of keep"), api.resume_task(CODE, "of keep"),
         api.pause_queue("mail"), api.resume_queue("mail"), str(api.cancel_task(CODE, "of keep")),
@@ -99,7 +99,7 @@ def run_all() -> list[Any]:
 
 
 def state() -> list[Any]:
-    """What is in the tables, without what depends on the moment."""
+    """Return the contents of the tables, without what depends on the moment."""
     tasks: Any = Task.objects.order_by("biz_num")
     fields = (
         "biz_num",
@@ -120,7 +120,7 @@ def state() -> list[Any]:
 
 
 def everything() -> list[Any]:
-    """All verbs, alone and within a transaction; what they said and left. Nothing of it stays."""
+    """Call all verbs, alone and within a transaction; return their results and the tables. Everything is undone."""
     found: list[Any] = []
     for block in (nullcontext(), transaction.atomic()):
         with block:
