@@ -36,7 +36,7 @@ class Bench:
 
     def size(self, usual: int) -> int:
         """How many tasks, of ``usual`` ones."""
-        return 100 if self.smallest else max(100, usual // 10) if self.quick else usual
+        return max(100, usual // (100 if self.smallest else 10)) if self.quick else usual
 
     def some(self, usual: Sequence[Way]) -> Sequence[Way]:
         """What to measure of ``usual`` ways: in the smallest size one, which is the second."""
