@@ -22,7 +22,8 @@ _MIXED = 2**16
 OWN, OTHERS = 20_251, 25_717
 """Hash multipliers: ``OWN`` assigns a task to its preferred executor, ``OTHERS`` to the executor that may steal it."""
 MOST_OF_OTHERS, MOST_OF_ANY = 8, 2
-"""The rows that an executor steals at once: of its part of the others' shares; and, if that is empty, of any share."""
+"""The rows that an executor steals at once: of its part of the others' shares; and of any share, if that part is empty
+or rows are left behind."""
 LEFT_BEHIND = timedelta(seconds=10)
 """How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
 
@@ -51,15 +52,17 @@ def preferred(alias: str, dialect: Dialect, request: ClaimRequest) -> Rows:
         return _read(alias, dialect, request)
     mine = _read(alias, dialect, request, share(request))
     few = replace(request, limit=min(request.limit, MOST_OF_OTHERS))
+    fewer = replace(request, limit=min(request.limit, MOST_OF_ANY))
     if mine and _leaves_behind(dialect, request, mine):
-        first = _read(alias, dialect, few, share(request, OTHERS))
+        # The first of any share too: the executor that may steal them may be as busy as their owner.
+        first = _read(alias, dialect, few, share(request, OTHERS)) + _read(alias, dialect, fewer)
         by_id = {row[_ID]: row for row in (*first, *mine)}
         return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: request.limit]
     if mine:
         return mine
     # From the tail: the executors that own these rows take them from the head.
     latest = _read(alias, dialect, few, share(request, OTHERS), "DESC")
-    return latest[::-1] or _read(alias, dialect, replace(request, limit=min(request.limit, MOST_OF_ANY)))
+    return latest[::-1] or _read(alias, dialect, fewer)
 
 
 def _leaves_behind(dialect: Dialect, request: ClaimRequest, mine: Rows) -> bool:

@@ -1,4 +1,6 @@
-"""How many rows an executor steals at once of those that others prefer."""
+"""Which rows an executor steals of those that others prefer, and how many at once."""
+
+from datetime import timedelta
 
 import pytest
 
@@ -6,6 +8,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.affinity import MOST_OF_ANY, MOST_OF_OTHERS, OTHERS, share_of
 from tests.store import verbs
+from tests.store.verbs import HOUR, NOW
 
 pytestmark = pytest.mark.usefixtures("db", "frozen")
 
@@ -48,3 +51,19 @@ def test_fewer_still_of_what_another_one_should_steal() -> None:
     due = leave(5, may_steal=1)
     assert claim() == due[:MOST_OF_ANY]
     assert claim(limit=1) == due[MOST_OF_ANY : MOST_OF_ANY + 1]
+
+
+def test_nothing_is_left_behind_for_good_while_there_is_always_something_newer() -> None:
+    """The owner of a task, and the executor that may steal it, may both be busy for hours: the third takes it."""
+    api.add_tasks([verbs.task(str(number)) for number in range(300)])
+    shares = {task.pk: (share_of(task.pk, 3), share_of(task.pk, 3, OTHERS)) for task in Task.objects.all()}
+    theirs = [pk for pk, (owner, thief) in shares.items() if 0 not in (owner, thief)][:10]
+    assert len(theirs) == 10
+    Task.objects.filter(pk__in=theirs).update(claim_at=NOW - HOUR)
+    taken: set[int] = set()
+    for _ in range(5):
+        floor = NOW - HOUR - timedelta(seconds=5)
+        taken |= {run.id for run in verbs.claim(executor=1, limit=10, rank=0, executors=3, floor=floor)}
+    mine = [pk for pk, (owner, _) in shares.items() if owner == 0]
+    assert not taken.issuperset(mine), "there was always something newer"
+    assert taken.issuperset(theirs)
