@@ -103,10 +103,13 @@ class Held:
 
     def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta()) -> None:
         """Let the settler release tasks that will not be started here; they become claimable ``after`` that."""
+        before = self.unfinished
         for task in tasks:
             self.free_resource(task)
             self._give_back(task.claim)
             self.ended.put(released(task, after))
+        if self.unfinished < before:
+            self._refill()
 
     def release_now(self, settlements: list[Settlement]) -> None:
         """Release tasks that will not be started here, before returning.

@@ -24,12 +24,29 @@ class Running:
     tasks: Batch
     began: float
     is_abandoned: bool = False
+    _has_ended: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def abandon(self) -> None:
-        """Take the run from its worker; what the worker hands over from now on does not count."""
+    def begin(self) -> bool:
+        """Note that the run begins now; return False if it was abandoned before."""
         with self._lock:
-            self.is_abandoned = True
+            self.began = clock.monotonic()
+            return not self.is_abandoned
+
+    def end(self) -> bool:
+        """Note that the worker has done with the run; return False if it was abandoned before."""
+        with self._lock:
+            self._has_ended = True
+            return not self.is_abandoned
+
+    def abandon(self) -> bool:
+        """Take the run from its worker: what the worker hands over from now on does not count.
+
+        Return False if the worker has done with it.
+        """
+        with self._lock:
+            self.is_abandoned = not self._has_ended
+            return self.is_abandoned
 
     def hand_over(self, tasks: Batch) -> bool:
         """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
@@ -53,7 +70,8 @@ class Performer:
         """Run a task or a batch, if it may still start here, and note how it ended."""
         tasks = running.tasks
         is_due = all(hold_until_due(task, self._clock) for task in tasks)
-        running.began = clock.monotonic()
+        if not running.begin():  # while its thread waited for a connection; the task may be running elsewhere
+            return
         handler = find(tasks[0].biz_code)
         if handler is None or not is_due or not self._lease.is_trusted or not all(map(self._is_held, tasks)):
             self._held.release(tasks)

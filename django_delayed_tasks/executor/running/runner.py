@@ -66,7 +66,7 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> RunEnd:
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         logger.exception("%s: the run was interrupted", _named(tasks))
         finished = clock.now()
-        return RunEnd([decide(task, handler, raised(error), started, finished) for task in tasks], [])
+        return RunEnd([failed(task, handler, raised(error), started, finished) for task in tasks], [])
 
 
 def _named(tasks: Batch) -> str:
