@@ -170,7 +170,7 @@ class Held:
         return self.unsettled >= 2 * self.most
 
     def _refill(self) -> None:
-        if self.wants_more and not self.wake_poller.is_set() and not self.is_full:
+        if self._counts[Stage.UNFINISHED] < self._refill_below and not self.wake_poller.is_set() and not self.is_full:
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:
