@@ -28,9 +28,8 @@ def host_now() -> datetime:
     return _frozen or datetime.now(UTC)
 
 
-def monotonic() -> float:
-    """Return seconds since some fixed point, to measure how long something took; never frozen."""
-    return time.monotonic()
+monotonic = time.monotonic
+"""Return seconds since some fixed point, to measure how long something took; never frozen."""
 
 
 def sql_now(connection: "BaseDatabaseWrapper") -> str:

@@ -103,10 +103,13 @@ class Held:
 
     def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta()) -> None:
         """Let the settler release tasks that will not be started here; they become claimable ``after`` that."""
+        before = self.unfinished
         for task in tasks:
             self.free_resource(task)
             self._give_back(task.claim)
             self.ended.put(released(task, after))
+        if self.unfinished < before:
+            self._refill()
 
     def release_now(self, settlements: list[Settlement]) -> None:
         """Release tasks that will not be started here, before returning.
@@ -167,7 +170,7 @@ class Held:
         return self.unsettled >= 2 * self.most
 
     def _refill(self) -> None:
-        if self.wants_more and not self.wake_poller.is_set() and not self.is_full:
+        if self._counts[Stage.UNFINISHED] < self._refill_below and not self.wake_poller.is_set() and not self.is_full:
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:

@@ -36,7 +36,7 @@ class Bench:
 
     def size(self, usual: int) -> int:
         """Return the number of tasks for this run, given the ``usual`` one."""
-        return 100 if self.smallest else max(100, usual // 10) if self.quick else usual
+        return max(100, usual // (100 if self.smallest else 10)) if self.quick else usual
 
     def some(self, usual: Sequence[Way]) -> Sequence[Way]:
         """Return which of the ``usual`` ways to measure: in the smallest size only the second one."""

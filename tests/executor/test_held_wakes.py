@@ -62,3 +62,18 @@ def test_it_wakes_the_poller_when_fewer_than_half_of_the_target_are_left() -> No
     assert not held.wake_poller.is_set()
     held.finish([tasks[1].claim])
     assert held.wake_poller.is_set()
+
+
+def test_it_wakes_the_poller_when_what_waited_for_a_thread_is_released() -> None:
+    """No run ends that would wake it."""
+    held, tasks = holding(2)
+    held.release(tasks[:1])
+    assert held.wake_poller.is_set()
+
+
+def test_it_does_not_when_what_waited_for_permits_is_released() -> None:
+    """It took no room, and would be claimed in vain once more."""
+    held, tasks = holding(2)
+    held.park([tasks[0].claim])
+    held.release(tasks[:1])
+    assert not held.wake_poller.is_set()

@@ -112,10 +112,15 @@ class Poller:
         return None if most is None else max(0, most - self._held.claimed)
 
     def _drop_lost(self) -> None:
-        """Drop claims that have not started if this executor was declared dead: other executors own them now."""
+        """Drop claims that have not started if this executor was declared dead: other executors own them now.
+
+        Those that the last poll has made under the new id are released: no other executor would reap them.
+        """
         before, self._claims_as = self._claims_as, self._lease.executor
         if before not in (None, self._claims_as):
-            self._held.drop(self._queue.take_back() + self._gate.take_back())
+            waiting = self._queue.take_back() + self._gate.take_back()
+            self._held.drop(task for task in waiting if task.executor != self._claims_as)
+            self._held.release(task for task in waiting if task.executor == self._claims_as)
 
     def _note_nothing(self, claimed: int) -> None:
         """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""

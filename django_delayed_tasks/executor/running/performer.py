@@ -11,7 +11,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
 from django_delayed_tasks.executor.running.runner import RunEnd, run
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, not_before
+from django_delayed_tasks.store.claiming.claimed_task import not_before
 
 LONGEST_HOLD: Final = 0.02
 """Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
@@ -24,17 +24,34 @@ class Running:
     tasks: Batch
     began: float
     is_abandoned: bool = False
+    _has_ended: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
-    def abandon(self) -> None:
-        """Take the run from its worker; what the worker hands over from now on does not count."""
+    def begin(self) -> bool:
+        """Note that the run begins now; return False if it was abandoned before."""
         with self._lock:
-            self.is_abandoned = True
+            self.began = clock.monotonic()
+            return not self.is_abandoned
+
+    def end(self) -> bool:
+        """Note that the worker has done with the run; return False if it was abandoned before."""
+        with self._lock:
+            self._has_ended = True
+            return not self.is_abandoned
+
+    def abandon(self) -> bool:
+        """Take the run from its worker: what the worker hands over from now on does not count.
+
+        Return False if the worker has done with it.
+        """
+        with self._lock:
+            self.is_abandoned = not self._has_ended
+            return self.is_abandoned
 
     def hand_over(self, tasks: Batch) -> bool:
         """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
         with self._lock:
-            if not self.is_abandoned:
+            if tasks and not self.is_abandoned:
                 handed = set(tasks)
                 self.tasks = [task for task in self.tasks if task not in handed]
             return not self.is_abandoned
@@ -52,10 +69,11 @@ class Performer:
     def perform(self, running: Running) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
         tasks = running.tasks
-        is_due = all(hold_until_due(task, self._clock) for task in tasks)
-        running.began = clock.monotonic()
+        is_due = hold_until_due(tasks, self._clock)
+        if not running.begin():  # while its thread waited for a connection; the task may be running elsewhere
+            return
         handler = find(tasks[0].biz_code)
-        if handler is None or not is_due or not self._lease.is_trusted or not all(map(self._is_held, tasks)):
+        if handler is None or not is_due or not self._are_held(tasks):
             self._held.release(tasks)
             return
         try:
@@ -65,9 +83,15 @@ class Performer:
                 self._held.free_resource(task)
         self._note_end(running, end)
 
-    def _is_held(self, task: ClaimedTask) -> bool:
-        """Return False if the lease of the claim, or of its resource, is lost: another executor may run the task."""
-        return task.executor == self._lease.executor and (task.resource is None or task.resource.is_held)
+    def _are_held(self, tasks: Batch) -> bool:
+        """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""
+        if not self._lease.is_trusted:
+            return False
+        for task in tasks:
+            resource = task.resource
+            if task.executor != self._lease.executor or (resource is not None and not resource.is_held):
+                return False
+        return True
 
     def _note_end(self, running: Running, end: RunEnd) -> None:
         if not running.hand_over(end.alone):
@@ -82,13 +106,13 @@ class Performer:
             self._queue.put_alone(end.alone)
 
 
-def hold_until_due(task: ClaimedTask, database_clock: clock.DatabaseClock) -> bool:
-    """Wait until a task that was claimed ahead is due; return False if the database's clock was set back."""
-    moment = not_before(task)
-    if moment is None:
+def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
+    """Wait until tasks that were claimed ahead are due; return False if the database's clock was set back."""
+    moments = [moment for task in tasks if (moment := not_before(task))]
+    if not moments:
         return True
     deadline = clock.monotonic() + 2 * LONGEST_HOLD
-    while (seconds := (moment - database_clock.now()).total_seconds()) > 0:
+    while (seconds := (max(moments) - database_clock.now()).total_seconds()) > 0:
         if clock.monotonic() > deadline:
             return False
         time.sleep(min(seconds, LONGEST_HOLD))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
-from django_delayed_tasks.executor.running.atomic import settle_stubbornly
+from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
 from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.running.run_queue import Batch
 from django_delayed_tasks.executor.settling.failures import tell_failed
@@ -36,8 +36,8 @@ from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
-Settled = Mapping[Claim, Then]
-"""The next states of tasks that the run has settled itself; empty if it leaves that to the settler."""
+Became = Mapping[Claim, Then]
+"""The next states of the tasks that the run has settled itself; empty if it leaves that to the settler."""
 
 
 class RunEnd(NamedTuple):
@@ -61,12 +61,12 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> RunEnd:
         if signals.run_started.receivers:
             _announce_start(to_run, handler)
             started = clock.now()  # the receivers' time does not count
-        left, alone = _attempted(to_run, handler, clock, started)
-        return RunEnd(refused + left, alone)
+        end = _attempted(to_run, handler, clock, started)
+        return end._replace(left=refused + end.left) if refused else end
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         logger.exception("%s: the run was interrupted", _named(tasks))
         finished = clock.now()
-        return RunEnd([decide(task, handler, raised(error), started, finished) for task in tasks], [])
+        return RunEnd([failed(task, handler, raised(error), started, finished) for task in tasks], [])
 
 
 def _named(tasks: Batch) -> str:
@@ -122,10 +122,10 @@ def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, 
     when = run_to_start(trigger, task.when, now) if trigger else task.when
     if when is None:
         return f"{now - task.when} late, which the trigger's grace does not allow"
-    lateness, jitter = handler.longest_lateness, trigger.longest_jitter if trigger else timedelta()
-    if lateness is not None and now - when > lateness + jitter:
-        return f"{now - when} late, {lateness} at most"
-    return ""
+    lateness = handler.longest_lateness
+    if lateness is None or now - when <= lateness + (trigger.longest_jitter if trigger else timedelta()):
+        return ""
+    return f"{now - when} late, {lateness} at most"
 
 
 def _choose_time(task: ClaimedTask, now: datetime) -> None:
@@ -140,10 +140,10 @@ def _choose_time(task: ClaimedTask, now: datetime) -> None:
 
 
 def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> RunEnd:
-    settled: Settled = {}
+    became: Became = {}
     try:
         if handler.atomic:
-            settlements, settled = _settled(tasks, handler, clock, started)
+            settlements, became = _settled(tasks, handler, clock, started)
         else:
             settlements = _decided(tasks, handler, clock, started, decide)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
@@ -151,8 +151,9 @@ def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started
             logger.warning("%s is run one by one: %r", _named(tasks), error)
             return RunEnd([], [_as_before(task) for task in tasks])
         settlements = [decide(tasks[0], handler, raised(error), started, clock.now())]
-    _announce_end(tasks, handler, settlements, settled)
-    return RunEnd([] if settled else settlements, [])
+    if became or signals.run_finished.receivers:
+        _announce_end(tasks, handler, settlements, became)
+    return RunEnd([] if became else settlements, [])
 
 
 def _as_before(task: ClaimedTask) -> ClaimedTask:
@@ -162,9 +163,8 @@ def _as_before(task: ClaimedTask) -> ClaimedTask:
     return task
 
 
-def _settled(
-    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime
-) -> tuple[list[Settlement], Settled]:
+def _settled(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Settled:
+    """Call the handler, decide how each task ends, and settle that, all in one transaction."""
     try:
         return settle_stubbornly(tasks, lambda: _decided(tasks, handler, clock, started, decide_within))
     except ClaimLost as error:
@@ -176,11 +176,10 @@ def _decided(
     tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide
 ) -> list[Settlement]:
     """Call the handler, and decide how each task ends."""
-    if handler.is_batched:
-        results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
-    else:
+    if not handler.is_batched:
         [task] = tasks
-        results = [handler.handle(task)]
+        return [decide(task, handler, handler.handle(task), started, clock.now())]
+    results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
     finished = clock.now()
     return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
 
@@ -202,12 +201,12 @@ def _announce_start(tasks: Batch, handler: TaskHandler) -> None:
         signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
 
 
-def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], settled: Settled) -> None:
+def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
     """Send ``run_finished``; report the failures that the run has committed itself."""
     if signals.run_finished.receivers:
         for task, settlement in zip(tasks, settlements, strict=True):
             signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
-    if settled:
+    if became:
         for task, settlement in zip(tasks, settlements, strict=True):
-            if is_final_failure(settlement.outcome, settled[task.claim]):
+            if is_final_failure(settlement.outcome, became[task.claim]):
                 tell_failed(task, settlement.error)

@@ -38,9 +38,9 @@ class Worker(Thread):
                     self._perform(running)
                 except BaseException:
                     logger.exception("running %s failed", tasks[0])
-                self.running = None
-                if running.is_abandoned:
+                if not running.end():
                     return
+                self.running = None
 
     def _perform(self, running: Running) -> None:
         if running.began - self._last > IDLE or connections.losses != self._losses:
@@ -91,9 +91,8 @@ class WorkerPool:
     def abandon(self, worker: Worker, running: Running) -> bool:
         """Give the worker up as lost; return False if its run has just ended."""
         with self._lock:
-            if worker.running is not running or worker not in self._workers:
+            if worker.running is not running or worker not in self._workers or not running.abandon():
                 return False
-            running.abandon()
             self._workers.remove(worker)
             self.lost.append(worker)
             return True

@@ -56,6 +56,7 @@ class ClaimedTask:
     _resource: Any = field(default=None, repr=False)
     _claim_at: Any = field(default=None, repr=False)
     _not_before: datetime | None = field(default=None, repr=False)
+    _trigger: Trigger | None = field(default=None, repr=False)
 
     @property
     def trigger(self) -> Trigger | None:
@@ -64,7 +65,9 @@ class ClaimedTask:
         Raises:
             InvalidTrigger: the text in the row is not a valid trigger.
         """
-        return None if self._trigger_text is None else parse_stored(self._trigger_text)
+        if self._trigger is None and self._trigger_text is not None:
+            self._trigger = parse_stored(self._trigger_text)
+        return self._trigger
 
     @property
     def biz_ext(self) -> Any:

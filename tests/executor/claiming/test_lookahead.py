@@ -158,7 +158,7 @@ class TestHolding:
         with clock.frozen_at(moment):
             task = claim_ahead()
         hold_until(task, moment + NOT_YET)
-        assert hold_until_due(task, told)
+        assert hold_until_due([task], told)
         assert told.moment >= moment + NOT_YET
         assert slept[0] == pytest.approx(NOT_YET.total_seconds())
 
@@ -168,14 +168,14 @@ class TestHolding:
             task = claim_ahead()
             Lookahead(ExecutorOptions()).mark([task])
             told.moment = database_now() - timedelta(hours=1)
-        assert not hold_until_due(task, told)
+        assert not hold_until_due([task], told)
 
     def test_what_was_due_is_not_held(self) -> None:
         told = HandClock()
         told.moment = database_now() - timedelta(days=1)
         add()
         [task] = strategy_for("default", "auto")("default", ClaimRequest(registered(), "default", 0, 10))
-        assert hold_until_due(task, told)
+        assert hold_until_due([task], told)
 
 
 class TestLength:
@@ -212,7 +212,7 @@ class TestExecutor:
         handler_of(lambda task: ran.append(task.biz_num))
         refusals = iter([False])
         with executing() as executor:
-            monkeypatch.setattr(performer, "hold_until_due", lambda task, clock: next(refusals, True))
+            monkeypatch.setattr(performer, "hold_until_due", lambda tasks, clock: next(refusals, True))
             add()
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())

@@ -32,6 +32,12 @@ def claimed(count: int) -> list[Any]:
     return claim(registered())
 
 
+def claim_with_a_broken_trigger() -> list[Any]:
+    add("broken")
+    Task.objects.filter(biz_num="broken").update(trigger="nonsense")
+    return claim(registered("of the broken one"))
+
+
 @pytest.mark.parametrize("atomic", [False, True])
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_when_the_rest_is_done(count: int, atomic: bool) -> None:
@@ -51,6 +57,24 @@ def test_when_the_rest_raises(count: int, atomic: bool) -> None:
     for task in end.alone:
         settle("default", run([task], handler, DatabaseClock()).left)
     assert outcomes() == {str(number): RunOutcome.RETRIED for number in range(count)} | {"late": RunOutcome.EXPIRED}
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_when_a_receiver_ends_the_run(atomic: bool) -> None:
+    """A task whose trigger cannot be read, so that it has no next time, does not leave the others unsettled."""
+    handler = batched(lambda tasks: None, atomic=atomic, max_lateness=60, max_attempts=1)
+    tasks = [*claimed(2), *claim_with_a_broken_trigger()]
+
+    def leave(**_: Any) -> None:
+        raise SystemExit
+
+    signals.run_started.connect(leave)
+    try:
+        end = run(tasks, handler, DatabaseClock())
+    finally:
+        signals.run_started.disconnect(leave)
+    settle("default", end.left)
+    assert outcomes() == dict.fromkeys(["0", "1", "broken"], RunOutcome.FAILED) | {"late": RunOutcome.EXPIRED}
 
 
 def test_the_history_keeps_of_it_what_the_handler_says() -> None:

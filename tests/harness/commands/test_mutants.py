@@ -1,5 +1,6 @@
-"""``make mutants`` scores the tests, in its smallest size: two changes of one small file, and the tests of one file."""
+"""``make mutants`` scores the tests, in its smallest size: two changes of a file, and the tests of one."""
 
+import re
 from pathlib import Path
 
 from django.conf import settings
@@ -9,8 +10,11 @@ from tests.harness.making import make
 __test__ = settings.DDT_DATABASE == "sqlite"
 
 
-def test_two_mutants_have_verdicts(project: Path) -> None:
-    options = "--sample 2 --workers 1 states.py --tests tests/executor/running/test_deciding.py"
+def test_two_mutants_are_tried(project: Path) -> None:
+    options = "--sample 2 --workers 1 outcomes.py --tests tests/executor/running/test_deciding.py"
     scored = make("mutants", folder=project, MUTANTS=options)
     assert scored.returncode == 0, scored.stdout
-    assert "2/2 " in scored.stdout, scored.stdout
+    found = re.findall(r"^\d/2 (noticed|survived|no answer): ", scored.stdout, re.MULTILINE)
+    assert len(found) == 2, scored.stdout
+    # A mutant that cannot even be imported has no answer; if none has one, the tests did not run.
+    assert {*found} & {"noticed", "survived"}, scored.stdout
