@@ -16,7 +16,7 @@ KNOWN = ("sqlite", "mariadb", "postgres", "mysql")
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """What to measure."""
+    """Return what to measure."""
     parser = argparse.ArgumentParser(
         prog="python -m harness.benchmarks", description="How fast it is, as ratios in one run."
     )

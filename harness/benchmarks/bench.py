@@ -35,15 +35,15 @@ class Bench:
     case: str = ""
 
     def size(self, usual: int) -> int:
-        """How many tasks, of ``usual`` ones."""
+        """Return the number of tasks for this run, given the ``usual`` one."""
         return max(100, usual // (100 if self.smallest else 10)) if self.quick else usual
 
     def some(self, usual: Sequence[Way]) -> Sequence[Way]:
-        """What to measure of ``usual`` ways: in the smallest size one, which is the second."""
+        """Return which of the ``usual`` ways to measure: in the smallest size only the second one."""
         return usual[1:2] if self.smallest else usual
 
     def note(self, database: str, subject: str, variant: str, unit: str, value: float) -> None:
-        """One value of one figure of the present case."""
+        """Note one value of one figure of the present case."""
         self.figures.note(Figure(self.case, database, subject, variant, unit), value)
         tqdm.write(f"{self.case:10} {database:9} {subject:22} {variant:40} {value:>12,.1f} {unit}")
 
@@ -52,7 +52,11 @@ class Bench:
         yield from tqdm(range(repeats or self.repeats), desc=f"{self.case}: {what}", unit="turn", leave=False)
 
     def run(self, program: str, *arguments: Any, database: str, **environment: str) -> Any:
-        """What ``harness.benchmarks.programs.<program>`` printed last, as JSON; CalledProcessError when it failed."""
+        """Run ``harness.benchmarks.programs.<program>``; return the JSON that it printed last.
+
+        Raises:
+            CalledProcessError: it failed.
+        """
         return answer_of(self.start(program, *arguments, database=database, **environment))
 
     def start(self, program: str, *arguments: Any, database: str, **environment: str) -> "subprocess.Popen[str]":

@@ -92,7 +92,7 @@ def _by_difference(
     first, before = read(connection), read(connection)
     yield
     after = read(connection)
-    # Reading counts as well: what lies between two readings is taken off.
+    # Reading the counters counts as well: the difference between two readings is subtracted.
     counts.rows, counts.conflicts = (z - y - (y - x) for x, y, z in zip(first, before, after, strict=True))
 
 
@@ -104,7 +104,7 @@ def _of_mysql(connection: BaseDatabaseWrapper) -> tuple[int, int]:
 
 
 def _of_postgres(connection: BaseDatabaseWrapper) -> tuple[int, int]:
-    # What a session has counted is seen by others when it ends, or after a second, or so:
+    # Other sessions see the counts of a session when it ends, or after about a second:
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute(

@@ -33,7 +33,7 @@ class Figures:
         self.values: dict[Figure, list[float]] = values or {}
 
     def note(self, figure: Figure, value: float) -> None:
-        """One more value."""
+        """Add a value."""
         self.values.setdefault(figure, []).append(value)
 
     def spread(self, figure: Figure) -> Spread | None:
@@ -42,7 +42,7 @@ class Figures:
         return Spread(statistics.median(values), min(values), max(values)) if values else None
 
     def merge(self, other: "Figures") -> None:
-        """All values of another run, too."""
+        """Add all values of another run."""
         for figure, values in other.values.items():
             self.values.setdefault(figure, []).extend(values)
 
@@ -61,7 +61,7 @@ class Figures:
 
 
 def read(path: Path) -> tuple[Figures, dict[str, Any]]:
-    """What :meth:`Figures.write` wrote."""
+    """Read what :meth:`Figures.write` wrote."""
     content = json.loads(path.read_text())
     values = {Figure(*(entry[name] for name in Figure._fields)): entry["values"] for entry in content["figures"]}
     return Figures(values), content["about"]

@@ -24,7 +24,7 @@ class Goal:
         return "×" if self.to else self.of.unit
 
     def value(self, figures: Figures) -> float | None:
-        """What it came to; None when it, or what it is compared with, was not measured."""
+        """Return the figure or ratio that was reached; None if it, or what it is compared with, was not measured."""
         of = figures.spread(self.of)
         others = [spread.median for figure in self.to if (spread := figures.spread(figure))]
         if of is None or (self.to and not others):

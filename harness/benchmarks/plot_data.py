@@ -71,7 +71,7 @@ def _bar_label(figure: Figure) -> str:
 
 
 def _databases(found: Iterable[str]) -> list[str]:
-    """Each once, in the usual order, others behind."""
+    """Return each database once, in the usual order, others last."""
     unique = set(found)
     return [*(name for name in NAMES if name in unique), *sorted(unique - NAMES.keys())]
 

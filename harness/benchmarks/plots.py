@@ -45,7 +45,7 @@ LINES = ("#1f5a96", "#c0602b", "#3c8d5a", "#7d5ba6", "#8a8a8a", "#b03a5b", "#2b9
 
 
 def draw(figures: Figures, series: Series, folder: Path) -> list[Path]:
-    """Every plot for which there are figures; the files that were written."""
+    """Draw every plot for which there are figures; return the files that were written."""
     plots: dict[str, Callable[[], Page | None]] = {
         "drain": lambda: drain_rates(plot_data.drain_bars(figures)),
         "lateness": lambda: lateness(plot_data.lateness_ranges(figures)),
@@ -129,7 +129,7 @@ def backlog(lines: list[Line]) -> Page | None:
         return None
     page, panel = plt.subplots(figsize=(WIDTH, 4), layout="constrained")
     for line, colour in zip(lines, _colours(lines), strict=True):
-        # Values at the lines' ends would lie on one another.
+        # Labels at the lines' ends would overlap.
         label = f"{line.label}: {line.ys[0]:.3g} to {line.ys[-1]:.3g} ms"
         panel.plot(line.xs, line.ys, marker="o", markersize=4, color=colour, label=label)
     panel.set_xscale("log")

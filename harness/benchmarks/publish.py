@@ -37,7 +37,7 @@ def page(figures: Figures, about: Mapping[str, Any]) -> str:
 
 
 def machine(about: Mapping[str, Any]) -> str:
-    """One line about it."""
+    """Return one line about the machine."""
     versions = [f"Python {about['python']}", f"Django {about['django']}", *about.get("databases", ())]
     few, many = (times_of(pick(about["repeats"])) for pick in (min, max))
     times = many if few == many else f"{few} to {many}"

@@ -9,7 +9,7 @@ Row = Sequence[str]
 
 
 def figures_table(figures: Figures) -> str:
-    """Every figure: median, lowest and highest."""
+    """Return the table of all figures: median, lowest and highest."""
     rows = [("case", "database", "subject", "variant", "median", "lowest – highest", "unit")]
     for figure in figures.values:
         spread = figures.spread(figure)
@@ -22,7 +22,7 @@ def figures_table(figures: Figures) -> str:
 
 
 def goals_table(goals: Iterable[Goal], figures: Figures) -> str:
-    """Every goal that was measured: what it is, what it came to, whether that is enough."""
+    """Return the table of all goals that were measured: the goal, what was reached, and whether that is enough."""
     rows = [("case", "database", "compared with", "wanted", "is", "")]
     for goal, value in measured(goals, figures):
         bound = f"{'≤' if goal.is_most else '≥'} {number(goal.bound)} {goal.unit}"

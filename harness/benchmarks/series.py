@@ -10,12 +10,12 @@ Series = dict[str, dict[str, dict[str, Any]]]
 
 
 def read(path: Path = FILE) -> Series:
-    """What was written; nothing without a file."""
+    """Return what was written; nothing without a file."""
     return json.loads(path.read_text()) if path.exists() else {}
 
 
 def write(case: str, database: str, seconds: float, values: list[int], path: Path = FILE) -> None:
-    """One series of a case, in place of an earlier one; ``seconds`` lie between two values."""
+    """Write one series of a case, in place of an earlier one; ``seconds`` lie between two values."""
     series = read(path)
     series.setdefault(case, {})[database] = {"bin": seconds, "values": values}
     path.parent.mkdir(parents=True, exist_ok=True)

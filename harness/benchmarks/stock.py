@@ -74,7 +74,7 @@ def joined(prefix: str, number: str) -> str:
 
 
 def empty(*tables: str) -> None:
-    """No rows, and none of their traces."""
+    """Delete all rows, and their traces."""
     words = {"mysql": "TRUNCATE TABLE", "postgresql": "TRUNCATE"}.get(connection.vendor, "DELETE FROM")
     with connection.cursor() as cursor:
         for table in tables:

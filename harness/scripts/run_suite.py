@@ -191,7 +191,7 @@ def run_with_options(databases: Sequence[str], options: Sequence[str]) -> list[P
 
 
 def table(parts: Sequence[Part]) -> str:
-    """One line per part."""
+    """Return a table with a line per part."""
     lines = ["", f"{'database':<10} {'part':<10} {'result':<8} {'seconds':>8}"]
     for part in parts:
         verdict = "passed" if part.status == 0 else f"exit {part.status}"

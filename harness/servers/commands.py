@@ -86,6 +86,6 @@ def end_commands(
 
 
 def status_of(process: "subprocess.Popen[bytes]") -> int:
-    """How a process ended, as a shell would give it."""
+    """Return how a process ended, as a shell would give it."""
     status = process.wait()
     return status if status >= 0 else 128 - status

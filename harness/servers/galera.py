@@ -60,7 +60,7 @@ class Node(MariaDB):
         self.account = choose_account("mysql")
 
     def options(self) -> list[str]:
-        """All options but those that say how the node begins."""
+        """Return all options but those that say how the node begins."""
         ours = self.addresses
         provider = {
             "gmcast.listen_addr": f"tcp://{ours.peers}:{self.base}",
@@ -144,7 +144,7 @@ class Node(MariaDB):
         return status.get("wsrep_ready") == "ON" and status.get("wsrep_cluster_status") == "Primary"
 
     def status(self) -> dict[str, str]:
-        """What the node says of the cluster; nothing when it does not answer."""
+        """Return what the node reports about the cluster; nothing if it does not answer."""
         with contextlib.suppress(Exception):
             return dict(self.ask("SHOW GLOBAL STATUS LIKE 'wsrep\\_%'"))
         return {}
@@ -227,14 +227,14 @@ class Cluster:
             node.members = f"gcomm://{members}"
 
     def start(self) -> None:
-        """All nodes, one after another: each copies the data of one before it."""
+        """Start all nodes, one after another: each copies the data of one before it."""
         for node in self.nodes:
             node.find()
             node.prepare()
         self._start_from(self.nodes[0])
 
     def restart(self) -> None:
-        """All nodes were killed: the one whose data goes furthest begins the cluster again."""
+        """Restart all nodes after they were killed: the one with the latest data begins the cluster again."""
         furthest = max(self.nodes, key=lambda node: int(node.recovered_position().rpartition(":")[2] or -1))
         self._start_from(furthest)
 

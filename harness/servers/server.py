@@ -53,7 +53,7 @@ class Server(ABC):
 
     @abstractmethod
     def command(self) -> Sequence[str]:
-        """What starts the server on `self.port`."""
+        """Return the command that starts the server on `self.port`."""
 
     @abstractmethod
     def answers(self) -> bool:

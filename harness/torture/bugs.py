@@ -90,7 +90,7 @@ def slots_for_all() -> None:
 
 
 def mangled_text() -> None:
-    """What an executor sends with its settlements takes the way through latin1."""
+    """Convert all texts that an executor sends with its settlements to latin1."""
     base: Any = import_module(f"{STORE}.sql.dialects.base")
     usual = base.Dialect._to_send
 

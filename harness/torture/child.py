@@ -59,7 +59,7 @@ class Child:
             time.sleep(0.02)
 
     def exit_code(self, patience: float = PATIENCE) -> int | None:
-        """How it ended (negative: by that signal); None if it has not in time."""
+        """Return how it ended (negative: by that signal); None if it has not in time."""
         try:
             return self.process.wait(patience)
         except subprocess.TimeoutExpired:

@@ -62,5 +62,5 @@ class Claimer:
 
 
 def p99(seconds: list[float]) -> float:
-    """What 99 of 100 are quicker than."""
+    """Return the 99th percentile."""
     return quantiles(seconds, n=100, method="inclusive")[98]

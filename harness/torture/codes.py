@@ -28,7 +28,7 @@ MOST = {"t-limited": 2, "t-keyed": 1}
 
 
 def concurrency_key(code: str, num: str) -> str:
-    """What concurrency is counted by."""
+    """Return the key by which concurrent runs are counted."""
     return num[-1:] if code == "t-keyed" else ""
 
 

@@ -126,7 +126,7 @@ def _start(name: str, options: argparse.Namespace, scenarios: list[str]) -> "sub
 
 
 def _messages(runners: "dict[str, subprocess.Popen[bytes]]") -> Iterator[tuple[str, dict[str, Any]]]:
-    """What the runners say, until all have ended."""
+    """Yield the messages of the runners until all have ended."""
     waiting = selectors.DefaultSelector()
     for name, runner in runners.items():
         assert runner.stdout is not None

@@ -100,5 +100,5 @@ class Facts:
 
 
 def named(one: Call | Seen | Run | Row) -> str:
-    """One line's subject: the identity, in ASCII, and the claim or version."""
+    """Return the subject of a line: the identity, in ASCII, and the claim or version."""
     return f"{escaped(one.code)} {escaped(one.num)} (task {one.task_id}, version {one.version})"

@@ -30,7 +30,7 @@ class Ledgered(TaskHandler):
         return result or of_claim(task)
 
     def work(self, task: Any) -> Outcome | timedelta | None:
-        """What is between begin and effect; the run's result."""
+        """Do what is between begin and effect; return the run's result."""
         return None
 
 
@@ -153,7 +153,7 @@ class AtomicAgain(Again):
 
 
 class Limited(Ledgered):
-    """Two at a time, in the whole cluster."""
+    """A handler of which two run at a time in the whole cluster."""
 
     biz_code = "t-limited"
     max_concurrent = MOST["t-limited"]
@@ -163,7 +163,7 @@ class Limited(Ledgered):
 
 
 class Keyed(Limited):
-    """One at a time for each last digit of the number."""
+    """A handler of which one runs at a time for each last digit of the number."""
 
     biz_code = "t-keyed"
     max_concurrent = MOST["t-keyed"]
@@ -191,7 +191,7 @@ def of_claim(task: Any) -> Done:
 
 
 def complaint(task: Any) -> str:
-    """What the error of this claim says; the invariants look for it."""
+    """Return the error text of this claim; the invariants look for it."""
     return f"{AS_TOLD} {text_of_claim(task.id, task.version)}"
 
 

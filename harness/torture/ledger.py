@@ -203,7 +203,7 @@ class Standing(NamedTuple):
 
 
 def standing() -> Standing:
-    """How many rows are in which state, and how many runs have been recorded."""
+    """Return how many rows are in each state, and how many runs have been recorded."""
     connection = connections["default"]
     soon = dialect_of(connection).later(timedelta(seconds=60))
     task = f"SELECT COUNT(*) FROM {PREFIX}task WHERE status ="
@@ -217,7 +217,7 @@ def standing() -> Standing:
 
 
 def stuck(most: int = 5) -> str:
-    """What has not ended, in words."""
+    """Return a text about what has not ended."""
     rows = [row for row in read().rows if row.status != 2]
     words = [
         f"{row.code} {row.num} (task {row.task_id}, version {row.version}, status {row.status}, executor {row.executor}"

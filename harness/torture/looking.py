@@ -8,20 +8,20 @@ from harness.torture.models import Effect
 
 
 def held(pid: int) -> int:
-    """How many tasks a process has claimed."""
+    """Return how many tasks a process has claimed."""
     owners = Executor.objects.filter(pid=pid).values("id")
     return Task.objects.filter(status=TaskStatus.RUNNING, executor__in=owners).count()
 
 
 def in_mid_handler(pid: int) -> int:
-    """How many runs a process has begun whose claims it still holds (only runs that are not atomic say so)."""
+    """Return how many runs, atomic ones left out, a process has begun and still holds the claims of."""
     begun = Effect.objects.filter(process=pid, kind="begin").order_by("-id").values_list("task_id", "version")[:50]
     claims = set(Task.objects.filter(status=TaskStatus.RUNNING).values_list("id", "version"))
     return len(claims & set(begun))
 
 
 def count(status: TaskStatus, **wanted: Any) -> int:
-    """How many live rows are in this state."""
+    """Return how many live rows are in this state."""
     return Task.objects.filter(status=status, **wanted).count()
 
 
@@ -41,12 +41,12 @@ def newest_live(name: str) -> int:
 
 
 def runs_of(executor: int, **wanted: Any) -> int:
-    """How many runs of this incarnation the history has."""
+    """Return how many runs of this incarnation the history has."""
     return TaskRun.objects.filter(executor=executor, **wanted).count()
 
 
 def pending_due() -> int:
-    """How many tasks could be claimed at once."""
+    """Return how many tasks could be claimed at once."""
     from harness.torture.calls import database_now
 
     return Task.objects.filter(status=TaskStatus.PENDING, claim_at__lte=database_now()).count()

@@ -12,7 +12,7 @@ from harness.torture.models import Effect
 
 
 def observe(kind: str, task: Any) -> None:
-    """One row of the ledger, in the transaction of the caller if there is one."""
+    """Write one row of the ledger, in the caller's transaction if there is one."""
     connection = connections[task.alias]
     with connection.cursor() as cursor:
         # One statement: the moment and the row belong together.

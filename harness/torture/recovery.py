@@ -1,4 +1,4 @@
-"""How long it took until work went on: read from the ledger and the tally at the end."""
+"""How long it took until work continued: read from the ledger and the tally at the end."""
 
 from bisect import bisect_right
 from collections import defaultdict

@@ -116,7 +116,7 @@ def _verdict(document: dict[str, Any]) -> str:
 
 
 def listing(scenarios: Iterable[Scenario]) -> str:
-    """What there is to run."""
+    """Return the list of what there is to run."""
     lines = []
     for one in scenarios:
         number = f"{one.number:2d}" if one.number else "  "

@@ -67,7 +67,7 @@ def register(scenario: type[Scenario]) -> type[Scenario]:
 
 
 def scenarios() -> list[Scenario]:
-    """Every scenario, in the issue's order."""
+    """Return every scenario, in the order of their numbers."""
     from harness.torture import scenarios as package
 
     for module in pkgutil.iter_modules(package.__path__):

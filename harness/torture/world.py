@@ -30,7 +30,7 @@ TICK = 0.05
 
 
 class Late(Exception):
-    """What was waited for did not come; the verdict is BROKEN."""
+    """Raised when something did not happen in time; the verdict is BROKEN."""
 
 
 class World:
@@ -65,7 +65,7 @@ class World:
         self.caller = Caller(self._ending)
         self.load = Load(self.caller, self._ending, random.Random(f"{seed} load"))
         if not database.has_server:
-            self.load.longest = 0.05  # an atomic run keeps everybody else from writing
+            self.load.longest = 0.05  # an atomic run keeps every other process from writing
         self._proxy: Proxy | None = None
         self._faults: list[Fault] = []
         self._show = show
@@ -176,7 +176,7 @@ class World:
         self.tally.violations += [text for text in found if text not in self.tally.violations]
 
     def progress(self, scenario: str) -> dict[str, Any]:
-        """How things stand, for the screen."""
+        """Return the progress, for the screen."""
         standing = quietly(ledger.standing) or self._standing
         self._standing = standing
         return {
@@ -211,7 +211,7 @@ class World:
 
 
 def quietly(ask: Callable[[], T]) -> T | None:
-    """What the database says, or None when it does not answer just now."""
+    """Return the database's answer, or None if it does not answer just now."""
     try:
         return ask()
     except (DatabaseError, InterfaceError):

@@ -37,7 +37,7 @@ class SpinError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one search came to. ``violated`` is the promise that was broken, "" if none was."""
+    """The result of one search. ``violated`` is the promise that was broken, "" if none was."""
 
     states: int
     depth: int
@@ -70,7 +70,7 @@ def search(size: Size, macros: Sequence[str] = (), *, shortest: bool = False) ->
 
 
 def verdict_of(output: str) -> Verdict:
-    """What the verifier's report says.
+    """Return the verdict of the verifier's report.
 
     Raises:
         SpinError: the search ended before it had seen everything, other than by a violated assertion.

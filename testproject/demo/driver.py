@@ -51,7 +51,7 @@ class Driver:
                 self.come_back(index, story, pause)
 
     def next_step(self) -> tuple[int, Story] | None:
-        """The story whose turn it is, when it is; None when all have ended."""
+        """Return the next story and wait for its time; None when all have ended."""
         with self.changed:
             while self.unfinished:
                 wait = self.agenda[0][0] - time.monotonic() if self.agenda else None

@@ -122,7 +122,7 @@ def test_a_claim_that_is_won_meanwhile_does_not_disturb_the_look_at_all_claims()
         number.when_hashed = lambda: None
         threads.append(Thread(target=held.add, args=([a_task(1001)],)))
         threads[0].start()
-        threads[0].join(1.0)  # it may have to wait until all claims are told
+        threads[0].join(1.0)  # it may have to wait until claims() has returned all
 
     number.when_hashed = claim_meanwhile
     claims = held.claims()

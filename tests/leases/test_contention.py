@@ -114,7 +114,7 @@ class Crowd:
 
 
 def never_two(notes: list[Note]) -> list[list[Note]]:
-    """What was noted of resources that two held, neither of whom knew that its lease was lost.
+    """Return the notes on resources that two processes held, where neither knew that its lease was lost.
 
     On a very busy machine a process may stand still for longer than its lease; then it must know that it did.
     """

@@ -145,7 +145,7 @@ def test_nothing_is_acquired_after_the_end(pool: Pool) -> None:
 
 
 def test_replace_while_lost(pool: Pool) -> None:
-    """What another one holds by now is not put aside."""
+    """A resource that another process holds by now is not put in quarantine."""
     with pool.lease(ttl=60, wait=0) as resource:
         assert resources.release_by_force(ALIAS, row("a").pk, resource.token)
         for name in ("b", "c"):

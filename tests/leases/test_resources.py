@@ -1,4 +1,4 @@
-"""The rows: what may be done to a resource by whom, in each of its states."""
+"""The rows: what each process may do to a resource, in each of its states."""
 
 from collections.abc import Callable
 from datetime import timedelta

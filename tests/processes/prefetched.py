@@ -17,5 +17,5 @@ def fill_local_queue(folder: Folder) -> None:
     behind = [Task(biz_code="quick", biz_num=f"b{number}", priority=0) for number in range(QUICK_ONES // 2)]
     add_tasks([*before, Task(biz_code="held", biz_num="1", priority=1), *behind])
     wait_until(lambda: folder.notes("started", "1"))
-    # Whatever is claimed ahead is claimed, or given back again, once one of those behind has had a claim.
+    # Once a task of those behind has been claimed, all that is claimed ahead has been claimed, or given back again.
     wait_until(lambda: Task.objects.filter(biz_num__startswith="b", version__gt=0).exists())

@@ -14,7 +14,7 @@ TASK_HANDLERS = ["tests.processes.handlers." + name for name in NAMES]
 TASK_HANDLERS += json.loads(os.environ.get("DDT_MORE_HANDLERS", "[]"))
 DELAYED_TASKS = json.loads(os.environ.get("DDT_DELAYED_TASKS", "{}"))
 
-# As in a project that has never thought about it: SQLite without a transaction mode, a mode of journal, a time-out.
+# SQLite as a new project has it: no transaction mode, no journal mode and no time-out are set.
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = json.loads(os.environ.get("DDT_SQLITE_OPTIONS", "{}"))
 

@@ -33,7 +33,7 @@ def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, n
     assert not folder.notes("started", "2")
 
     with transaction.atomic():
-        # One that stands still with SQLite's only lock in its hands stops everybody: it must not have it now.
+        # A process that stands still while it holds SQLite's only lock stops all others: it must not have it now.
         Task.objects.filter(pk=-1).delete()
         first.send(number)
 

@@ -102,7 +102,7 @@ def test_what_waits_is_told_from_what_is_gone() -> None:
 
 
 def test_the_settler_waits_no_longer_for_the_history() -> None:
-    """An index is being made on it, say: what is settled is put aside, and the settler's thread is not stuck."""
+    """An index is being made on it, say: the settlements have to wait, and the settler's thread is not stuck."""
     [task] = claimed("a")
     ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE)]
     with history_locked():

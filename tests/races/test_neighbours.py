@@ -110,6 +110,6 @@ def test_a_caller_who_waits_for_a_settlement_is_no_deadlock(live_db: str) -> Non
         wait_until_blocked(settling, calling)
     ends = settling.result()
     assert ends[b.claim] is Then.AGAIN
-    # SQLite lets in whom it likes next.
+    # SQLite lets in any of those who wait.
     assert (calling.result(), ends[a.claim]) in {("created", Then.GONE), ("deferred", Then.AGAIN)}
     assert verbs.present("a").status == TaskStatus.PENDING

@@ -125,7 +125,7 @@ def test_chance_is_asked_for_each_task(machine: Machine) -> None:
     assert min(waits) >= timedelta()
     assert max(waits) <= 5 * MINUTE
     assert len(set(waits)) > 290
-    # By chance alone one minute of the five is empty once in 10 to the 28.
+    # The probability that one of the five minutes is empty by chance is 1 in 10 to the 28.
     assert {wait // MINUTE for wait in waits} >= {0, 1, 2, 3, 4}
 
 

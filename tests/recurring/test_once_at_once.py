@@ -68,7 +68,7 @@ FIFTY = EACH_WAY * 10
 
 
 def begin(actions: list[Callable[[], Any]]) -> list[DatabaseThread[Any]]:
-    """Each in a thread with a connection of its own, all let go at the same moment."""
+    """Each in a thread with a connection of its own, all released at the same moment."""
     barrier = threading.Barrier(len(actions))
 
     def act(action: Callable[[], Any]) -> Any:

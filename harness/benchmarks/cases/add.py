@@ -16,7 +16,7 @@ DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 
 
 def measure(bench: Bench) -> None:
-    """Each way in turns, both subjects one after the other."""
+    """Measure each way in turn, both subjects one after the other."""
     for database in bench.databases:
         bench.run("stock", "empty", database=database)
         for _ in bench.turns(database):

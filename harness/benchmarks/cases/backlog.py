@@ -37,7 +37,7 @@ def measure(bench: Bench) -> None:
 
 
 def one(bench: Bench, database: str, levels: int, size: int) -> None:
-    """What one series of claims came to."""
+    """Measure one series of claims."""
     answer = bench.run("claims", bench.size(ROUNDS), database=database)
     for key, (what, unit) in {**COUNTED, **TIMED}.items():
         bench.note(database, PRODUCT, variant_of(what, levels, size), unit_on(database, unit), answer[key])

@@ -14,7 +14,7 @@ DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 
 
 def measure(bench: Bench) -> None:
-    """Each number of executors in turns."""
+    """Measure each number of executors in turn."""
     for database in bench.databases:
         for _ in bench.turns(database):
             for executors in bench.some(EXECUTORS):

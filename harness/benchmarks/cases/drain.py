@@ -16,7 +16,7 @@ PROCESSES = (1, 2)
 
 
 def measure(bench: Bench) -> None:
-    """Each way in turns."""
+    """Measure each way in turn."""
     for database in bench.databases:
         for _ in bench.turns(database):
             for processes in bench.some(PROCESSES):
@@ -52,7 +52,7 @@ def lean(bench: Bench, database: str, processes: int) -> None:
 
 
 def together(bench: Bench, database: str, commands: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
-    """What these programs answer, which begin once all are ready."""
+    """Return the answers of these programs, which begin once all are ready."""
     with ExitStack() as stack:
         running = [stack.enter_context(ending(bench.start(*command, database=database))) for command in commands]
         for process in running:

@@ -24,7 +24,7 @@ EVERY = ("sqlite", *WITH_LEAN)
 
 
 def measure(bench: Bench) -> None:
-    """Each way in turns, Celery with Redis once a turn where it is installed."""
+    """Measure each way in turn, and Celery with Redis once per turn if it is installed."""
     for turn in bench.turns("all databases"):
         if not bench.smallest and (seconds := celery(bench)):
             note(bench, "redis", CELERY, AHEAD, seconds)
@@ -36,7 +36,7 @@ def measure(bench: Bench) -> None:
 
 
 def size(bench: Bench) -> tuple[int, float]:
-    """How many tasks, over how many seconds."""
+    """Return the number of tasks, and the seconds over which they become due."""
     if bench.smallest:
         return 10, SPREAD / 20
     return (50, SPREAD / 4) if bench.quick else (TASKS, SPREAD)
@@ -51,7 +51,7 @@ def note(bench: Bench, database: str, subject: str, variant: str, seconds: list[
 
 
 def known_ahead(bench: Bench, database: str, load: int = 0) -> list[float]:
-    """All tasks are added first; ``load`` more of another code in each second."""
+    """Measure with all tasks added in advance, and ``load`` more of another code for each second."""
     tasks, spread = size(bench)
 
     def add() -> None:
@@ -62,7 +62,7 @@ def known_ahead(bench: Bench, database: str, load: int = 0) -> list[float]:
 
 
 def added_at_once(bench: Bench, database: str) -> list[float]:
-    """Each task is added at its moment, due at once."""
+    """Measure with each task added at its moment, due at once."""
     tasks, spread = size(bench)
     committed: list[float] = []
 

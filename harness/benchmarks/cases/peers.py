@@ -23,7 +23,7 @@ BESIDE = {"redis": "mariadb"}
 
 
 def measure(bench: Bench) -> None:
-    """Each peer in each way, in turns; what cannot be measured is said once and then left out."""
+    """Measure each peer in each way, in turn; report once what cannot be measured, and then leave it out."""
     left_out: set[tuple[str, str]] = set()
     with Stores() as stores:
         for _ in bench.turns("all"):
@@ -46,7 +46,7 @@ def measured_on(databases: tuple[str, ...]) -> Iterator[tuple[str, Peer]]:
 
 
 def measure_peer(bench: Bench, stores: Stores, database: str, peer: Peer) -> None:
-    """All ways with each number of workers; NotMeasured when one of them does not work."""
+    """Measure all ways with each number of workers; raise NotMeasured if one of them does not work."""
     for way in peer.ways:
         for workers in WORKERS:
             with stores.empty(database, peer.name) as url:

@@ -14,7 +14,7 @@ LEASE = 15.0
 
 
 def measure(bench: Bench) -> None:
-    """Each way on each database, in turns."""
+    """Measure each way on each database, in turn."""
     for _ in bench.turns("all databases", repeats=1 if bench.quick else None):
         for database in bench.databases:
             for way, variant in bench.some([*WAYS.items()]):

@@ -1,6 +1,6 @@
 """100,000 tasks that become due within one second: how long until the last has started, and what others suffer.
 
-Two executors with default options, idle before; both numbers are told by the history. The others are few tasks of
+Two executors with default options, idle before; both numbers come from the history. The others are few tasks of
 another queue of the same priority, due one after the other while the storm lasts.
 """
 
@@ -18,7 +18,7 @@ LAST, OTHERS_MEDIAN, OTHERS_MAX = "last start", "another queue meanwhile, median
 
 
 def measure(bench: Bench) -> None:
-    """A storm on each database, in turns."""
+    """Measure a storm on each database, in turn."""
     tasks = bench.size(TASKS)
     for _ in bench.turns("all databases"):
         for database in bench.databases:

@@ -35,11 +35,11 @@ class Table:
         self._cursor = connect(entry).cursor()
 
     def add(self, row: Row) -> None:
-        """One statement, and one commit unless a transaction has begun."""
+        """Insert by one statement, with a commit unless a transaction has begun."""
         self._cursor.execute(self._insert + self._values, row, **self._options)
 
     def add_all(self, rows: Sequence[Row]) -> None:
-        """One statement for all."""
+        """Insert all by one statement."""
         if self._options:
             columns = [list(column) for column in zip(*rows, strict=True)]
             self._cursor.execute(f"{self._into} SELECT u.*, {REST} FROM unnest({ARRAYS}) u", columns, **self._options)

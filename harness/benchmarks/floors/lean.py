@@ -13,7 +13,7 @@ Row = Sequence[Any]
 
 
 def drain(claim: Callable[[int], Sequence[Row]], settle: Callable[[list[Row]], int], batch: int) -> int:
-    """How many were settled until ``claim(batch)`` finds nothing.
+    """Drain until ``claim(batch)`` finds nothing; return how many tasks were settled.
 
     A claimed row begins with id and version; ``settle`` gets (id, version, started, finished) and says how many it
     settled.
@@ -51,7 +51,7 @@ def drain(claim: Callable[[int], Sequence[Row]], settle: Callable[[list[Row]], i
 
 
 def _batch(done: "queue.SimpleQueue[Row | None]") -> list[Row]:
-    """What has finished, after waiting for the first; nothing at the end."""
+    """Return what has finished, after waiting for the first; nothing at the end."""
     batch: list[Row] = []
     while len(batch) < LARGEST_SETTLEMENT and not (batch and done.empty()):
         row = done.get()

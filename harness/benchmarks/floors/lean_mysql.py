@@ -33,7 +33,7 @@ FILL_BATCH = 2000
 
 
 def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Callable[[], int]:
-    """What drains the table; several take each the ids that fall to them, and so never meet."""
+    """Return a function that drains the table; each of several takes ids of its own, so that they never meet."""
     claimer, settler = _cursor(entry), _cursor(entry)
     share = f"AND id %% {processes} = {rank}" if processes > 1 else ""
 

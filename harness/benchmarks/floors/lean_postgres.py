@@ -42,7 +42,7 @@ def fill(entry: dict[str, Any], tasks: int) -> None:
 
 
 def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Callable[[], int]:
-    """What drains the table; several skip each other's rows."""
+    """Return a function that drains the table; several skip each other's rows."""
     claimer, settler = _connect(entry), _connect(entry)
 
     def settle(finished: list[Row]) -> int:

@@ -36,6 +36,6 @@ def lateness(bench: Bench, tasks: int, spread: float) -> list[float]:
 
 
 def noted(folder: Path) -> list[float]:
-    """What the tasks have noted so far; the last line may be half written."""
+    """Return what the tasks have noted so far; the last line may be half written."""
     texts = [path.read_text() for path in folder.glob("*.lateness")]
     return [float(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]

@@ -94,7 +94,7 @@ def _once(place: Path, *commands: Sequence[str]) -> None:
 
 
 def _install(command: Sequence[str]) -> None:
-    """One command to its end; NotMeasured with the last line that it printed when it fails."""
+    """Run one command to its end; raise NotMeasured with the last line that it printed if it fails."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=LONGEST)
     except (OSError, subprocess.TimeoutExpired) as error:

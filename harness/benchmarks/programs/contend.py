@@ -54,7 +54,7 @@ class Claims:
         return tasks
 
     def result(self) -> dict[str, int]:
-        """All that was counted."""
+        """Return all that was counted."""
         sent = self.sent.total()
         counts = {name: getattr(self, name) for name in ("won", "lost", "batches", "empty")}
         return {**counts, "statements": sent.statements, "commits": sent.commits}

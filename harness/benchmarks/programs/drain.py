@@ -18,7 +18,7 @@ def executor_with(options: dict[str, Any]) -> Any:
 
 
 def drain(executor: Any) -> int:
-    """How many tasks it has run, from its start to its last settlement."""
+    """Drain; return how many tasks the executor has run, from its start to its last settlement."""
     executor.start()
     executor.drained.wait()
     return int(executor.held.settled)

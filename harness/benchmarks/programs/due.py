@@ -13,7 +13,7 @@ LOOK_EVERY, PATIENCE = 0.02, 300.0
 
 
 def main() -> dict[str, float]:
-    """One statement, so that all become due at the same moment."""
+    """Make all tasks due by one statement, so that they become due at the same moment."""
     from django_delayed_tasks import Task
     from django_delayed_tasks.store.sql.dialects import dialect_of
 

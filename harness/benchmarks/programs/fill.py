@@ -25,7 +25,7 @@ def fill(tasks: int, code: str, later: float = 0.0) -> None:
 
 
 def empty(table: str) -> None:
-    """No rows, and none of their traces."""
+    """Delete all rows, and their traces."""
     words = {"mysql": "TRUNCATE TABLE", "postgresql": "TRUNCATE"}.get(connection.vendor, "DELETE FROM")
     with connection.cursor() as cursor:
         cursor.execute(f"{words} {table}")

@@ -27,7 +27,7 @@ def moments(tasks: int, spread: float) -> list[float]:
 
 
 def ahead(tasks: int, spread: float, load: int) -> list[float]:
-    """All in one go."""
+    """Add all at once."""
     from django_delayed_tasks import Task, add_tasks
 
     now = time.time()
@@ -41,7 +41,7 @@ def ahead(tasks: int, spread: float, load: int) -> list[float]:
 
 
 def at_once(tasks: int, spread: float) -> list[float]:
-    """One after the other; when each was committed."""
+    """Add one after the other; return when each was committed."""
     from django_delayed_tasks import Task, add_task
 
     committed: list[float] = []
@@ -55,7 +55,7 @@ def at_once(tasks: int, spread: float) -> list[float]:
 
 
 def clear() -> None:
-    """No rows, fresh statistics."""
+    """Delete all rows and refresh the statistics."""
     from django.core.management import call_command
 
     from django_delayed_tasks import Task, TaskRun

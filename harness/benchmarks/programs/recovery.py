@@ -20,7 +20,7 @@ LONGEST = 120.0
 
 
 def recovery(tasks: int, seconds: float, returns: bool) -> dict[str, Any]:
-    """How many tasks the killed one held, and the seconds until the last of them ended elsewhere."""
+    """Return how many tasks the killed one held, and the seconds until the last of them ended elsewhere."""
     fill(tasks, CODE)
     with ExitStack() as running:
         victim = running.enter_context(starttask("--name", KILLED))

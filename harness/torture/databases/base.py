@@ -50,5 +50,5 @@ class Database(ABC):
         return 0
 
     def environment(self, url: str) -> Mapping[str, str]:
-        """What a process must be told to work on it by this URL."""
+        """Return the environment variables that make a process use this URL."""
         return {"DDT_DATABASE": self.kind, f"DATABASE_URL_{self.kind.upper()}": url}

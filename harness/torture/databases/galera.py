@@ -58,7 +58,7 @@ class Galera(Database):
         }
 
     def hosts(self, first: Node) -> list[str]:
-        """All nodes as ``host:port``, this one first."""
+        """Return all nodes as ``host:port``, this one first."""
         nodes = self.cluster.nodes
         at = nodes.index(first)
         return [f"{node.addresses.clients}:{node.port}" for node in (*nodes[at:], *nodes[:at])]

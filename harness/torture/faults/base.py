@@ -46,7 +46,7 @@ def in_mix(fault: type[Fault]) -> type[Fault]:
 
 
 def faults_of_mix(database: str) -> list[Fault]:
-    """Every fault that the mix can inject into this kind of database."""
+    """Return every fault that the mix can inject into this kind of database."""
     from harness.torture import faults as package
 
     for module in pkgutil.iter_modules(package.__path__):

@@ -45,7 +45,7 @@ class ConnectionsExhausted(Fault):
     def _hold_all(self, stop: Event, full: Event) -> None:
         held: list[BaseDatabaseWrapper] = []
         while not stop.is_set():
-            # What becomes free is taken, before executors can.
+            # Take each connection that becomes free before executors can.
             taker = connections.create_connection("default")
             try:
                 taker.ensure_connection()

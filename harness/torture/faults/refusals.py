@@ -107,7 +107,7 @@ def _no_longer_full(table: str) -> list[str]:
 
 
 def limit_files(world: "World", size: int) -> None:
-    """No file that an executor writes may be larger (nor, as long as it is 0, grow at all)."""
+    """Limit the size of all files that an executor writes; with 0 no file can grow at all."""
     for executor in world.cluster.executors.values():
         for pid in workers_of(executor) if executor.is_alive else ():
             with contextlib.suppress(ProcessLookupError):
@@ -148,7 +148,7 @@ _READ_ONLY = {
 
 
 class ReadOnlyForUsers(ReadOnly):
-    """MariaDB: read-only for everybody without READ ONLY ADMIN, as the executors that use this account's URL."""
+    """MariaDB: read-only for all accounts without READ ONLY ADMIN, such as the one in the executors' URL."""
 
     databases = frozenset({"mariadb"})
 

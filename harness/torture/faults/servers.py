@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @in_mix
 class Outage(Fault):
-    """SIGKILL to the server, which is started again later. On SQLite the file is locked, longer than anybody waits."""
+    """SIGKILL to the server, which is started again later. On SQLite the file is locked, longer than processes wait."""
 
     kind = "database away (SIGKILL of the server, or the file locked)"
     databases = SERVERS | {"sqlite"} - {"galera"}

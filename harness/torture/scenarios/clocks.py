@@ -64,7 +64,7 @@ class Clocks(Scenario):
             moments = [run.started or run.finished, run.finished]
             if not all(began - ROUGHLY <= moment <= now + ROUGHLY for moment in moments):
                 world.violation(f"{who}: from {run.started} to {run.finished}, by no clock of this database")
-            if run.version == 1 and run.started:  # not put off by a retry or another schedule
+            if run.version == 1 and run.started:  # not postponed by a retry or another schedule
                 latest = max(latest, run.started - run.when)
         if latest > LATEST:
             world.violation(f"a task began {latest} late")

@@ -86,7 +86,7 @@ def driver_isolation(level: str) -> Iterator[None]:
 
 
 def call(world: World, dice: random.Random) -> None:
-    """One call on one of the hot identities."""
+    """Make one call on one of the hot identities."""
     identity = hot(dice)
     match dice.choices(("add", "keep", "raise", "cancel", "reschedule"), (5, 1, 1, 2, 3))[0]:
         case "cancel":
@@ -118,7 +118,7 @@ def entangle(dice: random.Random) -> None:
 
 
 def hot(dice: random.Random) -> tuple[str, str]:
-    """One of the hot identities."""
+    """Return one of the hot identities."""
     number = dice.randrange(HOT)
     return CODES[number % len(CODES)], f"hot {number}"
 
@@ -141,7 +141,7 @@ def reap(dice: random.Random) -> None:
 
 
 def deadlocks(world: World) -> int:
-    """How many the server has met since it was started (0 where there are none)."""
+    """Return how many deadlocks the server has seen since it was started (0 on a database without deadlocks)."""
     query = COUNTS.get(world.database.kind)
     if query is None:
         return 0

@@ -41,7 +41,7 @@ class Deploy(Scenario):
 
     @staticmethod
     def _replace(world: World, name: str, roll: int) -> str:
-        """One executor makes way for one of the next release (or, every other time, of the last)."""
+        """Replace one executor by one of the next release (or, every other time, of the last one)."""
         successor = start(world, f"{name.partition('-')[0]}-{roll}", AFTER if roll % 2 else BEFORE)
         world.cluster.forget(name)
         leaving = world.cluster.executors[name]

@@ -72,7 +72,7 @@ class Nodes(Scenario):
 
 @register
 class CutOff(Scenario):
-    """What an executor does whose node is not primary any more, step by step."""
+    """A scenario of an executor whose node is not primary any more, step by step."""
 
     name = "galera-cut"
     title = "an executor whose node is cut off claims nothing until it is back; one with several hosts moves"

@@ -29,7 +29,7 @@ class LostCommits(Scenario):
 
 
 def lose_all(world: World) -> None:
-    """One after the other; about a quarter of all COMMITs in a busy time."""
+    """Lose them one after the other; about a quarter of all COMMITs in a busy time."""
     proxy = world.proxy
     while proxy.lost < world.size.faults:
         counted = proxy.lost

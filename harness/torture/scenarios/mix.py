@@ -33,7 +33,7 @@ class Mix(Scenario):
 
 
 def start_executors(world: World) -> None:
-    """Some alone (on PostgreSQL with Django's pool), one behind the proxy, two under a supervisor."""
+    """Start some alone (on PostgreSQL with Django's pool), one behind the proxy, two under a supervisor."""
     settings = None if world.database.has_server else {"THREADS": 2}  # one file has one writer at a time
     pooled = POOLED if world.database.vendor == "postgres" else None
     world.cluster.start_many(world.size.executors, settings=settings, environment=pooled)
@@ -43,7 +43,7 @@ def start_executors(world: World) -> None:
 
 
 def break_things(world: World, until: float) -> None:
-    """One fault after the other; of those that last, one at a time."""
+    """Inject one fault after the other; of those that last, one at a time."""
     faults = faults_of_mix(world.database.kind)
     going_on: tuple[Fault, float] | None = None
     while time.monotonic() < until and not is_enough(world):

@@ -50,7 +50,7 @@ class OneIdentity(Scenario):
 
 
 def call(world: World, dice: random.Random) -> None:
-    """One call, in any mode; every one of them is in the ledger with what it came to."""
+    """Make one call, in any mode; each call is in the ledger with its result."""
     when = None if dice.random() < 0.6 else timedelta(seconds=dice.uniform(0, 0.3))
     match dice.choices(("add", "keep", "raise", "cancel", "reschedule"), (5, 2, 2, 3, 4))[0]:
         case "cancel":

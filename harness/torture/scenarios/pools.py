@@ -1,4 +1,4 @@
-"""18. Django's connection pool, for executors and for what adds tasks: nothing stands still for want of connections."""
+"""18. Django's connection pool, for executors and for callers: nothing stands still because it lacks a connection."""
 
 from datetime import timedelta
 from random import Random
@@ -37,6 +37,6 @@ class Pools(Scenario):
 
 
 def add(world: World, dice: Random) -> None:
-    """One task, due within a second."""
+    """Add one task that is due within a second."""
     num = f"{dice.getrandbits(40):x}"
     world.caller.add(dice.choice(MIXED), num, timedelta(seconds=dice.random()), {"seconds": 0.1, "fail": 1})

@@ -13,7 +13,7 @@ from harness.torture.world import World
 
 KIND = "executor with a full local queue told to end (SIGTERM)"
 RUNS = 1.5
-"""Seconds that a run takes which is going on when the signal comes."""
+"""The seconds of a run that is in progress when the signal comes."""
 
 
 @register

@@ -50,7 +50,7 @@ class Snapshot(Scenario):
             self._compare(world, claimer)
         finally:
             claimer.end()
-        # While it is still held: a whole executor, on time.
+        # While the snapshot is still held, a whole executor runs tasks on time.
         world.cluster.start_many(1)
         for number in range(20):
             world.caller.add("t-plain", f"in the end {number}", timedelta(seconds=0.05 * number))
@@ -72,10 +72,10 @@ class Snapshot(Scenario):
         world.fact(
             f"pages of a poll that finds nothing: {pages} before, {later_pages} after {world.size.tasks:,d} tasks"
         )
-        # In a short run others on the server turn more pages than so few tasks; test_pinned.py counts alone.
+        # In a short run other work on the server reads more pages than these few tasks; test_pinned.py counts alone.
         if world.size.tasks > WINDOW and later_pages > pages + GROWTH:
             world.violation(f"a poll needs {later_pages} pages, {pages} before")
-        # Whatever else the machine does can only add to a window; what has finished adds to all that follow.
+        # Other work of the machine can only add to one window; finished tasks add to all the windows that follow.
         if world.size.tasks > WINDOW and min(windows[-3:]) > LIMIT * baseline:
             world.violation(f"claim p99 {1000 * min(windows[-3:]):.1f} ms, {1000 * baseline:.1f} ms before")
 

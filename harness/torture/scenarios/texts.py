@@ -37,7 +37,7 @@ class Texts(Scenario):
 
 
 def one_round(world: World, name: str) -> None:
-    """Each text with each code; then what has not run is cancelled, and what was done once is added again."""
+    """Add each text with each code; then cancel what has not run, and add again what was done once."""
     nums = [f"{name}-{text}" for text in TEXTS]
     for code in CODES:
         world.caller.add_many([(code, num) for num in nums], data={"fail": FAILURES})

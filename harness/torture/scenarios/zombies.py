@@ -90,7 +90,7 @@ def has_been_settled(zombie: Executor, claims: dict[int, int], told: int = 0) ->
 
 
 def stop_before_claim(world: World, lone: Executor, number: str, past_lease: bool) -> None:
-    """What it has read to claim is replaced, or cancelled, meanwhile: none of it may run as it was read."""
+    """Stop it before a claim, and replace or cancel the rows that it has read: none may run as it was read."""
     fault = PauseBeforeClaim()
     names = [f"hot{number}-{one}" for one in range(12)]
     world.wait_until(lambda: newest_live(lone.name), "a lease to lose")
@@ -137,7 +137,7 @@ def patience_of(world: World) -> float:
 
 
 def add_all(world: World, names: list[str]) -> None:
-    """All due at the same moment, so that they are read together."""
+    """Add all tasks for the same moment, so that they are read together."""
     moment = database_now() + timedelta(seconds=1.5)
     for name in names:
         world.caller.add("t-plain", name, moment, queue=LONE)

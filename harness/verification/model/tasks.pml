@@ -12,7 +12,7 @@ inline forget() {
 }
 
 /* executor/claiming/poller.py, running/workers.py, settling/settler.py of one process, a task at a time. Each atomic block is one transaction and
-   what the process makes of its answer; between two of them anybody else may do anything, for any length of time. */
+   what the process makes of its answer; between two of them others may do anything, for any length of time. */
 proctype process(byte me) {
     byte in_name_of, my_id, my_version, my_schedule;
     mtype then;
@@ -127,7 +127,7 @@ end_waiting:
     od
 }
 
-/* api.add_task and cancel_task, by anybody: each is one transaction, so that one caller stands for many */
+/* api.add_task and cancel_task, by any caller: each is one transaction, so that one caller stands for many */
 proctype caller() {
     mtype if_exists;
 

@@ -230,7 +230,7 @@ class TestExecutor:
 
 
 class TestDatabaseClock:
-    """The monotonic clock is told by the test, the database's is 1000 s ahead of it."""
+    """The test sets the monotonic clock; the database's is 1000 s ahead of it."""
 
     @pytest.fixture(autouse=True)
     def at(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ def level(queue: str, priority: int = 0, later: float = 0.0) -> Level:
 
 
 def served(turns: RoundRobin, count: int, gives: int = 10) -> list[str]:
-    """The queues whose turn it is, one after the other, each of which gives something."""
+    """Return the queues that are served, one after the other; each of them yields tasks."""
     queues = []
     for _ in range(count):
         first = turns.next()

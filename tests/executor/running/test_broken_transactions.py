@@ -57,10 +57,10 @@ class Rival:
             touch(wanted)
 
     def _become_the_survivor(self) -> None:
-        if connection.vendor == "postgresql":  # the victim is who looks first
+        if connection.vendor == "postgresql":  # the victim is the transaction that looks first
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL deadlock_timeout = '60s'")
-        else:  # the victim is who has written less
+        else:  # the victim is the transaction that has written less
             for number in range(50):
                 write(f"weight-{number}")
 

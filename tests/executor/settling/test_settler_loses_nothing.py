@@ -45,7 +45,7 @@ def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Any:
 
 
 def settle_rest(settler: Settler) -> None:
-    """Settle what was put aside, and end."""
+    """Settle what had to wait, and end."""
     settler.start()
     assert settler.finish(timeout=60)
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import ROOT
 
-# The matrix installs no tools to develop with: that what needs them runs is seen by `make test`.
+# The matrix installs no development tools: `make test` runs what needs them.
 collect_ignore = [] if find_spec("ruff") else ["test_format.py"]
 
 NOT_COPIED = shutil.ignore_patterns(

@@ -27,7 +27,7 @@ __all__ = ["unknown_codes"]
 
 HOUR = timedelta(hours=1)
 
-# An outage of five and a half hours, of what fires every hour: the hours that are run, counted from its end.
+# After an outage of five and a half hours, for a trigger that fires every hour: the hours that are run, from its end.
 POLICIES = {
     "coalesce": (Interval(hours=1), [-0.5]),
     "coalesce with a grace": (Interval(hours=1, grace=600), []),

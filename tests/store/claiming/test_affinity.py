@@ -26,7 +26,7 @@ def none_known() -> Iterator[None]:
 
 
 def leave_to_others(count: int) -> None:
-    """So many tasks are due, all of which are best left to another executor than the one of rank 0."""
+    """Make ``count`` tasks due, all of which are assigned to another executor than the one of rank 0."""
     api.add_tasks([verbs.task(str(number)) for number in range(3 * count)])
     theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1][:count]
     assert len(theirs) == count

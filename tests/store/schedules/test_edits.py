@@ -137,7 +137,7 @@ class TestVerbs:
         for num in ("same", "replaced", "gone", "running"):
             add(num, NOW + HOUR)
         tasks = {num: present(num) for num in ("same", "replaced", "gone", "running")}
-        add("replaced", NOW + 2 * HOUR)  # has now the version that a write of ours would have given it
+        add("replaced", NOW + 2 * HOUR)  # it has now the version that our own write would have given it
         Task.objects.filter(biz_num="gone").delete()
         Task.objects.filter(biz_num="running").update(status=TaskStatus.RUNNING)
         changed = edit.run_now(ALIAS, [seen(task) for task in tasks.values()])

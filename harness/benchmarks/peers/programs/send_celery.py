@@ -22,7 +22,7 @@ def wait_for_worker() -> None:
 
 
 def send(tasks: int, spread: float, ahead: float) -> None:
-    """All before the first is due, or TimeoutError."""
+    """Send all tasks before the first is due, or raise TimeoutError."""
     first = time.time() + ahead
     for number in range(tasks):
         due = first + spread * number / tasks
