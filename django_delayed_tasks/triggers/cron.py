@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
@@ -13,12 +13,23 @@ from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers.base import Trigger
 
 LONGEST_EXPRESSION = 200
+NICKNAMES: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+"""The nicknames of crontab(5), and the five fields that they stand for; ``@reboot`` is no time."""
 
 
 @dataclass(frozen=True, repr=False)
 class Cron(Trigger):
     """``Cron("*/5 9-18 * * 1-5", tz="Asia/Shanghai")``: five fields, or six, of which the first is seconds.
 
+    ``@hourly``, ``@daily``, ``@weekly``, ``@monthly`` and ``@yearly`` stand for five fields, in which they are kept.
     Names of months and days, ``L``, ``LW``, ``5L`` (the last Friday) and ``1#2`` (the second Monday) are supported.
     ``tz`` is a name of the IANA database; None is the project's ``TIME_ZONE``. DST changes are handled as by Debian's
     cron: a local time that is skipped (spring) runs at the first moment after the gap, and one that occurs twice
@@ -34,7 +45,7 @@ class Cron(Trigger):
             raise InvalidTrigger(
                 "expression", self.expression, f"expected a string of at most {LONGEST_EXPRESSION} characters"
             )
-        self._set("expression", " ".join(self.expression.split()))
+        self._set("expression", _in_fields(self.expression))
         self._set("tz", _checked(self.tz))
         try:
             first = next(CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)), None)
@@ -90,6 +101,21 @@ class Cron(Trigger):
         yield repr(self.expression)
         if self.tz:
             yield f"tz={self.tz!r}"
+
+
+def _in_fields(expression: str) -> str:
+    """Return the fields with one space between them; those of a nickname if it is one.
+
+    Equal times have the same text, and executors of a release without nicknames can read it.
+    """
+    fields = " ".join(expression.split())
+    if not fields.startswith("@"):
+        return fields
+    if fields not in NICKNAMES:
+        raise InvalidTrigger(
+            "expression", expression, f"is not a cron expression: the nicknames are {', '.join(NICKNAMES)}"
+        )
+    return NICKNAMES[fields]
 
 
 def _on(wall: datetime, zone: ZoneInfo) -> datetime:

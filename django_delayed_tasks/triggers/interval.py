@@ -1,4 +1,4 @@
-"""Intervals of seconds, minutes, hours or days, in elapsed time, regardless of DST changes."""
+"""Intervals of seconds, minutes, hours, days or weeks, in elapsed time, regardless of DST changes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from django_delayed_tasks.triggers.base import Trigger
 
 SHORTEST = timedelta(milliseconds=1)
 _UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+_ACCEPTED = {"weeks": 7 * 86400, **_UNITS}
 
 
 class Every(StrEnum):
@@ -25,12 +26,13 @@ class Every(StrEnum):
 
 @dataclass(frozen=True, repr=False)
 class Interval(Trigger):
-    """``Interval(hours=1, minutes=30)``; the sum is at least a millisecond.
+    """``Interval(hours=1, minutes=30)``; the sum is at least a millisecond. Weeks are kept as days.
 
     With ``start`` the times are start, start + interval, ...; without it they are counted from the task's first time,
     which is one interval after the task was added.
     """
 
+    weeks: float = field(default=0, kw_only=True)
     days: float = field(default=0, kw_only=True)
     hours: float = field(default=0, kw_only=True)
     minutes: float = field(default=0, kw_only=True)
@@ -40,10 +42,11 @@ class Interval(Trigger):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._set("every", values.one_of("every", self.every, Every))
-        total = sum(self._number(unit) * length for unit, length in _UNITS.items())
+        total = sum(self._number(unit) * length for unit, length in _ACCEPTED.items())
         if not SHORTEST.total_seconds() <= total <= values.LONGEST.total_seconds():
             raise InvalidTrigger("interval", f"{total:g} seconds", "expected a millisecond to a hundred years")
         # Equal lengths have the same form: Interval(minutes=90) equals Interval(hours=1, minutes=30).
+        self._set("weeks", 0)
         left = timedelta(seconds=total)
         for unit, length in _UNITS.items():
             whole = left // timedelta(seconds=length) if length > 1 else _plain(left.total_seconds())

@@ -27,6 +27,17 @@ class TestAdd:
         assert (row.trigger_text, row.when, row.claim_at) == (EVERY_TEN, NOW + 10 * MINUTE, NOW + 10 * MINUTE)
         assert row.by_handler is None
 
+    @pytest.mark.parametrize(
+        ("text", "kept"),
+        [("Cron('@daily', tz='UTC')", "Cron('0 0 * * *', tz='UTC')"), ("Interval(weeks=2)", "Interval(days=14)")],
+    )
+    def test_short_form_is_kept_in_full(self, boss: Client, text: str, kept: str) -> None:
+        add(boss, biz_num="1", trigger_text=text)
+        row = Task.objects.get()
+        assert row.trigger_text == kept
+        submit(boss, page_of(row), trigger_text=text)
+        assert Task.objects.get().version == row.version  # it is the same trigger
+
     def test_with_a_first_time_and_an_expiry(self, boss: Client) -> None:
         moments = {"when_0": "2031-05-20", "when_1": "12:00", "expires_at_0": "2031-06-01", "expires_at_1": "00:00"}
         add(boss, biz_num="1", trigger_text="Interval(days=1)", **moments)

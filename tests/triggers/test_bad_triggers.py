@@ -17,7 +17,9 @@ NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
     [
         ("", "not a cron expression"), ("* * * *", "not a cron expression"), ("61 * * * *", "not a cron expression"),
         ("a b c d e", "not a cron expression"), ("0 0 31 2 *", "not a cron expression|never matches"),
-        ("* " * 200, "expected a string"), (None, "expected a string"), (5, "expected a string"), ("@daily", "not a"),
+        ("* " * 200, "expected a string"), (None, "expected a string"), (5, "expected a string"),
+        ("@reboot", "the nicknames are @hourly, @daily, "), ("@", "nicknames"),
+        ("@daily @daily", "nicknames"), ("@daily * * * *", "nicknames"),
     ],
 )  # fmt: skip
 def test_expression(expression: Any, said: str) -> None:
@@ -40,17 +42,27 @@ def test_zone(tz: Any) -> None:
 
 @pytest.mark.parametrize(
     "length",
-    [{}, {"seconds": 0}, {"minutes": -1}, {"hours": 1, "minutes": -60}, {"days": 1e9}, {"seconds": 0.0001}],
+    [
+        {},
+        {"seconds": 0},
+        {"minutes": -1},
+        {"hours": 1, "minutes": -60},
+        {"days": 1e9},
+        {"weeks": 5300},
+        {"weeks": 1, "days": -7},
+        {"seconds": 0.0001},
+    ],
 )
 def test_interval_length(length: dict[str, Any]) -> None:
     with pytest.raises(InvalidTrigger, match=r"^interval="):
         Interval(**length)
 
 
+@pytest.mark.parametrize("unit", ["minutes", "weeks"])
 @pytest.mark.parametrize("value", ["1", None, True, math.nan, math.inf, 1j])
-def test_interval_number(value: Any) -> None:
-    with pytest.raises(InvalidTrigger, match=r"^minutes="):
-        Interval(minutes=value)
+def test_interval_number(unit: str, value: Any) -> None:
+    with pytest.raises(InvalidTrigger, match=f"^{unit}="):
+        Interval(**{unit: value})
 
 
 @pytest.mark.parametrize(
@@ -103,7 +115,16 @@ def test_they_are_invalid_tasks() -> None:
     [
         (Cron(" 0  3 * * * "), "Cron('0 3 * * *')"),
         (Cron("0 3 * * *", tz="UTC", misfire="skip"), "Cron('0 3 * * *', tz='UTC', misfire='skip')"),
+        (Cron("@hourly"), "Cron('0 * * * *')"),
+        (Cron(" @daily ", tz="UTC", jitter=5), "Cron('0 0 * * *', tz='UTC', jitter=5)"),
+        (Cron("@midnight"), "Cron('0 0 * * *')"),
+        (Cron("@weekly"), "Cron('0 0 * * 0')"),
+        (Cron("@monthly"), "Cron('0 0 1 * *')"),
+        (Cron("@yearly"), "Cron('0 0 1 1 *')"),
+        (Cron("@annually"), "Cron('0 0 1 1 *')"),
         (Interval(minutes=90), "Interval(hours=1, minutes=30)"),
+        (Interval(weeks=2, hours=1), "Interval(days=14, hours=1)"),
+        (Interval(weeks=0.5), "Interval(days=3, hours=12)"),
         (Interval(seconds=0.5, every="finish"), "Interval(seconds=0.5, every='finish')"),
         (Interval(seconds=1, jitter=timedelta(seconds=2)), "Interval(seconds=1, jitter=2)"),
         (Interval(minutes=-30, hours=1, start=NOON), "Interval(minutes=30, start='2026-06-01T12:00:00+00:00')"),
@@ -121,6 +142,8 @@ def test_canonical_text(trigger: Any, text: str) -> None:
         (Cron("0 3 * * *"), "At 03:00 every day (Europe/Berlin)"),
         (Interval(minutes=90), "Every 1 hours, 30 minutes"),
         (Interval(days=2, every="finish"), "Every 2 days, counted from the end of the last run"),
+        (Cron("@weekly", tz="UTC"), "At 00:00 on Sunday (UTC)"),
+        (Interval(weeks=1), "Every 7 days"),
         (Once(NOON), "Once, at 2026-06-01 12:00:00+00:00"),
     ],
 )

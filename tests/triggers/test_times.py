@@ -57,6 +57,26 @@ def test_cron_extensions(expression: str, first: str) -> None:
     assert Cron(expression, tz="UTC").preview(1, NOON)[0].date().isoformat() == first
 
 
+@pytest.mark.parametrize(
+    ("nickname", "times"),
+    [
+        ("@hourly", ["2026-06-01T13:00", "2026-06-01T14:00"]), ("@daily", ["2026-06-02T00:00", "2026-06-03T00:00"]),
+        ("@midnight", ["2026-06-02T00:00", "2026-06-03T00:00"]), ("@weekly", ["2026-06-07T00:00", "2026-06-14T00:00"]),
+        ("@monthly", ["2026-07-01T00:00", "2026-08-01T00:00"]), ("@yearly", ["2027-01-01T00:00", "2028-01-01T00:00"]),
+        ("@annually", ["2027-01-01T00:00", "2028-01-01T00:00"]),
+    ],
+)  # fmt: skip
+def test_cron_nicknames(nickname: str, times: list[str]) -> None:
+    trigger = Cron(nickname, tz="UTC")
+    assert [time.isoformat()[:16] for time in trigger.preview(2, NOON)] == times
+    assert parse(f"Cron('{nickname}', tz='UTC')") == trigger
+
+
+def test_weeks_are_seven_days_each() -> None:
+    assert hours(Interval(weeks=1), 2) == [168, 336]
+    assert parse("Interval(weeks=1)") == Interval(days=7)
+
+
 def test_cron_is_in_the_projects_zone_unless_it_says_otherwise(settings: object) -> None:
     assert hours(Cron("0 15 * * *"), 1) == [1]  # TIME_ZONE = "Europe/Berlin" is two hours ahead of UTC in June
     assert hours(Cron("0 15 * * *", tz="Asia/Shanghai"), 1) == [19]

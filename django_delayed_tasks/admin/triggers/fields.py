@@ -20,7 +20,8 @@ PREVIEW: Final = "_preview"
 """The name of the button that shows the next times and saves nothing."""
 
 HELP: Final = _(
-    "For example Cron('0 3 * * *', tz='Europe/Berlin'), Interval(minutes=30) or Once('2027-01-01T00:00+00:00')."
+    "For example Cron('0 3 * * *', tz='Europe/Berlin'), Cron('@daily'), Interval(minutes=30)"
+    " or Once('2027-01-01T00:00+00:00')."
     " Empty: the task does not recur. “Show next times” shows the next times without saving."
 )
 
