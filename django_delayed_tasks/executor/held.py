@@ -7,7 +7,7 @@ from enum import IntEnum, auto
 from queue import SimpleQueue
 from threading import Event, Lock
 
-from django.db import DatabaseError
+from django.db import Error
 
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
@@ -150,7 +150,7 @@ class Held:
             return
         try:
             resource.release()
-        except DatabaseError as error:
+        except Error as error:  # InterfaceError too, which is no DatabaseError
             logger.warning(
                 "the resource of %s could not be given back; it is free when its lease is over: %s", task, error
             )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from threading import Thread
 
 import pytest
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import held as held_module
@@ -240,6 +240,7 @@ class TestDatabase:
         assert self.is_free()
         assert tasks[0].resource is None
 
+    @pytest.mark.parametrize("error", [OperationalError(2006, "gone away"), InterfaceError(0, "")])
     @pytest.mark.parametrize("how", ["release", "drop"])
     def test_a_resource_that_cannot_be_given_back_keeps_no_claim(
         self,
@@ -247,11 +248,12 @@ class TestDatabase:
         tasks: list[ClaimedTask],
         resource: LeasedResource,
         how: str,
+        error: Exception,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         def fail() -> None:
-            raise OperationalError(2006, "gone away")
+            raise error
 
         with monkeypatch.context() as patch:
             patch.setattr(resource, "release", fail)

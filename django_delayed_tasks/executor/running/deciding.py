@@ -65,6 +65,14 @@ def decide_within(
     return _settlement(task, handler, result, started, finished)
 
 
+def lost(task: ClaimedTask, error: Raised) -> Settlement:
+    """Return the settlement of a run that ended with an error for which neither the handler nor the task is to blame.
+
+    That is a rescue, as if the process had died: the number of rescues is limited.
+    """
+    return Settlement(task.claim, **_lost(task, error.text))
+
+
 def _settlement(
     task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
 ) -> Settlement:

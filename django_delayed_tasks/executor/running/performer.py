@@ -8,6 +8,7 @@ from typing import Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
 from django_delayed_tasks.executor.running.runner import RunEnd, run
 from django_delayed_tasks.handlers import find
@@ -82,6 +83,14 @@ class Performer:
             for task in tasks:
                 self._held.free_resource(task)
         self._note_end(running, end)
+
+    def lose(self, running: Running, error: BaseException) -> None:
+        """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
+        if running.hand_over([]):
+            left = [task for task in running.tasks if task.claim in self._held]
+            self._held.finish(task.claim for task in left)
+            for task in left:
+                self._held.settle(lost(task, raised(error)))
 
     def _are_held(self, tasks: Batch) -> bool:
         """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""

@@ -36,8 +36,9 @@ class Worker(Thread):
                 self.running = running = Running(tasks, clock.monotonic())
                 try:
                     self._perform(running)
-                except BaseException:
+                except BaseException as error:
                     logger.exception("running %s failed", tasks[0])
+                    self._pool.performer.lose(running, error)
                 if not running.end():
                     return
                 self.running = None

@@ -54,8 +54,7 @@ class OfThread:
 def _tidy(connection: BaseDatabaseWrapper) -> None:
     if connection.in_atomic_block or _is_left_open(connection):
         logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
-        connection.in_atomic_block = connection.closed_in_transaction = False
-        connection.close()
+        _close(connection)
     elif connection.errors_occurred:
         discard_unusable(connection.alias)
 
@@ -82,11 +81,15 @@ def discard_unusable(alias: str) -> bool:
     connection.errors_occurred = False
     if connection.connection is None or (not _is_left_open(connection) and connection.is_usable()):
         return False
-    # Within a transaction Django would keep the connection, even one that died at the end of the transaction.
-    connection.in_atomic_block = connection.closed_in_transaction = False
-    connection.close()
+    _close(connection)
     losses += 1
     return True
+
+
+def _close(connection: BaseDatabaseWrapper) -> None:
+    # Within a transaction Django would keep the connection, even one that died at the end of the transaction.
+    connection.in_atomic_block = connection.closed_in_transaction = False
+    kept_connections.close_one(connection)
 
 
 def opened(alias: str) -> Any:

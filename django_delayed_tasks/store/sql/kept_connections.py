@@ -7,7 +7,7 @@ from threading import get_ident
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
+from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.support import forks
@@ -32,8 +32,15 @@ def keep() -> list[BaseDatabaseWrapper]:
 
 def close() -> None:
     """Close this thread's connections, as the thread ends."""
-    connections.close_all()
+    for connection in connections.all(initialized_only=True):
+        close_one(connection)
     _kept.pop(get_ident(), None)
+
+
+def close_one(connection: BaseDatabaseWrapper) -> None:
+    """Close a connection, even one whose driver's object a handler has closed already: mysqlclient then raises."""
+    with suppress(Error):  # Django forgets the driver's object in any case
+        connection.close()
 
 
 @contextmanager

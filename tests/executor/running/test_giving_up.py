@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from django_delayed_tasks.executor.running import workers
 from django_delayed_tasks.executor.running.performer import Performer, Running
-from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
 from tests.executor.parts import Bench, add, claim, executing, handler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -52,3 +55,25 @@ def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.M
         assert not start_thread(lambda: executor.pool.abandon(worker, running)).result()
         assert (executor.pool._workers, executor.pool.count_lost()) == ([worker], 0)
         wait_until(lambda: TaskRun.objects.exists())
+
+
+def test_an_error_around_the_run_leaves_no_task_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one of a database's backend, when a thread that was idle looks after its connections."""
+    errors = [RuntimeError("no connection")]
+
+    def refresh() -> None:
+        if errors:
+            raise errors.pop()
+
+    monkeypatch.setattr(workers, "IDLE", -1.0)
+    monkeypatch.setattr(connections, "refresh", refresh)
+    handler_of(lambda task: None)
+    add()
+    with executing(threads=1) as executor:
+        wait_until(lambda: not Task.objects.exists())
+        wait_until(lambda: not len(executor.held))
+    assert list(TaskRun.objects.order_by("id").values_list("attempt", "outcome")) == [
+        (1, RunOutcome.LOST),
+        (1, RunOutcome.DONE),
+    ]
+    assert "no connection" in TaskRun.objects.order_by("id")[0].error

@@ -6,7 +6,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 
 from django_delayed_tasks import Fail, Interval, Retry, TaskRun, clock, signals
 from django_delayed_tasks.executor.executor import Executor
@@ -37,6 +37,23 @@ def test_an_on_failed_that_raises_keeps_no_other_from_hearing() -> None:
     finally:
         signals.task_failed.disconnect(receiver)
     assert heard == ["no"]
+
+
+def test_an_on_failed_that_closes_its_connection_does_not_end_the_reports() -> None:
+    told: list[str] = []
+
+    def on_failed(self: Any, task: Any, error: str) -> None:
+        told.append(task.biz_num)
+        connection.ensure_connection()
+        connection.connection.close()
+        Task.objects.exists()
+
+    handler_of(lambda task: Fail("no"), on_failed=on_failed)
+    with executing(threads=1) as executor:
+        for count in (1, 2):
+            add(str(count))
+            wait_until(lambda: len(told) == count)  # noqa: B023
+        assert executor.failures._thread.is_alive()
 
 
 def test_all_are_told_before_it_ends() -> None:

@@ -25,6 +25,11 @@ def is_open() -> bool:
     return connection.connection is not None
 
 
+def close_the_drivers_connection() -> None:
+    connection.ensure_connection()
+    connection.connection.close()
+
+
 def test_a_thread_leaves_none_open() -> None:
     def work() -> tuple[bool, bool]:
         with connections.of_thread("default"):
@@ -162,3 +167,14 @@ class TestBroken:
         with connections.of_thread("default"):
             self.break_it()
             assert connections.discard_unusable("default")
+
+    def test_that_a_handler_has_closed_itself_costs_no_other_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The driver of MariaDB and MySQL refuses to close it once more."""
+        monkeypatch.setattr(workers, "IDLE", -1.0)
+        handler_of(lambda task: close_the_drivers_connection())
+        with executing(threads=1) as executor:
+            for number in range(3):
+                add(str(number))
+                wait_until(lambda: not Task.objects.exists())
+            assert len(executor.held) == 0
+        assert set(TaskRun.objects.values_list("attempt", "outcome")) == {(1, RunOutcome.DONE)}
