@@ -191,9 +191,10 @@ def _results(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
         return [None] * count
     if isinstance(returned, list | tuple) and len(returned) == count:
         return [raised(result) if isinstance(result, BaseException) else result for result in returned]
-    # The call has had its effects, so the attempts fail: the tasks are not run one by one at once.
+    # Final for each task: the call has had its effects, and would return the same again.
     name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
-    error = InvalidOutcome(f"{name} returned {shown(returned)}: expected None or {count} outcomes, one for each task")
+    expected = f"expected None, or a list of {count} outcomes, one for each task, in the order of the tasks"
+    error = InvalidOutcome(f"{name} returned {shown(returned)}: {expected}")
     return [Raised(error, str(error))] * count
 
 
