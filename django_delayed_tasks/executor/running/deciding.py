@@ -39,8 +39,8 @@ class Raised:
 
 def raised(error: BaseException) -> Raised:
     """Wrap an error that ended a run."""
-    if isinstance(error, InvalidOutcome):  # it was returned, not raised
-        return Raised(error, str(error))
+    if isinstance(error, InvalidOutcome):  # it was returned, not raised; the frames hold the value as it is
+        return Raised(InvalidOutcome(str(error)), str(error))
     return Raised(error, "".join(traceback.format_exception(error)))
 
 
@@ -76,6 +76,8 @@ def _settlement(
     ending = _accepted(task, handler, result)
     if ending["then"] in (Then.GONE, Then.FAILED):
         ending |= _next_run(task, started, finished)
+    if isinstance(result, Raised):
+        ending["exception"] = result.error
     if recurs(task):
         ending["stood_for"] = task.when
     ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
