@@ -14,6 +14,7 @@ from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.performer import Performer
@@ -133,7 +134,8 @@ class Executor:
             loop.stop()
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
         if not is_clean:
-            logger.error("%d runs did not end in time and are left behind", self.held.unfinished)
+            left = listed([str(running) for running in self.pool.current()])
+            logger.error("%d runs did not end in time and are left behind: %s", self.held.unfinished, left)
         return is_clean and is_settled
 
     def _farewell(self) -> None:

@@ -4,6 +4,7 @@ from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.decorator import task_handler
 from django_delayed_tasks.handlers.registry import find, get_task_handlers, load, register_task_handler
 from django_delayed_tasks.handlers.retries import exponential
+from django_delayed_tasks.handlers.validation import takes_exception
 
 __all__ = [
     "HandleResult",
@@ -13,5 +14,6 @@ __all__ = [
     "get_task_handlers",
     "load",
     "register_task_handler",
+    "takes_exception",
     "task_handler",
 ]

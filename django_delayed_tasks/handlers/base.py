@@ -31,6 +31,7 @@ class TaskHandler:
         max_attempts: how many runs may end in an exception or ``Retry`` before the task is FAILED; at least 1.
         timeout: how long one run may take, in seconds or as a timedelta; None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none".
+        log: whether the log gets a line at INFO for each run that is done; failed runs are always logged.
         max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
         trigger: makes a task of this code recur; the task exists as long as the handler does.
         atomic: whether ``handle`` and the settlement of its run are one transaction on the tasks' database.
@@ -48,6 +49,7 @@ class TaskHandler:
     max_attempts: int = 5
     timeout: timedelta | float | None = None
     keep_history: KeepHistory | str = KeepHistory.ALL
+    log: bool = False
     max_lateness: timedelta | float | None = None
     trigger: Trigger | None = None
     atomic: bool = False
@@ -92,7 +94,8 @@ class TaskHandler:
     def on_failed(self, task: Any, error: str) -> None:
         """React to the failure of ``task``, which will not be retried.
 
-        ``error`` is the last traceback, or the reason that the handler gave. This is called after the task has become
+        ``error`` is the last traceback, or the reason that the handler gave. An override that has a third argument,
+        ``exception=None``, gets the exception object as well. This is called after the task has become
         FAILED and that is committed, also after a time-out and after too many rescues. It runs in a thread of its own,
         or in the run's thread if the handler is atomic. An exception that it raises is only logged. It is not called
         again if the process ends first.

@@ -26,6 +26,7 @@ class HandlerOptions(TypedDict, total=False):
     max_attempts: int
     timeout: timedelta | float | None
     keep_history: KeepHistory | Literal["all", "failures", "none"]
+    log: bool
     max_lateness: timedelta | float | None
     trigger: Trigger | None
     atomic: bool
@@ -34,7 +35,7 @@ class HandlerOptions(TypedDict, total=False):
     max_concurrent: int | None
     rate: str | None
     backoff: Callable[[int], timedelta]
-    on_failed: Callable[["ClaimedTask", str], object]
+    on_failed: Callable[..., object]
     concurrency_key: Callable[["ClaimedTask"], str | None]
 
 
@@ -63,7 +64,8 @@ def task_handler(
 ) -> Callable[[Callable[["ClaimedTask"], Any]], DecoratedFunction]:
     """Register the decorated function, which takes the task, as the handler of ``biz_code``.
 
-    ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``, ``on_failed(task, error)``
+    ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``,
+    ``on_failed(task, error)``, which may take ``exception=None`` as well,
     and ``concurrency_key(task)`` as functions. The function can be called as before; it gets the attributes
     ``handler`` (the registered instance) and ``schedule(biz_num, when=None, biz_ext=None, **options)``.
 

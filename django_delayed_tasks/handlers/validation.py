@@ -154,29 +154,37 @@ def _plain_method(arguments: Sequence[str]) -> Callable[[Any], str | None]:
             return "expected a plain method, not an async one"
         if inspect.isgeneratorfunction(value):
             return "expected a plain method, not a generator"
-        return None if _takes(value, arguments) else f"expected to be called with ({', '.join(arguments)})"
+        takes = _takes(value, *arguments) or (arguments == ON_FAILED and _takes(value, *arguments, exception=None))
+        return None if takes else f"expected to be called with ({', '.join(arguments)})"
 
     return accepts
 
 
-def _takes(function: Callable[..., Any], arguments: Sequence[str]) -> bool:
+def takes_exception(on_failed: Callable[..., Any]) -> bool:
+    """Return whether this ``on_failed`` takes the exception, too; it may be called without."""
+    return _takes(on_failed, *ON_FAILED, exception=None)
+
+
+def _takes(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
     try:
         # The signature of the wrapper: a decorator may add or remove arguments.
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):
-        return True  # it has no signature that can be read
+        return not named  # it has no signature that can be read
     try:
-        signature.bind(*arguments)
+        signature.bind(*arguments, **named)
     except TypeError:
         return False
     return True
 
 
+ON_FAILED = ("task", "error")
+
 _METHODS = {
     "handle": ("task",),
     "handle_batch": ("tasks",),
     "backoff": ("attempt",),
-    "on_failed": ("task", "error"),
+    "on_failed": ON_FAILED,
     "concurrency_key": ("task",),
 }
 
@@ -188,6 +196,7 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "max_lateness": _timeout,
     "trigger": _trigger,
     "keep_history": _keep_history,
+    "log": _boolean,
     "atomic": _boolean,
     "database": _alias,
     "pool": _pool,

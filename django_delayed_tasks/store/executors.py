@@ -1,6 +1,6 @@
 """The executors' own rows: an executor registers, renews its lease, and retires; others declare it dead."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -121,6 +121,12 @@ def live(alias: str) -> list[Peer]:
     """Return the live executors, ordered by id."""
     rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id")
     return [Peer(row.pk, _names(row.codes) or frozenset(), row.expires_at, _names(row.queues)) for row in rows]
+
+
+def names(alias: str, executors: Collection[int]) -> dict[int, str]:
+    """Return the names of these executors by id; rows that have been purged are left out."""
+    rows: Any = Executor.objects.using(alias).filter(pk__in=executors)
+    return dict(rows.values_list("pk", "name"))
 
 
 def _names(value: Any) -> frozenset[str] | None:

@@ -28,5 +28,8 @@ LOGGING = {
     "disable_existing_loggers": False,
     "formatters": {"timed": {"format": "%(asctime)s %(levelname)s %(threadName)s %(message)s"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "timed"}},
-    "loggers": {"django_delayed_tasks": {"handlers": ["stderr"], "level": "INFO"}},
+    "loggers": {
+        "django_delayed_tasks": {"handlers": ["stderr"], "level": "INFO"},
+        "django_delayed_tasks.run": {"level": "ERROR"},  # retries are what the scenarios are made of
+    },
 }

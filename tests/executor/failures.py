@@ -11,5 +11,5 @@ class Told(Failures):
         super().__init__("default")
         self.told: list[tuple[ClaimedTask, str]] = []
 
-    def put(self, task: ClaimedTask, error: str) -> None:
+    def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
         self.told.append((task, error))

@@ -11,6 +11,8 @@ from typing import Any
 from harness.processes_of_folder import VARIABLE
 
 GATES = "DDT_PROCESS_GATES"
+EVENTS = "events"
+"""The file that has what would be sent to Sentry, an event a line."""
 
 
 @dataclass(frozen=True)

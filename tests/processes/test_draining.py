@@ -49,6 +49,15 @@ def test_drain_with_nothing_due(starttask: Start) -> None:
     assert "Drained: 0 runs" in child.output
 
 
+@pytest.mark.parametrize("options", [[], ["--processes=2"]])
+def test_verbosity_0_is_silent(starttask: Start, folder: Folder, options: list[str]) -> None:
+    add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
+    child = starttask("--drain", "-v", "0", *options)
+    assert child.exit_code() == 0
+    assert folder.count("ran") == 20
+    assert child.output == ""
+
+
 def test_drain_shows_a_bar_on_a_terminal(starttask: Start) -> None:
     add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
     terminal, other_end = pty.openpty()

@@ -80,13 +80,29 @@ def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(star
     first.send(signal.SIGTERM)
     (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))
     assert first.exit_code() == 0
-    assert "1 runs did not end in time" in first.output
+    assert "1 runs did not end in time and are left behind: held 1 (for " in first.output
+    assert "dead executor" not in first.output + second.output
 
     wait_until(lambda: is_settled("held", "1"))
     gone = incarnations("first")[0]
     assert again.at is not None
     assert (again.at - gone.expires_at).total_seconds() < 4
     assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
+
+
+def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, folder: Folder) -> None:
+    gates = [folder.shut(num) for num in "12"]
+    child = starttask("--name", "waiting").wait_until_ready()
+    add_task(Task(biz_code="held", biz_num="1"))
+    add_task(Task(biz_code="held", biz_num="2"))
+    wait_until(lambda: folder.count("started") == 2)
+    child.send(signal.SIGINT)
+    child.wait_for("Stopping; waiting for 2 runs to end, 50 s at most. A second signal ends it at once.")
+    gates[0].open()
+    child.wait_for("Still waiting for held 2 (for ")
+    assert "held 1" not in child.output
+    gates[1].open()
+    assert child.exit_code() == 0
 
 
 @pytest.mark.usefixtures("_alarm")

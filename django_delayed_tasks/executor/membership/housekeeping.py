@@ -3,7 +3,6 @@
 Each duty has its own period.
 """
 
-import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,19 +11,14 @@ from datetime import datetime, timedelta
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.membership.reaper import Reaper
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failures import Failures
-from django_delayed_tasks.states import Then
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.claiming.claimed_task import load
-from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records.history import purge
 from django_delayed_tasks.store.records.once import purge_successes
 from django_delayed_tasks.store.resources.slots import delete_unused_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
-from django_delayed_tasks.store.settling.reap import reap
-
-logger = logging.getLogger(__name__)
 
 PURGE_BATCH = 1000
 TICK = 0.2
@@ -66,7 +60,7 @@ class Housekeeping:
         database_clock: clock.DatabaseClock,
         failures: Failures,
     ) -> None:
-        self._failures = failures
+        self._reaper = Reaper(options, lease, failures)
         self._options = options
         self._alias = options.database
         self._lease = lease
@@ -116,13 +110,7 @@ class Housekeeping:
 
     def reap(self) -> bool:
         """Reap the tasks of dead executors."""
-        while taken := reap(self._alias, self._options.max_rescues):
-            logger.warning("took %d tasks from dead executors", len(taken))
-            wakeup.wake()
-            for claim, then in taken.items():
-                if then is Then.FAILED and (failed := load(self._alias, claim)):
-                    self._failures.put(*failed)
-        return False
+        return self._reaper.reap()
 
     def purge(self) -> bool:
         """Delete a batch of expired history: only a batch, since reaping must not wait for a backlog of it."""

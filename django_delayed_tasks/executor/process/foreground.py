@@ -6,11 +6,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
+from threading import Timer
 from types import FrameType
 from typing import TextIO
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.store.schedules.find import count_due
@@ -19,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 RESTART = 75
 """Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""
+WHICH_AFTER = 5.0
+"""Seconds after which an executor that waits for runs says which they are."""
 _LOOK_EVERY = 0.1
 
 
@@ -84,13 +88,34 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
         while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
             if progress:
                 progress.show(executor.held.settled)
-        if executor.held.unfinished:
-            stream.write(
-                f"Stopping; runs may end within {options.shutdown_timeout:g} s. A second signal ends it at once.\n"
-            )
-            stream.flush()
     finally:
-        executor.stop()
+        _stop(executor, stream)
     if progress:
         progress.close(executor.held.settled)
     return RESTART if executor.worn_out.is_set() else 0
+
+
+def _stop(executor: Executor, stream: TextIO) -> None:
+    """Stop the executor, and say how many runs this waits for; after a while also which."""
+    if count := len(executor.pool.current()):
+        runs = "1 run" if count == 1 else f"{count} runs"
+        within = f"{executor.options.shutdown_timeout:g} s"
+        _say(stream, f"Stopping; waiting for {runs} to end, {within} at most. A second signal ends it at once.")
+    timer = Timer(WHICH_AFTER, _say_which, (executor, stream))
+    timer.daemon = True
+    timer.start()
+    try:
+        executor.stop()
+    finally:
+        timer.cancel()
+
+
+def _say_which(executor: Executor, stream: TextIO) -> None:
+    if runs := executor.pool.current():
+        _say(stream, f"Still waiting for {listed([str(running) for running in runs])}.")
+
+
+def _say(stream: TextIO, line: str) -> None:
+    with suppress(OSError, ValueError):  # the reader of the output has gone
+        stream.write(f"{line}\n")
+        stream.flush()

@@ -10,6 +10,7 @@ from typing import Any
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, shortened
+from django_delayed_tasks.executor.running.mistakes import meant_instead
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
@@ -38,8 +39,8 @@ class Raised:
 
 def raised(error: BaseException) -> Raised:
     """Wrap an error that ended a run."""
-    if isinstance(error, InvalidOutcome):  # it was returned, not raised
-        return Raised(error, str(error))
+    if isinstance(error, InvalidOutcome):  # it was returned, not raised; the frames hold the value as it is
+        return Raised(InvalidOutcome(str(error)), str(error))
     return Raised(error, "".join(traceback.format_exception(error)))
 
 
@@ -57,7 +58,7 @@ def decide_within(
     """Decide like :func:`decide`, but inside the transaction of the run: raise what must roll it back.
 
     Raises:
-        InvalidOutcome: ``result`` is no valid outcome.
+        InvalidOutcome: ``result`` is not a valid outcome.
         BaseException: the error of ``result``, if that is a :class:`Raised`.
     """
     if isinstance(result, Raised):
@@ -83,6 +84,8 @@ def _settlement(
     ending = _accepted(task, handler, result)
     if ending["then"] in (Then.GONE, Then.FAILED):
         ending |= _next_run(task, started, finished)
+    if isinstance(result, Raised):
+        ending["exception"] = result.error
     if recurs(task):
         ending["stood_for"] = task.when
     ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
@@ -103,13 +106,15 @@ def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str,
         return _ending(task, handler, result)
     except Exception as error:  # what a handler returns may misbehave in any way
         text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
-        raise InvalidOutcome(text) from error
+        raise InvalidOutcome(text + meant_instead(result)) from error
 
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     match result:
         case Raised(error=ClaimLost()):
             return _lost(task, result.text)
+        case Raised(error=InvalidOutcome()):
+            return _failed(result.text)  # the next attempt would return the same, after having its effects again
         case Raised():
             return _attempt_failed(task, handler, result.text)
         case None:

@@ -49,6 +49,12 @@ class Running:
             self.is_abandoned = not self._has_ended
             return self.is_abandoned
 
+    def __str__(self) -> str:
+        tasks = self.tasks
+        more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+        name = f"{tasks[0]}{more}" if tasks else "a run that has just ended"
+        return f"{name} (for {clock.monotonic() - self.began:.0f} s)"
+
     def hand_over(self, tasks: Batch) -> bool:
         """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
         with self._lock:

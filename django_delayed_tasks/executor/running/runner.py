@@ -16,7 +16,8 @@ from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTr
 from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
 from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.running.run_queue import Batch
-from django_delayed_tasks.executor.settling.failures import tell_failed
+from django_delayed_tasks.executor.settling.failures import report_here
+from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import (
@@ -28,7 +29,7 @@ from django_delayed_tasks.store.claiming.claimed_task import (
     run_extra,
 )
 from django_delayed_tasks.store.schedules.recurrence import recurrence
-from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
@@ -64,7 +65,7 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock) -> RunEnd:
         end = _attempted(to_run, handler, clock, started)
         return end._replace(left=refused + end.left) if refused else end
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
-        logger.exception("%s: the run was interrupted", _named(tasks))
+        logger.warning("%s: the run was interrupted by %s", _named(tasks), type(error).__name__)
         finished = clock.now()
         return RunEnd([failed(task, handler, raised(error), started, finished) for task in tasks], [])
 
@@ -148,7 +149,7 @@ def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started
             settlements = _decided(tasks, handler, clock, started, decide)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
         if len(tasks) > 1:
-            logger.warning("%s is run one by one: %r", _named(tasks), error)
+            log_broken_batch(tasks, raised(error).error)
             return RunEnd([], [_as_before(task) for task in tasks])
         settlements = [decide(tasks[0], handler, raised(error), started, clock.now())]
     if became or signals.run_finished.receivers:
@@ -190,9 +191,10 @@ def _results(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
         return [None] * count
     if isinstance(returned, list | tuple) and len(returned) == count:
         return [raised(result) if isinstance(result, BaseException) else result for result in returned]
-    # The call has had its effects, so the attempts fail: the tasks are not run one by one at once.
+    # Final for each task: the call has had its effects, and would return the same again.
     name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
-    error = InvalidOutcome(f"{name} returned {shown(returned)}: expected None or {count} outcomes, one for each task")
+    expected = f"expected None, or a list of {count} outcomes, one for each task, in the order of the tasks"
+    error = InvalidOutcome(f"{name} returned {shown(returned)}: {expected}")
     return [Raised(error, str(error))] * count
 
 
@@ -202,11 +204,14 @@ def _announce_start(tasks: Batch, handler: TaskHandler) -> None:
 
 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
-    """Send ``run_finished``; report the failures that the run has committed itself."""
+    """Send ``run_finished``; report the ends that the run has committed itself."""
     if signals.run_finished.receivers:
         for task, settlement in zip(tasks, settlements, strict=True):
-            signals.run_finished.send_robust(sender=type(handler), task=task, handler=handler, decision=settlement)
+            signals.run_finished.send_robust(
+                sender=type(handler), task=task, handler=handler, decision=settlement, exception=settlement.exception
+            )
     if became:
+        with_good_ends = logs_good_ends()
         for task, settlement in zip(tasks, settlements, strict=True):
-            if is_final_failure(settlement.outcome, became[task.claim]):
-                tell_failed(task, settlement.error)
+            if settlement.outcome is not RunOutcome.DONE or with_good_ends:
+                report_here(task, settlement, became[settlement.claim])

@@ -51,7 +51,7 @@ class Watchdog:
         if handler is None:
             return
         limit = handler.timeout_seconds or 0.0
-        logger.error("%s took longer than %g s; its thread %s is given up", running.tasks[0], limit, worker.name)
+        logger.warning("%s took longer than %g s; its thread %s is given up", running.tasks[0], limit, worker.name)
         error = TaskTimeout(f"the run took longer than {limit:g} s")
         raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()

@@ -78,6 +78,11 @@ class WorkerPool:
         worker.start()
         self._workers.append(worker)
 
+    def current(self) -> list[Running]:
+        """Return the current runs."""
+        runs = [worker.running for worker in list(self._workers)]
+        return [running for running in runs if running and running.tasks]
+
     def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, Running]]:
         """Return the workers and runs that have taken longer than ``limit_of(task)`` seconds."""
         now, found = clock.monotonic(), []

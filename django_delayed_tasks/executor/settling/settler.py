@@ -11,11 +11,12 @@ from django.db import connections as django_connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.run_log import logs_good_ends
 from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.settle import Wait, settle
-from django_delayed_tasks.store.settling.settlement import Chunk, Settlement, in_chunks, is_final_failure, plain
+from django_delayed_tasks.store.settling.settlement import Chunk, Settlement, in_chunks, plain
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
@@ -163,10 +164,13 @@ class Settler:
     def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
         if self._backoff.succeeded():
             logger.warning("settling continues")
+        with_good_ends = logs_good_ends()
         for settlement in batch:
-            is_failure = is_final_failure(settlement.outcome, became.get(settlement.claim))
-            if is_failure and (task := self._held.get(settlement.claim)):
-                self._failures.put(task, settlement.error)
+            if settlement.outcome is RunOutcome.DONE and not with_good_ends:
+                continue
+            then, task = became.get(settlement.claim), self._held.get(settlement.claim)
+            if then and task:
+                self._failures.report(task, settlement, then)
         if len(became) < len(batch):
             lost = [settlement.claim for settlement in batch if settlement.claim not in became]
             logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
@@ -187,7 +191,7 @@ class Settler:
 
     def _fail(self, settlement: Settlement, error: Exception) -> None:
         text = in_ascii(storable(f"the settlement could not be written: {error}"))
-        visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text)
+        visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text, exception=error)
         try:
             with self._busy:
                 became, waiting = settle(self._alias, [visible], Wait.A_SECOND)

@@ -3,9 +3,10 @@
 import os
 import sys
 from argparse import ArgumentParser
-from typing import Any
+from io import StringIO
+from typing import Any, TextIO
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import DatabaseError, connections
 
 from django_delayed_tasks import __version__
@@ -58,6 +59,7 @@ class Command(BaseCommand):
         parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
 
     def handle(self, *args: Any, **given: Any) -> None:
+        self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
         require_main_thread("starttask", "elsewhere call django_delayed_tasks.start()")
         options = self._options(given)
         if not 1 <= given["processes"] <= MOST_PROCESSES:
@@ -70,7 +72,7 @@ class Command(BaseCommand):
     def _begin(self, options: ExecutorOptions, given: dict[str, Any]) -> None:
         self._check_database(options.database)
         if not given["skip_checks"]:
-            self.check(databases=[options.database])
+            self._check(options.database)
         if given["reload"]:
             run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
         elif code := self._run(options, given["processes"]):
@@ -89,6 +91,15 @@ class Command(BaseCommand):
             return from_settings(drain=given["drain"] or None, **chosen)
         except InvalidSetting as error:
             raise CommandError(str(error)) from None
+
+    def _check(self, alias: str) -> None:
+        shown = self.stderr
+        if self._out is not sys.stdout:
+            self.stderr = OutputWrapper(StringIO())  # for warnings; errors are raised
+        try:
+            self.check(databases=[alias])
+        finally:
+            self.stderr = shown
 
     def _check_database(self, alias: str) -> None:
         if alias not in connections:
@@ -110,7 +121,7 @@ class Command(BaseCommand):
         self._banner(options)
         try:
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
-                return run_executor(options, sys.stdout, signals, self._ready)
+                return run_executor(options, self._out, signals, self._ready)
         except (TaskException, DatabaseError, ValueError) as error:
             raise CommandError(str(error)) from None
 
@@ -118,8 +129,7 @@ class Command(BaseCommand):
         if not getattr(self, "_called_from_command_line", False):
             raise CommandError("--processes starts this command repeatedly, which works only from a command line")
         connections.close_all()
-        self.stdout.write(f"Supervising {processes} executors; Ctrl-C ends them.")
-        self.stdout.flush()
+        self._say(f"Supervising {processes} executors; Ctrl-C ends them.")
         supervisor = Supervisor(_command_of_a_child(sys.argv), options.name, processes, options.shutdown_timeout)
         with StopSignals().installed() as signals:
             return supervisor.run(signals)
@@ -130,7 +140,7 @@ class Command(BaseCommand):
         if options.exclude_queues:
             queues += f" but {', '.join(options.exclude_queues)}"
         codes = sorted(get_task_handlers())
-        self.stdout.write(
+        self._say(
             f"django-delayed-tasks {__version__}: executor {options.name}\n"
             f"  database  {options.database} ({connection.display_name})\n"
             f"  queues    {queues}\n"
@@ -139,8 +149,12 @@ class Command(BaseCommand):
         )
 
     def _ready(self, executor: int) -> None:
-        self.stdout.write(f"Ready (executor {executor}). Ctrl-C stops it gracefully.")
-        self.stdout.flush()
+        self._say(f"Ready (executor {executor}). Ctrl-C stops it gracefully.")
+
+    def _say(self, text: str) -> None:
+        if self._out is sys.stdout:
+            self.stdout.write(text)
+            self.stdout.flush()
 
 
 def _names(option: str, text: str) -> tuple[str, ...]:

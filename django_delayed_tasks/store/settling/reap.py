@@ -27,8 +27,22 @@ SPREAD = 5.0
 """The seconds over which rescued tasks are spread, for each earlier rescue."""
 
 
+class Taken(NamedTuple):
+    """A task that was reaped: its claim, what became of it, its code, and the id of the executor that had it."""
+
+    claim: Claim
+    then: Then
+    biz_code: str
+    executor: int
+
+
 def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
-    """Reap up to ``limit`` orphaned tasks; return what became of each.
+    """Do as :func:`take_orphans`; return only what became of each claim."""
+    return {taken.claim: taken.then for taken in take_orphans(alias, max_rescues, limit)}
+
+
+def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[Taken]:
+    """Reap up to ``limit`` orphaned tasks.
 
     A row that another transaction has locked is left to a later call: a caller's long transaction must not keep the
     other tasks waiting.
@@ -36,10 +50,15 @@ def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
     in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
     orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, alias, limit))
     if not orphans:
-        return {}
+        return []
     now = recurrence.read_now(alias)
     settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
-    return settle(alias, settlements, Wait.NOT_AT_ALL).became
+    became = settle(alias, settlements, Wait.NOT_AT_ALL).became
+    return [
+        Taken((orphan.id, orphan.version), then, orphan.biz_code, orphan.executor)
+        for orphan in orphans
+        if (then := became.get((orphan.id, orphan.version)))
+    ]
 
 
 class _Orphan(NamedTuple):
@@ -48,6 +67,8 @@ class _Orphan(NamedTuple):
     rescues: int
     trigger_text: str | None
     when_time: Any
+    biz_code: str
+    executor: int
 
 
 # In the order of the claim index: otherwise PostgreSQL would read the table until it has found enough rows.

@@ -31,6 +31,7 @@ class Settlement(NamedTuple):
         keep: whether the history gets a row.
         once: whether the identity is remembered as one that has been done.
         stood_for: the time that the run of a recurring task was for, if it is not the row's.
+        exception: what ended the run, for the log and for hooks; it is not written.
     """
 
     claim: Claim
@@ -46,6 +47,7 @@ class Settlement(NamedTuple):
     keep: bool = True
     once: bool = False
     stood_for: datetime | None = None
+    exception: BaseException | None = None
 
 
 def released(task: ClaimedTask, after: timedelta = timedelta()) -> Settlement:

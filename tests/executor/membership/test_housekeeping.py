@@ -9,7 +9,7 @@ from django.db import OperationalError
 from django.db.models import F
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.membership import housekeeping as housekeeping_module
+from django_delayed_tasks.executor.membership import reaper
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.settling.failures import Failures
@@ -211,14 +211,14 @@ def test_a_reap_that_always_fails_keeps_no_duty_from_its_turn(bench: Bench, monk
     keeper.look_around()
     done: list[str] = []
 
-    def fail(alias: str, max_rescues: int) -> dict[Any, Then]:
+    def fail(alias: str, max_rescues: int) -> list[Any]:
         raise OperationalError(1114, "The table is full")
 
     def perform() -> bool:
         done.append("other")
         return False
 
-    monkeypatch.setattr(housekeeping_module, "reap", fail)
+    monkeypatch.setattr(reaper, "take_orphans", fail)
     keeper.add(Duty(0.0, perform))
     Executor.objects.filter(id=other).update(expires_at=F("expires_at") - timedelta(seconds=60))
     bench.clock.set(clock.host_now() + timedelta(seconds=60))

@@ -32,7 +32,7 @@ def test_a_run(returned: Any) -> None:
     [task] = claim_some(1)
     settlement = run_one(task, handler_of(handle, atomic=True), DatabaseClock())
     assert settlement
-    assert settlement.outcome == RunOutcome.RETRIED
+    assert settlement.outcome == RunOutcome.FAILED
     assert settlement.error.startswith("Handler (code) returned ")
     assert effects() == set()
 
@@ -117,6 +117,7 @@ def test_a_batch(way: str) -> None:
         settle("default", run([task], handler, DatabaseClock()).left)
     wrong = {"0", "1", "2"} if way in ("another length", "no list") else {"1"}
     assert effects() == {"0", "1", "2"} - wrong
-    assert {num for num, outcome in outcomes().items() if outcome == RunOutcome.RETRIED} == wrong
+    expected = RunOutcome.RETRIED if way == "an exception" else RunOutcome.FAILED
+    assert {num for num, outcome in outcomes().items() if outcome == expected} == wrong
     for error in TaskRun.objects.filter(biz_num__in=wrong).values_list("error", flat=True):
         assert "ValueError: bad" in error if way == "an exception" else error.startswith("Batched (code) returned ")

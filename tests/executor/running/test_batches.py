@@ -127,18 +127,19 @@ class TestOutcomes:
         assert "ValueError: bad" in TaskRun.objects.get(biz_num="4").error
 
     @pytest.mark.parametrize("returned", [[], [None], [None] * 4, "abc", {"0": None}, iter([None] * 3), 7])
-    def test_that_cannot_be_told_apart_fail_the_attempt_of_each(self, returned: Any) -> None:
+    def test_that_cannot_be_told_apart_fail_each_for_good(self, returned: Any) -> None:
         handler = batched(lambda tasks: returned)
         end = run(claim_some(3), handler, DatabaseClock())
         assert end.alone == []
         settle("default", end.left)
-        assert set(outcomes().values()) == {RunOutcome.RETRIED}
-        assert "expected None or 3 outcomes, one for each task" in TaskRun.objects.first().error  # type: ignore[union-attr]
+        assert set(outcomes().values()) == {RunOutcome.FAILED}
+        expected = "expected None, or a list of 3 outcomes, one for each task, in the order of the tasks"
+        assert expected in TaskRun.objects.first().error  # type: ignore[union-attr]
 
     def test_an_outcome_of_one_that_is_none_fails_that_one(self) -> None:
         handler = batched(lambda tasks: [None, 7, None])
         settle("default", run(claim_some(3), handler, DatabaseClock()).left)
-        assert list(outcomes().values()) == [RunOutcome.DONE, RunOutcome.RETRIED, RunOutcome.DONE]
+        assert list(outcomes().values()) == [RunOutcome.DONE, RunOutcome.FAILED, RunOutcome.DONE]
 
     def test_what_is_too_late_is_left_out(self) -> None:
         seen: list[list[str]] = []

@@ -102,11 +102,39 @@ def test_fail_fails_at_once() -> None:
         timedelta(days=400 * 365),
     ],
 )
-def test_anything_else_fails_the_attempt_naming_handler_and_value(result: Any) -> None:
+def test_anything_else_is_final_and_names_handler_and_value(result: Any) -> None:
     settlement = decided(result)
-    assert settlement.then is Then.RETRY
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.FAILED)
     assert "Handler (code) returned" in settlement.error
     assert repr(result)[:40] in settlement.error
+
+
+@pytest.mark.parametrize(
+    ("result", "meant"),
+    [
+        (True, "Done(result=...)"),
+        ("done", "Done(result=...)"),
+        ({"sum": 3}, "Done(result=...)"),
+        ([1], "Done(result=...)"),
+        (42, "Done(result=...), or timedelta(seconds=...)"),
+        (False, "Retry(reason=...) or Fail(reason)"),
+        (datetime(2026, 5, 2), "an aware datetime, as from timezone.make_aware(...)"),  # noqa: DTZ001 (naive)
+        (Done, "Done(...), an instance"),
+        (ValueError("no"), "to raise it"),
+    ],
+)
+def test_the_error_says_what_to_return_instead(result: Any, meant: str) -> None:
+    assert decided(result).error.endswith(f"; did you mean {meant}?")
+
+
+@pytest.mark.parametrize("result", [object(), Done(result={1, 2}), timedelta(days=400 * 365)])
+def test_or_nothing_where_there_is_nothing_to_suggest(result: Any) -> None:
+    assert "did you mean" not in decided(result).error
+
+
+def test_a_wrong_result_of_a_recurring_task_costs_one_time() -> None:
+    settlement = recurring(True)
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.RECUR)
 
 
 @pytest.mark.parametrize("broken", [ZeroDivisionError(), None, "soon"])

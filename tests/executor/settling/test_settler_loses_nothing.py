@@ -84,7 +84,7 @@ def test_a_failure_that_cannot_be_told_is_settled_all_the_same() -> None:
     [task], held = holding("a")
 
     class Full(Failures):
-        def put(self, task: ClaimedTask, error: str) -> None:
+        def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
             raise RuntimeError("nowhere to put it")
 
     settler = settler_of(held, Full("default"))

@@ -1,0 +1,171 @@
+"""The log of runs: one record for the end of a run, once it is committed, on the logger ``django_delayed_tasks.run``.
+
+ERROR if the task has failed for good, WARNING if it will be tried again, each with the exception. INFO for any other
+end, if the handler has ``log = True`` or the logger is at DEBUG.
+"""
+
+import logging
+import traceback
+from datetime import timedelta
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any
+
+from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+
+logger = logging.getLogger(__name__)
+run_logger = logging.getLogger("django_delayed_tasks.run")
+
+MOST_WAITING = 10_000
+"""Records that wait for a slow handler of the log; further ones are only counted."""
+LONGEST_REASON = 300
+"""Characters of an error in a message; the exception comes with the record."""
+_GOOD = frozenset({RunOutcome.DONE, RunOutcome.RESCHEDULED, RunOutcome.EXPIRED})
+
+
+def logs_good_ends() -> bool:
+    """Return whether the end of a run that did not fail may be logged."""
+    return run_logger.isEnabledFor(logging.INFO)
+
+
+def level_of(task: ClaimedTask, settlement: Settlement, then: Then) -> int | None:
+    """Return the level at which this end is logged; None if it is not."""
+    if settlement.then is Then.RELEASED:
+        return None
+    level = logging.ERROR if is_final_failure(settlement.outcome, then) else logging.WARNING
+    if settlement.outcome in _GOOD:
+        handler = find(task.biz_code)
+        if not (handler and handler.log) and not run_logger.isEnabledFor(logging.DEBUG):
+            return None
+        level = logging.INFO
+    return level if run_logger.isEnabledFor(level) else None
+
+
+def log_end(task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+    """Log the committed end of a run in this thread; ``then`` is what has become of the task."""
+    if level := level_of(task, settlement, then):
+        _log(level, task, settlement, then)
+
+
+def log_broken_batch(tasks: list[ClaimedTask], error: BaseException) -> None:
+    """Log that the call for a batch raised, so that its tasks are run one by one."""
+    if not run_logger.isEnabledFor(logging.WARNING):
+        return
+    first = tasks[0]
+    keys = {"task_id": None, "biz_num": None, "attempt": None, "lateness": None, "duration": None}
+    extra = {**keys, "biz_code": first.biz_code, "executor": first.executor}
+    text = "%s: a batch of %d tasks such as %s failed and is run one by one: %s"
+    _emit(logging.WARNING, text, (first.biz_code, len(tasks), first.biz_num, _line_of(error)), error, extra)
+
+
+def _log(level: int, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+    try:
+        text, values = _message(settlement, then)
+        extra = _extra(task, settlement)
+    except Exception:  # a handler may have changed its task in any way
+        logger.exception("the end of task %s cannot be logged", settlement.claim)
+        return
+    _emit(level, f"%s {text}", (task, *values), settlement.exception, extra)
+
+
+def _emit(level: int, text: str, values: tuple[Any, ...], error: BaseException | None, extra: dict[str, Any]) -> None:
+    exc_info = error and (type(error), error, error.__traceback__)
+    try:
+        run_logger.log(level, text, *values, exc_info=exc_info, extra=extra)
+    except BaseException:  # from a project's filter or handler: it must end neither this thread nor the run
+        logger.exception("the log of runs raised")
+
+
+def _extra(task: ClaimedTask, settlement: Settlement) -> dict[str, Any]:
+    started, finished = settlement.started, settlement.finished
+    began = started or finished
+    return {
+        "task_id": task.id,
+        "biz_code": task.biz_code,
+        "biz_num": task.biz_num,
+        "attempt": task.attempts,
+        "executor": task.executor,
+        "lateness": began and max(began - task.when, timedelta()).total_seconds(),
+        "duration": started and finished and (finished - started).total_seconds(),
+    }
+
+
+def _message(settlement: Settlement, then: Then) -> tuple[str, tuple[Any, ...]]:
+    """Return the rest of the message, after the task, and its arguments."""
+    if settlement.outcome is RunOutcome.DONE:
+        return "is done", ()
+    if settlement.outcome is RunOutcome.EXPIRED:
+        return "was %s", (settlement.error,)
+    if settlement.outcome is RunOutcome.RESCHEDULED:
+        return f"is rescheduled {'by' if isinstance(settlement.when, timedelta) else 'to'} %s", (settlement.when,)
+    after = (settlement.after.total_seconds(),) if then is Then.RETRY else ()
+    return f"failed{_NEXT.get(then, '')}: %s", (*after, _reason(settlement))
+
+
+_NEXT = {
+    Then.FAILED: " for good",
+    Then.RECUR: " for good this time; it recurs",
+    Then.RETRY: ", and is tried again in %.3g s",
+    Then.RESCUED: ", and is tried again",
+    Then.AGAIN: ", and runs again as it was scheduled meanwhile",
+    Then.GONE: ", and was cancelled meanwhile",
+}
+
+
+def _reason(settlement: Settlement) -> str:
+    error = settlement.exception
+    return _cut(settlement.error) if error is None else _line_of(error)
+
+
+def _line_of(error: BaseException) -> str:
+    return _cut("".join(traceback.format_exception_only(error)))
+
+
+def _cut(text: str) -> str:
+    line = text.strip().partition("\n")[0]
+    return line if len(line) <= LONGEST_REASON else f"{line[: LONGEST_REASON - 1]}…"
+
+
+class RunLog:
+    """A thread that logs ends: what handles the records, such as a mail to the admins, must not hold up the settler."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._queue: SimpleQueue[tuple[int, ClaimedTask, Settlement, Then] | None] = SimpleQueue()
+        self._left_out = 0
+        self._thread = Thread(target=self._loop, name="run log", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def put(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+        """Log the committed end of a run soon, if it is to be logged."""
+        if (level := level_of(task, settlement, then)) is None:
+            return
+        if self._queue.qsize() < MOST_WAITING:
+            self._queue.put((level, task, settlement, then))
+        else:
+            self._left_out += 1
+
+    def finish(self, timeout: float) -> None:
+        """Log what is left and end, within ``timeout`` seconds; log how much is not logged by then."""
+        self._queue.put(None)
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            logger.error("the log is slow: the ends of about %d runs were not logged", self._queue.qsize())
+
+    def _loop(self) -> None:
+        with connections.of_thread(self._alias):
+            own = connections.OfThread()
+            while (end := self._queue.get()) is not None:
+                in_clean_context(_log, *end)
+                own.tidy()
+                if self._left_out and self._queue.empty():
+                    left_out, self._left_out = self._left_out, 0
+                    logger.error("the log is slow: the ends of %d runs were not logged", left_out)

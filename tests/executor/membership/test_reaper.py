@@ -1,0 +1,79 @@
+"""What the log says when the claims of dead executors are taken."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.executor.membership.reaper import MOST_NAMES, Reaper, listed
+from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import executors
+from tests.executor.failures import Told
+from tests.executor.parts import Bench, add, claim, registered
+
+pytestmark = pytest.mark.django_db
+
+
+def leave(name: str, *codes: str) -> int:
+    """Tasks of these codes, claimed by an executor of this name that has died; its id."""
+    executor = registered(name)
+    for number, code in enumerate(codes):
+        add(f"{name}-{number}", code)
+    assert len(claim(executor)) == len(codes)
+    executors.retire("default", executor)
+    return executor
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name.endswith(".reaper")]
+
+
+def test_it_names_the_executors_and_counts_the_codes(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    web2 = leave("web2", "mail", "report", "mail")
+    web3 = leave("web3", "mail")
+    Reaper(bench.options, bench.lease, Told()).reap()
+    [line] = said(caplog)
+    assert line.startswith("took 4 tasks from dead executors ")
+    assert f"web2 ({web2})" in line
+    assert f"web3 ({web3})" in line
+    assert line.endswith(": mail 3, report 1")
+
+
+def test_a_row_that_is_gone_has_no_name(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    gone = leave("web2", "mail")
+    Executor.objects.filter(pk=gone).delete()
+    Reaper(bench.options, bench.lease, Told()).reap()
+    assert said(caplog) == [f"took 1 tasks from dead executor of unknown name ({gone}): mail 1"]
+
+
+def test_an_executor_that_stops_does_not_call_itself_dead(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    add("1", "mail")
+    add("2", "report")
+    claim(bench.lease.executor)
+    executors.retire("default", bench.lease.executor)
+    Reaper(bench.options, bench.lease, Told()).reap()
+    assert said(caplog) == ["2 tasks, whose runs have not ended here, may run elsewhere: mail 1, report 1"]
+
+
+def test_a_task_that_is_given_up_is_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    executor = leave("web2", "mail")
+    Task.objects.update(rescues=3)
+    failures = Told()
+    Reaper(bench.options, bench.lease, failures).reap()
+    assert Task.objects.get().status == TaskStatus.FAILED
+    failures.log.start()
+    failures.log.finish(30)
+    [record] = [record for record in caplog.records if record.name == "django_delayed_tasks.run"]
+    assert (record.levelno, record.getMessage()) == (
+        logging.ERROR,
+        "mail web2-0 failed for good: its executor died 4 times while it ran; not rescued again",
+    )
+    given: dict[str, Any] = vars(record)
+    assert (given["biz_num"], given["executor"], given["duration"]) == ("web2-0", executor, None)
+
+
+def test_a_long_list_is_cut() -> None:
+    names = [str(number) for number in range(MOST_NAMES + 2)]
+    assert listed(names[:MOST_NAMES]) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"
+    assert listed(names) == "0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more"

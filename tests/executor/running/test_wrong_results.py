@@ -1,0 +1,66 @@
+"""A result that is not an outcome is final: the handler is not called a second time, with all its effects."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.executor.batches import batched
+from tests.executor.parts import add, drain, handler_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def write(task: Any) -> None:
+    """An effect, in the transaction of the run if it is atomic."""
+    add(task.biz_num, "effect", when=timedelta(hours=1))
+
+
+def effects() -> set[str]:
+    return set(Task.objects.filter(biz_code="effect").values_list("biz_num", flat=True))
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_the_handler_runs_once(atomic: bool) -> None:
+    """It has five attempts, and each would come at once. Effects of an atomic handler are rolled back."""
+    calls: list[str] = []
+
+    def handle(task: Any) -> bool:
+        calls.append(task.biz_num)
+        write(task)
+        return True
+
+    handler_of(handle, atomic=atomic, backoff=at_once)
+    add("1")
+    drain()
+    assert (calls, effects()) == (["1"], set() if atomic else {"1"})
+    failed = Task.objects.get(biz_code="code")
+    assert failed.status == TaskStatus.FAILED
+    assert failed.last_error.endswith("; did you mean Done(result=...)?")
+    assert [run.outcome for run in TaskRun.objects.all()] == [RunOutcome.FAILED]
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_batch_with_wrong_keys_runs_once(atomic: bool) -> None:
+    """If it is atomic, each task is tried by itself once: only then it is known whose result is wrong."""
+    calls: list[int] = []
+
+    def handle_batch(tasks: list[Any]) -> dict[str, None]:
+        calls.append(len(tasks))
+        for task in tasks:
+            write(task)
+        return {task.biz_num: None for task in tasks}
+
+    batched(handle_batch, atomic=atomic, backoff=at_once)
+    for num in "123":
+        add(num)
+    drain(threads=5)
+    assert (calls, effects()) == (([3, 1, 1, 1], set()) if atomic else ([3], {"1", "2", "3"}))
+    assert [task.status for task in Task.objects.filter(biz_code="code")] == [TaskStatus.FAILED] * 3
+    assert [run.outcome for run in TaskRun.objects.all()] == [RunOutcome.FAILED] * 3
+
+
+def at_once(self: Any, attempt: int) -> timedelta:
+    return timedelta()

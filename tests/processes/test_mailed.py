@@ -1,0 +1,29 @@
+"""Django's AdminEmailHandler, set up as the documentation says: a task that failed is one mail to the admins."""
+
+from email import message_from_bytes, policy
+
+from django_delayed_tasks.api import add_task
+from django_delayed_tasks.models import Task
+from tests.processes.conftest import Start
+from tests.processes.folder import Folder
+
+MAILING = {
+    "DJANGO_SETTINGS_MODULE": "tests.processes.mailing_settings",
+    "DDT_MORE_HANDLERS": '["tests.processes.failing.Failing"]',
+}
+
+
+def test_a_failure_is_a_mail(starttask: Start, folder: Folder, unknown_codes: None) -> None:
+    add_task(Task(biz_code="failing", biz_num="A-1", biz_ext={"order": 4711, "token": "s3cret"}))
+    child = starttask("--drain", environment=MAILING)
+    assert child.exit_code() == 0
+    [file] = (folder.path / "mails").iterdir()
+    text = file.read_bytes()
+    assert text.count(b"Subject:") == 1
+    mail = message_from_bytes(text, policy=policy.default)
+    why = "ValueError: order 4711 cannot be paid with 6 characters"
+    assert str(mail["Subject"]).endswith(f"ERROR: failing A-1 failed for good: {why}")
+    assert b"in handle" in text
+    assert b"s3cret" not in text
+    assert f"failing A-1 failed, and is tried again in 0 s: {why}" in child.output
+    assert f"failing A-1 failed for good: {why}" in child.output
