@@ -16,7 +16,7 @@ from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, regist
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
-from django_delayed_tasks.store.acceptance import accepted
+from django_delayed_tasks.store.acceptance import accepted, known_code, known_identity
 from django_delayed_tasks.store.claiming import paused_queues
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
@@ -115,8 +115,10 @@ def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
 
     Raises:
         InvalidTask: the values are not a valid identity.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return cancel.cancel(database(using), *valid_identity(biz_code, biz_num))
+    alias = database(using)
+    return cancel.cancel(alias, *known_identity(alias, biz_code, biz_num))
 
 
 def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
@@ -126,10 +128,11 @@ def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | 
 
     Raises:
         InvalidTask: the values are not a valid identity, or ``when`` is not accepted.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
     alias = database(using)
     when = valid_when(when)
-    found = reschedule.reschedule(alias, *valid_identity(biz_code, biz_num), when)
+    found = reschedule.reschedule(alias, *known_identity(alias, biz_code, biz_num), when)
     wakeup.when_committed(alias, lambda: [wakeup.ANY] if wakeup.is_soon(when) else [])
     return found
 
@@ -152,8 +155,10 @@ def pause_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> b
 
     Raises:
         InvalidTask: the values are not a valid identity.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return pause.pause(database(using), *valid_identity(biz_code, biz_num))
+    alias = database(using)
+    return pause.pause(alias, *known_identity(alias, biz_code, biz_num))
 
 
 def resume_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
@@ -202,13 +207,15 @@ def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False
     Raises:
         InvalidTask: ``biz_num`` is empty, and ``everything`` is not True; or it is an int, such as 12, which other
             numbers contain, too, such as 112.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
     code, _ = valid_identity(biz_code, "any")
     if biz_num == "" and not everything:
         raise InvalidTask(
             "biz_num", biz_num, "would delete every task of the code; pass everything=True if that is intended"
         )
-    return cancel.delete(database(using), code, biz_num)
+    alias = database(using)
+    return cancel.delete(alias, known_code(alias, code), biz_num)
 
 
 def get_tasks_by_code(
@@ -222,15 +229,27 @@ def get_tasks_by_code(
 
     The number is compared without regard to case. If any task is scheduled for exactly ``when``, those tasks match;
     otherwise all later ones do.
+
+    Raises:
+        InvalidTask: a value cannot be searched for.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return finding.find_pending(database(using), biz_code, biz_num, when)
+    alias = database(using)
+    code = None if biz_code is None else known_code(alias, biz_code)
+    return finding.find_pending(alias, code, biz_num, when)
 
 
 def get_runs(
     biz_code: str | None = None, biz_num: BizNum | None = None, *, using: str | None = None
 ) -> "QuerySet[TaskRun]":
-    """Return the history, newest first, optionally filtered by code and part of the number (case-insensitive)."""
-    return finding.find_runs(database(using), biz_code, biz_num)
+    """Return the history, newest first, optionally filtered by code and part of the number (case-insensitive).
+
+    Raises:
+        InvalidTask, UnknownCode: as for :func:`get_tasks_by_code`.
+    """
+    alias = database(using)
+    code = None if biz_code is None else known_code(alias, biz_code)
+    return finding.find_runs(alias, code, biz_num)
 
 
 def start(**options: Any) -> None:
