@@ -6,31 +6,23 @@ It imports the executor only when one is started: a web process that only adds t
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists, UnknownCode
-from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, register_task_handler, scheduling
+from django_delayed_tasks.exceptions import InvalidTask, TaskException, TaskExists
+from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, register_task_handler, scheduling
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import CancelResult, IfExists, IfExistsName
+from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
+from django_delayed_tasks.store.acceptance import accepted, known_code, known_identity
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
 from django_delayed_tasks.store.schedules import add_many, add_once, cancel, pause, recurrence, reschedule
 from django_delayed_tasks.store.schedules import find as finding
-from django_delayed_tasks.store.validation import (
-    Schedule,
-    When,
-    valid_identity,
-    valid_json,
-    valid_once,
-    valid_priority,
-    valid_queue,
-    valid_trigger,
-    valid_when,
-)
+from django_delayed_tasks.store.validation import When, valid_identity, valid_queue, valid_when
 
 __all__ = [
     "TaskException",
@@ -107,35 +99,6 @@ def add_tasks(
     return added
 
 
-def accepted(task: Any, once: bool = False) -> Schedule:
-    """Return the task as it will be written, with its handler's queue and priority where the task has none.
-
-    Raises:
-        InvalidTask, UnknownCode: the task is not accepted.
-    """
-    if not isinstance(task, Task):
-        raise InvalidTask("task", task, "must be a Task")
-    code, num = valid_identity(task.biz_code, task.biz_num)
-    handler = find(code)
-    if handler is None and not settings.ALLOW_UNKNOWN_CODES:
-        known = ", ".join(sorted(get_task_handlers())) or "none"
-        hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
-        raise UnknownCode("biz_code", code, f"no handler is registered for it (known: {known}); {hint}")
-    defaults = handler or TaskHandler
-    trigger = valid_trigger(task.trigger_text)
-    return Schedule(
-        code,
-        num,
-        valid_when(task.when),
-        valid_json(task.biz_ext, settings.MAX_BIZ_EXT_BYTES),
-        valid_queue(task.queue or defaults.queue),
-        valid_priority(defaults.priority if task.priority is None else task.priority),
-        None if trigger is None else str(trigger),
-        valid_when(task.expires_at, "expires_at"),
-        valid_once(once, trigger),
-    )
-
-
 def _mode(if_exists: IfExists | str) -> IfExists:
     try:
         return IfExists(if_exists)
@@ -143,7 +106,7 @@ def _mode(if_exists: IfExists | str) -> IfExists:
         raise InvalidTask("if_exists", if_exists, f"must be one of {', '.join(IfExists)}") from None
 
 
-def cancel_task(biz_code: str, biz_num: str, *, using: str | None = None) -> CancelResult:
+def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
     """Cancel the task with this identity.
 
     Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING
@@ -151,26 +114,29 @@ def cancel_task(biz_code: str, biz_num: str, *, using: str | None = None) -> Can
 
     Raises:
         InvalidTask: the values are not a valid identity.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return cancel.cancel(database(using), *valid_identity(biz_code, biz_num))
+    alias = database(using)
+    return cancel.cancel(alias, *known_identity(alias, biz_code, biz_num))
 
 
-def reschedule_task(biz_code: str, biz_num: str, when: When, *, using: str | None = None) -> bool:
+def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
     """Give the task with this identity a new time, and reset its attempt counter; keep its data.
 
     Return False if no task has this identity.
 
     Raises:
         InvalidTask: the values are not a valid identity, or ``when`` is not accepted.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
     alias = database(using)
     when = valid_when(when)
-    found = reschedule.reschedule(alias, *valid_identity(biz_code, biz_num), when)
+    found = reschedule.reschedule(alias, *known_identity(alias, biz_code, biz_num), when)
     wakeup.when_committed(alias, lambda: [wakeup.ANY] if wakeup.is_soon(when) else [])
     return found
 
 
-def forget(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
+def forget(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
     """Forget that the task with this identity has succeeded, so that it can be added with ``once`` again.
 
     Return False if no such success is recorded.
@@ -181,18 +147,20 @@ def forget(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
     return successes.forget(database(using), *valid_identity(biz_code, biz_num))
 
 
-def pause_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
+def pause_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
     """Pause the task with this identity until :func:`resume_task`; a run already in progress is allowed to finish.
 
     Return False if no task has this identity, or the task is FAILED.
 
     Raises:
         InvalidTask: the values are not a valid identity.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return pause.pause(database(using), *valid_identity(biz_code, biz_num))
+    alias = database(using)
+    return pause.pause(alias, *known_identity(alias, biz_code, biz_num))
 
 
-def resume_task(biz_code: str, biz_num: str, *, using: str | None = None) -> bool:
+def resume_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
     """End the pause of a task; a recurring task continues with its next time, and missed times are not made up for.
 
     Return False if the task is not paused.
@@ -230,40 +198,57 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
     return found
 
 
-def delete_tasks(biz_code: str, biz_num: str, *, everything: bool = False, using: str | None = None) -> int:
+def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
     """Cancel every pending or failed task of this code whose number contains ``biz_num``; return how many.
 
     The comparison is case-sensitive.
 
     Raises:
-        InvalidTask: ``biz_num`` is empty, and ``everything`` is not True.
+        InvalidTask: ``biz_num`` is empty, and ``everything`` is not True; or it is an int, such as 12, which other
+            numbers contain, too, such as 112.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
     code, _ = valid_identity(biz_code, "any")
-    if not isinstance(biz_num, str):
-        raise InvalidTask("biz_num", biz_num, "must be a str")
-    if not biz_num and not everything:
+    if biz_num == "" and not everything:
         raise InvalidTask(
             "biz_num", biz_num, "would delete every task of the code; pass everything=True if that is intended"
         )
-    return cancel.delete(database(using), code, biz_num)
+    alias = database(using)
+    return cancel.delete(alias, known_code(alias, code), biz_num)
 
 
 def get_tasks_by_code(
-    biz_code: str | None = None, biz_num: str | None = None, when: datetime | None = None, *, using: str | None = None
+    biz_code: str | None = None,
+    biz_num: BizNum | None = None,
+    when: datetime | None = None,
+    *,
+    using: str | None = None,
 ) -> "QuerySet[Task]":
     """Return the pending tasks, earliest first, optionally filtered by code, part of the number, and time.
 
     The number is compared without regard to case. If any task is scheduled for exactly ``when``, those tasks match;
     otherwise all later ones do.
+
+    Raises:
+        InvalidTask: a value cannot be searched for.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return finding.find_pending(database(using), biz_code, biz_num, when)
+    alias = database(using)
+    code = None if biz_code is None else known_code(alias, biz_code)
+    return finding.find_pending(alias, code, biz_num, when)
 
 
 def get_runs(
-    biz_code: str | None = None, biz_num: str | None = None, *, using: str | None = None
+    biz_code: str | None = None, biz_num: BizNum | None = None, *, using: str | None = None
 ) -> "QuerySet[TaskRun]":
-    """Return the history, newest first, optionally filtered by code and part of the number (case-insensitive)."""
-    return finding.find_runs(database(using), biz_code, biz_num)
+    """Return the history, newest first, optionally filtered by code and part of the number (case-insensitive).
+
+    Raises:
+        InvalidTask, UnknownCode: as for :func:`get_tasks_by_code`.
+    """
+    alias = database(using)
+    code = None if biz_code is None else known_code(alias, biz_code)
+    return finding.find_runs(alias, code, biz_num)
 
 
 def start(**options: Any) -> None:

@@ -1,7 +1,8 @@
 """The models: tasks, runs, executors, resources. ``store`` has every write to their rows; nothing here writes."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 from django.db import models
 from django.db.models.expressions import Combinable
@@ -36,7 +37,8 @@ class Task(models.Model):
 
     id = models.BigAutoField(primary_key=True)
     biz_code = ExactCharField(_("code"), max_length=CODE_LENGTH)
-    biz_num = ExactCharField(_("number"), max_length=NUM_LENGTH)
+    # An unsaved task may have an int or a UUID: add_task writes it as its text.
+    biz_num: "models.CharField[str | int | UUID, str]" = cast(Any, ExactCharField(_("number"), max_length=NUM_LENGTH))
     # An unsaved task may have an offset from now, or None for at once: add_task turns it into a moment.
     when: "models.DateTimeField[datetime | timedelta | str | Combinable | None, datetime]" = models.DateTimeField(
         _("when"), db_column="when_time"

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from typing import Literal
+from uuid import UUID
 
 from django.db.models import IntegerChoices
 from django.utils.translation import gettext_lazy as _
@@ -49,6 +50,9 @@ class IfExists(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
 
+
+BizNum = str | int | UUID
+"""What callers may give as the ``biz_num`` of a task: an int and a UUID are stored as ``str()`` of them."""
 
 IfExistsName = Literal["replace", "keep", "raise", "earliest", "latest"]
 """The values of :class:`IfExists` as callers write them."""

@@ -14,7 +14,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("models",),
     ("handlers", "store.sql", "store.json_limits"),
     ("store.validation", "store.executors", "store.records", "store.resources"),
-    ("store.notices", "store.schedules", "store.claiming"),
+    ("store.acceptance", "store.notices", "store.schedules", "store.claiming"),
     ("store.settling",),
     ("leases",),
     ("executor.threads", "executor.options"),

@@ -8,8 +8,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 PROJECT = """
 from datetime import timedelta
+from uuid import UUID
 
 from django_delayed_tasks import ClaimedTask, Task, TaskHandler, add_task, task_handler
+from django_delayed_tasks import cancel_task, delete_tasks, get_runs
 
 
 class Greet(TaskHandler):
@@ -27,6 +29,11 @@ def wave(task: ClaimedTask) -> None:
 
 add_task(Task(biz_code="greet", biz_num="1"), if_exists="keep")
 wave.schedule("1", if_exists="earliest", queue="slow")
+Greet.schedule(12)
+wave.schedule(UUID(int=12))
+cancel_task("greet", 12)
+get_runs("greet", UUID(int=12))
+delete_tasks("greet", 12)
 
 add_task(Task(biz_code="greet", biz_num="1"), if_exists="kep")
 wave.schedule("1", if_exist="keep")
@@ -36,7 +43,7 @@ Greet.schedule("1", if_exists="latst")
 @task_handler("wink", max_attempt=2)
 def wink(task: ClaimedTask) -> None: ...
 """
-MISSPELLED = ["check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt="]
+MISSPELLED = ['delete_tasks("greet", 12', "check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt="]
 
 
 def test_a_misspelling_is_found(tmp_path: Path) -> None:

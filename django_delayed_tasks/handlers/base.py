@@ -9,7 +9,7 @@ from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import scheduling
 from django_delayed_tasks.handlers.retries import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
-from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.states import BizNum, KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ class TaskHandler:
     @classmethod
     def schedule(
         cls,
-        biz_num: str,
+        biz_num: BizNum,
         when: scheduling.When = None,
         biz_ext: Any = None,
         **options: Unpack[scheduling.ScheduleOptions],

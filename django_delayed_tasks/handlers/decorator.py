@@ -11,7 +11,7 @@ from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.registry import register_task_handler
 from django_delayed_tasks.handlers.scheduling import ScheduleOptions, When
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.states import BizNum, KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class ScheduleFunction(Protocol):
     """The function that adds a task for a decorated function; see :meth:`TaskHandler.schedule`."""
 
     def __call__(
-        self, biz_num: str, when: When = None, biz_ext: Any = None, **options: Unpack[ScheduleOptions]
+        self, biz_num: BizNum, when: When = None, biz_ext: Any = None, **options: Unpack[ScheduleOptions]
     ) -> AddResult: ...
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import IfExists, IfExistsName
+from django_delayed_tasks.states import BizNum, IfExists, IfExistsName
 
 When = datetime | timedelta | None
 
@@ -40,7 +40,7 @@ def install(make_task: Callable[..., Any], add_task: Callable[..., AddResult]) -
 
 def schedule(
     biz_code: str,
-    biz_num: str,
+    biz_num: BizNum,
     when: When = None,
     biz_ext: Any = None,
     **options: Unpack[ScheduleOptions],

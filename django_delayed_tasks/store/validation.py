@@ -4,6 +4,7 @@ import json
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
+from uuid import UUID
 
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
@@ -37,12 +38,35 @@ class Schedule(NamedTuple):
 
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
-    """Return both halves of an identity.
+    """Return both halves of an identity; a number that is an int or a UUID, as its text.
 
     Raises:
-        InvalidTask: a half is not a str, is empty or too long, or contains what a database would not return unchanged.
+        InvalidTask: a half has another type, is empty or too long, or contains what a database would not return
+            unchanged.
     """
-    return valid_text("biz_code", biz_code, CODE_LENGTH), valid_text("biz_num", biz_num, NUM_LENGTH)
+    return valid_text("biz_code", biz_code, CODE_LENGTH), valid_text("biz_num", _text_of(biz_num), NUM_LENGTH)
+
+
+def valid_part(biz_num: Any) -> str:
+    """Return a part of a number to search for, as :func:`valid_fragment`; an int or a UUID as its text."""
+    return valid_fragment("biz_num", _text_of(biz_num))
+
+
+_TOO_LARGE = 10**NUM_LENGTH
+"""Python refuses to write integers of thousands of digits."""
+
+
+def _text_of(biz_num: Any) -> str:
+    if isinstance(biz_num, str):
+        return biz_num
+    if isinstance(biz_num, UUID):
+        return str(biz_num)
+    if not isinstance(biz_num, int) or isinstance(biz_num, bool):
+        raise InvalidTask("biz_num", biz_num, "must be a str, an int or a UUID")
+    text = "" if abs(biz_num) >= _TOO_LARGE else str(int(biz_num))  # of a member of IntegerChoices, its value
+    if not 0 < len(text) <= NUM_LENGTH:
+        raise InvalidTask("biz_num", biz_num, f"is longer than {NUM_LENGTH} characters")
+    return text
 
 
 _BEYOND_DOUBT = re.compile(r"[A-Za-z0-9._:/#@+-]+")

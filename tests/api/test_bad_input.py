@@ -10,11 +10,12 @@ from django.test import override_settings
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import NUM_LENGTH, Task
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
 
 NOT_TEXT = [None, 5, b"a", ["a"]]
+NOT_NUMBER = [None, True, 1.5, Decimal(1), b"a", ["a"], 10**NUM_LENGTH, 10**5000]
 UNKEPT = ["a\0b", "\ud800", "a\udfff"]
 BAD_TEXT = [*NOT_TEXT, *UNKEPT, "", " ", " a", "a ", "\ta", "a\n", "a\u2003"]
 
@@ -31,7 +32,7 @@ CIRCLE.append(CIRCLE)
 
 BAD: dict[str, list[Any]] = {
     "biz_code": [*BAD_TEXT, "x" * 51],
-    "biz_num": [*BAD_TEXT, "x" * 101, "\U0001f600" * 101],
+    "biz_num": [*NOT_NUMBER, *BAD_TEXT[len(NOT_TEXT) :], "x" * 101, "\U0001f600" * 101],
     "queue": [5, b"a", ["a"], *UNKEPT, " ", " a", "a ", "x" * 51],
     "priority": [-101, 101, 10**30, 1.0, "1", True, [1]],
     "when": [
@@ -107,7 +108,7 @@ def test_delete_tasks(db: None, field: str, value: Any) -> None:
     refused(lambda: api.delete_tasks(**arguments), field, value)
 
 
-WRONG_FRAGMENTS = {"biz_code": [*NOT_TEXT[1:], *UNKEPT], "biz_num": [*NOT_TEXT[1:], *UNKEPT]}
+WRONG_FRAGMENTS = {"biz_code": [*NOT_TEXT[1:], *UNKEPT], "biz_num": [*NOT_NUMBER[1:], *UNKEPT]}
 
 
 @pytest.mark.parametrize(("field", "value"), cases(WRONG_FRAGMENTS))

@@ -59,15 +59,6 @@ def test_an_unknown_code(db: None) -> None:
     assert api.add_tasks([verbs.task("2", biz_code="plain")]) == 1
 
 
-@pytest.mark.usefixtures("known_only")
-def test_calls_that_add_nothing_need_no_handler(db: None) -> None:
-    """A code that was given up can still be cleared away."""
-    assert api.cancel_task("gone", "1") == "missing"
-    assert api.reschedule_task("gone", "1", None) is False
-    assert api.delete_tasks("gone", "1") == 0
-    assert not api.get_tasks_by_code("gone").exists()
-
-
 @pytest.mark.parametrize(
     ("code", "given", "expected"),
     [

@@ -1,12 +1,15 @@
 """An identity is equal to itself only, on every database."""
 
+from typing import Any
+from uuid import UUID
+
 import pytest
-from django.db.models import TextChoices
+from django.db.models import IntegerChoices, TextChoices
 from django.utils.safestring import mark_safe
 
 from django_delayed_tasks import api
-from django_delayed_tasks.exceptions import TaskExists
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.exceptions import InvalidTask, TaskExists
+from django_delayed_tasks.models import NUM_LENGTH, Task
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
 
@@ -84,3 +87,50 @@ def test_a_member_of_an_enumeration_is_its_value(db: None) -> None:
 def test_a_safe_string_is_a_string(db: None) -> None:
     verbs.add(mark_safe("<b>"))
     assert verbs.present("<b>").biz_num == "<b>"
+
+
+UUID_1 = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+
+
+class Level(IntegerChoices):
+    HIGH = 3, "high"
+
+
+AS_TEXT: list[tuple[Any, str]] = [
+    (12, "12"), (0, "0"), (-7, "-7"), (10**NUM_LENGTH - 1, "9" * NUM_LENGTH), (Level.HIGH, "3"), (UUID_1, str(UUID_1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("num", "text"), AS_TEXT)
+def test_an_int_and_a_uuid_are_their_text(db: None, num: Any, text: str) -> None:
+    assert verbs.add(num).action == "created"
+    assert verbs.add(text).action == "replaced"
+    assert api.add_tasks([verbs.task(num), verbs.task(text)]) == 1
+    assert verbs.add(num, HOUR, "keep").action == "kept"
+    with pytest.raises(TaskExists, match=f"'{text}'"):
+        verbs.add(num, HOUR, "raise")
+    assert Task.objects.get().biz_num == text
+    assert api.get_tasks_by_code(CODE, num).get().biz_num == text
+    assert api.reschedule_task(CODE, num, HOUR)
+    assert api.pause_task(CODE, num)
+    assert api.resume_task(CODE, num)
+    assert api.cancel_task(CODE, num) == "cancelled"
+    assert api.get_runs(CODE, num).get().biz_num == text
+
+
+def test_an_int_is_done_once_and_forgotten(db: None) -> None:
+    assert api.add_task(verbs.task(12), once=True).action == "created"
+    verbs.settle(verbs.done(verbs.claim_one(), once=True))
+    assert api.add_task(verbs.task("12"), once=True).action == "filtered"
+    assert api.forget(CODE, 12)
+    assert api.add_task(verbs.task(12), once=True).action == "created"
+
+
+def test_deleting_by_an_int_is_refused_since_it_is_a_part_of_others(db: None) -> None:
+    for num in ("12", "112", str(UUID_1)):
+        verbs.add(num)
+    with pytest.raises(InvalidTask, match=r"^biz_num=12: .* use cancel_task for this one, or pass a str"):
+        api.delete_tasks(CODE, 12)  # type: ignore[arg-type]
+    assert Task.objects.count() == 3
+    assert api.delete_tasks(CODE, UUID_1) == 1
+    assert api.delete_tasks(CODE, "12") == 2

@@ -5,6 +5,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -83,6 +84,18 @@ def test_a_decorated_function_schedules() -> None:
 
     greet.schedule("g-1", WHEN, [1, 2])
     assert written() == ("greet", "g-1", WHEN, [1, 2], "mail", 0)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("num", [12, UUID(int=12)])
+def test_an_int_and_a_uuid_are_numbers(num: int | UUID) -> None:
+    @task_handler("greet")
+    def greet(task: Any) -> None: ...
+
+    register_task_handler(Promotion)
+    Promotion.schedule(num, WHEN)
+    greet.schedule(num, WHEN)
+    assert list(Task.objects.values_list("biz_num", flat=True)) == [str(num)] * 2
 
 
 @pytest.mark.django_db

@@ -7,7 +7,7 @@ from typing import Any
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import UNCHANGED, AddResult
-from django_delayed_tasks.states import IfExists, IfExistsName, RunOutcome, Then
+from django_delayed_tasks.states import BizNum, IfExists, IfExistsName, RunOutcome, Then
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
@@ -25,13 +25,13 @@ NOW = datetime(2031, 5, 17, 9, 30, 0, 123456, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 
 
-def task(num: str = "1", when: datetime | timedelta | None = None, **fields: Any) -> Task:
+def task(num: BizNum = "1", when: datetime | timedelta | None = None, **fields: Any) -> Task:
     """An unsaved task of the test's code."""
     return Task(**{"biz_code": CODE, "biz_num": num, "when": when, **fields})
 
 
 def add(
-    num: str = "1",
+    num: BizNum = "1",
     when: datetime | timedelta | None = None,
     if_exists: IfExists | IfExistsName = "replace",
     **fields: Any,

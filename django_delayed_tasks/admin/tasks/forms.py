@@ -8,7 +8,6 @@ from django.contrib.admin.widgets import AdminSplitDateTime
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks import api
 from django_delayed_tasks.admin.tasks import seen
 from django_delayed_tasks.admin.tasks.form_base import TaskForm
 from django_delayed_tasks.admin.triggers.fields import check_has_time
@@ -18,6 +17,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.store import validation
+from django_delayed_tasks.store.acceptance import accepted
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.validation import Schedule
 
@@ -54,7 +54,7 @@ class AddTaskForm(TaskForm):
         return Task(queue=cleaned["queue"] or "", trigger=cleaned["trigger_text"], **values)
 
     def check(self, cleaned: dict[str, Any]) -> None:
-        api.accepted(self.task(cleaned), cleaned["once_only"])
+        accepted(self.task(cleaned), cleaned["once_only"])
         if cleaned["trigger_text"] and cleaned["when"] is None:
             check_has_time(cleaned["trigger_text"], self.now)
 

@@ -1,16 +1,18 @@
 """Cancelling the task of an identity, and deleting waiting tasks by a fragment of their number."""
 
 from typing import Any
+from uuid import UUID
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.records.history import record_without_run
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import FAILED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
-from django_delayed_tasks.store.validation import valid_fragment
+from django_delayed_tasks.store.validation import valid_part
 
 IDENTITY = "biz_code = %s AND biz_num = %s"
 
@@ -42,13 +44,16 @@ def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[
     return CancelResult.CANCELLED
 
 
-def delete(alias: str, biz_code: str, fragment: str) -> int:
+def delete(alias: str, biz_code: str, fragment: str | UUID) -> int:
     """Cancel every pending, failed or paused task of this code whose number contains ``fragment``; return how many.
 
     Raises:
-        InvalidTask: the fragment is not a str, or contains what a database cannot search for.
+        InvalidTask: the fragment is neither a str nor a UUID, or contains what a database cannot search for.
     """
-    searched = valid_fragment("biz_num", fragment)
+    if isinstance(fragment, int):
+        problem = "would delete all tasks whose number contains it: use cancel_task for this one, or pass a str"
+        raise InvalidTask("biz_num", fragment, problem)
+    searched = valid_part(fragment)
     return atomically(alias, lambda cursor: _delete(cursor, alias, biz_code, searched))
 
 

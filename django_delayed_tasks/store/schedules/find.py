@@ -8,15 +8,15 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Lower
 
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import BizNum, TaskStatus
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
-from django_delayed_tasks.store.validation import valid_fragment, valid_moment
+from django_delayed_tasks.store.validation import valid_fragment, valid_moment, valid_part
 
 Row = TypeVar("Row", Task, TaskRun)
 
 
-def find_pending(alias: str, biz_code: str | None, biz_num: str | None, when: datetime | None) -> "QuerySet[Task]":
+def find_pending(alias: str, biz_code: str | None, biz_num: BizNum | None, when: datetime | None) -> "QuerySet[Task]":
     """Return pending tasks, earliest first.
 
     ``biz_num`` is a fragment of the number, compared case-insensitively. ``when`` matches exactly if any task has
@@ -30,15 +30,15 @@ def find_pending(alias: str, biz_code: str | None, biz_num: str | None, when: da
     return tasks.order_by("when", "id")
 
 
-def find_runs(alias: str, biz_code: str | None, biz_num: str | None) -> "QuerySet[TaskRun]":
+def find_runs(alias: str, biz_code: str | None, biz_num: BizNum | None) -> "QuerySet[TaskRun]":
     """Return the runs of a code whose number contains the fragment ``biz_num``, newest first; None matches all."""
     return _narrowed(TaskRun.objects.using(alias).all(), biz_code, biz_num).order_by("-id")
 
 
-def _narrowed(rows: "QuerySet[Row]", biz_code: str | None, biz_num: str | None) -> "QuerySet[Row]":
+def _narrowed(rows: "QuerySet[Row]", biz_code: str | None, biz_num: BizNum | None) -> "QuerySet[Row]":
     if biz_code is not None:
         rows = rows.filter(biz_code=valid_fragment("biz_code", biz_code))
-    if biz_num is not None and (fragment := valid_fragment("biz_num", biz_num)):
+    if biz_num is not None and (fragment := valid_part(biz_num)):
         # The column's collation is exact, even for icontains on MySQL. Some databases lower-case only ASCII letters.
         rows = rows.alias(lowered=Lower("biz_num"))
         rows = rows.filter(Q(lowered__contains=fragment.lower()) | Q(biz_num__contains=fragment))

@@ -1,0 +1,83 @@
+"""What callers pass, compared with the handlers of this process."""
+
+from difflib import get_close_matches
+from typing import Any
+
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.store.validation import (
+    Schedule,
+    valid_fragment,
+    valid_identity,
+    valid_json,
+    valid_once,
+    valid_priority,
+    valid_queue,
+    valid_trigger,
+    valid_when,
+)
+
+
+def accepted(task: Any, once: bool = False) -> Schedule:
+    """Return the task as it will be written, with its handler's queue and priority where the task has none.
+
+    Raises:
+        InvalidTask, UnknownCode: the task is not accepted.
+    """
+    if not isinstance(task, Task):
+        raise InvalidTask("task", task, "must be a Task")
+    code, num = valid_identity(task.biz_code, task.biz_num)
+    handler = find(code)
+    if handler is None and not settings.ALLOW_UNKNOWN_CODES:
+        raise _unknown(code)
+    defaults = handler or TaskHandler
+    trigger = valid_trigger(task.trigger_text)
+    return Schedule(
+        code,
+        num,
+        valid_when(task.when),
+        valid_json(task.biz_ext, settings.MAX_BIZ_EXT_BYTES),
+        valid_queue(task.queue or defaults.queue),
+        valid_priority(defaults.priority if task.priority is None else task.priority),
+        None if trigger is None else str(trigger),
+        valid_when(task.expires_at, "expires_at"),
+        valid_once(once, trigger),
+    )
+
+
+def known_identity(alias: str, biz_code: Any, biz_num: Any) -> tuple[str, str]:
+    """Return both halves of an identity whose code this process or the database knows.
+
+    Raises:
+        InvalidTask, UnknownCode: the values are not a valid identity, or the code is not known.
+    """
+    code, num = valid_identity(biz_code, biz_num)
+    return known_code(alias, code), num
+
+
+def known_code(alias: str, biz_code: Any) -> str:
+    """Return a code that has a handler here, or rows: tasks and history stay when a handler is removed.
+
+    Only a code without a handler costs a query.
+
+    Raises:
+        InvalidTask, UnknownCode: the value is not a text, or it is no such code.
+    """
+    code = valid_fragment("biz_code", biz_code)
+    if find(code) is None and not settings.ALLOW_UNKNOWN_CODES and not _has_rows(alias, code):
+        raise _unknown(code)
+    return code
+
+
+def _has_rows(alias: str, code: str) -> bool:
+    return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun))
+
+
+def _unknown(code: str) -> UnknownCode:
+    codes = sorted(get_task_handlers())
+    meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(code, codes, n=1))
+    known = ", ".join(codes) or "none"
+    hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
+    return UnknownCode("biz_code", code, f"no handler is registered for it{meant} (known: {known}); {hint}")
