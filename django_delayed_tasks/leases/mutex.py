@@ -18,6 +18,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable
 from django_delayed_tasks.leases import validation
 from django_delayed_tasks.leases.acquiring import Request, acquire
+from django_delayed_tasks.leases.decorated import Decorated
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
@@ -157,24 +158,29 @@ class Mutex:
     def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]:
         """Wrap a function so that each call holds the mutex.
 
+        A function with a parameter ``lease`` gets the :class:`MutexLease` of the call; callers do not pass it.
         If the mutex is not available, a call returns None if there is an ``on_standby``, which was called with the
         holder if there is one; otherwise it raises ResourceUnavailable.
         """
+
+        decorated = Decorated(function)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
             own = replace(self)
             try:
-                own.__enter__()
+                lease = own.__enter__()
             except ResourceUnavailable:
                 if self.on_standby is None:
                     raise
                 return None
             try:
-                return function(*args, **kwargs)
+                return decorated.call(lease, args, kwargs)
             finally:
                 own.__exit__(None, None, None)
 
+        if decorated.signature is not None:
+            call.__dict__["__signature__"] = decorated.signature
         return call
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -143,7 +143,7 @@ def test_no_thread_and_no_further_statement_waits_for_the_end() -> None:
 
 
 def test_those_on_standby_are_told() -> None:
-    told: list[tuple[str, int, datetime]] = []
+    told: list[Any] = []
     works(mutex("index", at_least=30))
     guard = mutex("index", on_standby=lambda *holder: told.append(holder))
     with later(1):
