@@ -41,9 +41,13 @@ def method(*counts: int, **named: int) -> Any:
     return kind().method(*counts, **named)
 
 
+def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function if function is method else mutex("index")(function)
+
+
 @pytest.mark.parametrize("function", [first, last, by_name, by_place, method])
 def test_it_gets_the_lease(function: Callable[..., Any]) -> None:
-    job = function if function is method else mutex("index")(function)
+    job = decorated(function)
     lease, count = job(7)
     assert isinstance(lease, MutexLease)
     assert (lease.name, lease.token, count) == ("index", row().version, 7)
@@ -53,7 +57,7 @@ def test_it_gets_the_lease(function: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("function", [first, last, by_place, method])
 def test_with_arguments_by_name(function: Callable[..., Any]) -> None:
-    lease, count = (function if function is method else mutex("index")(function))(count=7)
+    lease, count = decorated(function)(count=7)
     assert isinstance(lease, MutexLease)
     assert count == 7
 
