@@ -10,6 +10,7 @@ PROJECT = """
 from datetime import timedelta
 
 from django_delayed_tasks import ClaimedTask, Task, TaskHandler, add_task, task_handler
+from django_delayed_tasks.leases import MutexLease, mutex
 
 
 class Greet(TaskHandler):
@@ -35,8 +36,17 @@ Greet.schedule("1", if_exists="latst")
 
 @task_handler("wink", max_attempt=2)
 def wink(task: ClaimedTask) -> None: ...
+
+
+@mutex("report")
+def report(lease: MutexLease, day: int) -> None:
+    lease.check()
+
+
+report(day=3)
+report(dya=3)
 """
-MISSPELLED = ["check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt="]
+MISSPELLED = ["check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt=", "dya="]
 
 
 def test_a_misspelling_is_found(tmp_path: Path) -> None:

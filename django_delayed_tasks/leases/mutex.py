@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock, get_ident
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django.db import Error
 
@@ -155,7 +155,13 @@ class Mutex:
         finally:
             lease.release()
 
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]:
+    @overload
+    def __call__(self, function: Callable[Concatenate[MutexLease, P], R]) -> Callable[P, R | None]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]: ...
+
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R | None]:
         """Wrap a function so that each call holds the mutex.
 
         A function with a parameter ``lease`` gets the :class:`MutexLease` of the call; callers do not pass it.
@@ -166,7 +172,7 @@ class Mutex:
         decorated = Decorated(function)
 
         @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        def call(*args: Any, **kwargs: Any) -> R | None:
             own = replace(self)
             try:
                 lease = own.__enter__()
