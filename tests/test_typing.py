@@ -12,6 +12,7 @@ from uuid import UUID
 
 from django_delayed_tasks import ClaimedTask, Task, TaskHandler, add_task, task_handler
 from django_delayed_tasks import cancel_task, delete_tasks, get_runs
+from django_delayed_tasks.leases import MutexLease, mutex
 
 
 class Greet(TaskHandler):
@@ -42,8 +43,19 @@ Greet.schedule("1", if_exists="latst")
 
 @task_handler("wink", max_attempt=2)
 def wink(task: ClaimedTask) -> None: ...
+
+
+@mutex("report")
+def report(lease: MutexLease, day: int) -> None:
+    lease.check()
+
+
+report(day=3)
+report(dya=3)
 """
-MISSPELLED = ['delete_tasks("greet", 12', "check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt="]
+MISSPELLED = [
+    'delete_tasks("greet", 12', "check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt=", "dya=",
+]  # fmt: skip
 
 
 def test_a_misspelling_is_found(tmp_path: Path) -> None:

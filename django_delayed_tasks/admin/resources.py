@@ -154,20 +154,22 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("state"))
     def state_(self, row: Resource) -> SafeString:
         if row.busy_before <= database_now(row):
-            return columns.badge(_("ran out"), "lost") if row.holder else columns.badge(_("free"), "done")
+            return columns.badge(_("ran out"), "lost") if has_holder(row) else columns.badge(_("free"), "done")
+        if row.holder == resources.KEPT:
+            return columns.badge(_("kept"), "retried")
         return columns.badge(_("held"), "running") if row.holder else columns.badge(_("quarantine"), "retried")
 
     @admin.display(description=gettext_lazy("holder"))
     def holder_(self, row: Resource) -> str:
-        return f"{row.host}, {row.pid}" if row.holder else columns.EMPTY
+        return f"{row.host}, {row.pid}" if has_holder(row) else columns.EMPTY
 
     @admin.display(description=gettext_lazy("since"))
     def since(self, row: Resource) -> str:
-        return columns.moment_text(row.acquired_at) if row.holder else columns.EMPTY
+        return columns.moment_text(row.acquired_at) if has_holder(row) else columns.EMPTY
 
     @admin.display(description=gettext_lazy("last heartbeat"))
     def heartbeat(self, row: Resource) -> str:
-        if not row.holder or row.renewed_at is None:
+        if not has_holder(row) or row.renewed_at is None:
             return columns.EMPTY
         return str(_("%s ago")) % columns.duration_text(database_now(row) - row.renewed_at)
 
@@ -186,6 +188,11 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("state"))
     def state_block(self, row: Resource) -> SafeString | str:
         return columns.json_block(row.state)
+
+
+def has_holder(row: Resource) -> bool:
+    """Return whether the row names a holder: one that has the lease, let it run out, or keeps it for ``at_least``."""
+    return bool(row.holder) and (row.holder != resources.KEPT or row.busy_before > database_now(row))
 
 
 def enable(alias: str, row: Resource, enabled: bool) -> bool:

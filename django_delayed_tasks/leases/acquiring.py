@@ -34,12 +34,16 @@ Won = tuple[Grant, float]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """The resource wanted, how long a lease lasts, and how many seconds to wait for one (None: without limit)."""
+    """The resource wanted, how long a lease lasts, and how many seconds to wait for one (None: without limit).
+
+    A lease lasts ``ttl`` without renewal, but at least ``at_least``.
+    """
 
     alias: str
     wanted: Wanted
     ttl: timedelta
     wait: float | None
+    at_least: timedelta = timedelta(0)
 
 
 def acquire(request: Request, when_busy: Callable[[], bool]) -> tuple[Grant, Details, float]:
@@ -128,7 +132,7 @@ class Contender:
         chosen = self._choose(view, begun)
         if chosen is None:
             return None, view
-        grant = resources.take(request.alias, chosen, uuid.uuid4().hex, request.ttl)
+        grant = resources.take(request.alias, chosen, uuid.uuid4().hex, max(request.ttl, request.at_least))
         self._was_beaten = grant is None
         if grant is None:
             return None, view

@@ -7,7 +7,7 @@ a later moment, so a holder stops trusting its lease before another process can 
 import logging
 import os
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import get_ident
 
 from django_delayed_tasks import clock
@@ -25,6 +25,9 @@ TRUSTED_PART = 2 / 3
 
 class Lease:
     """One resource held by this process, renewed in the background until :meth:`release`."""
+
+    kept_until: datetime | None = None
+    """The moment by the database's clock before which the resource is not free, even if the lease is given back."""
 
     def __init__(
         self, alias: str, pool: str, what: str, grant: Grant, details: Details, ttl: timedelta, begun: float
@@ -73,7 +76,7 @@ class Lease:
 
     def release(self) -> bool:
         """Give the lease back, and renew it no more; return False if it was lost before."""
-        if not self._give_back(resources.release):
+        if not self._give_back(resources.release, self.kept_until):
             return False
         line.wake(self.alias, Wanted(self.pool, self.name))
         return True

@@ -5,11 +5,11 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock, get_ident
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django.db import Error
 
@@ -18,6 +18,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable
 from django_delayed_tasks.leases import validation
 from django_delayed_tasks.leases.acquiring import Request, acquire
+from django_delayed_tasks.leases.decorated import Decorated
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
@@ -37,6 +38,7 @@ def mutex(
     wait: float | timedelta | None = 0,
     state: dict[str, Any] | None = None,
     *,
+    at_least: float | timedelta = 0,
     on_standby: OnStandby | None = None,
     using: str | None = None,
 ) -> "Mutex":
@@ -49,6 +51,8 @@ def mutex(
         ttl: seconds or a timedelta, at least 0.1 s; a holder that does not renew the mutex for this long loses it.
         wait: seconds or a timedelta to wait for the mutex; None to wait without limit.
         state: the value of ``lease.state`` if no holder has left one; a dict that is JSON.
+        at_least: seconds or a timedelta for which no other process gets the mutex, by the database's clock, counted
+            from its acquisition: even if the block ends earlier, fails, or its process dies.
         on_standby: called with the holder's host, pid and last heartbeat if another process holds the mutex, and every
             five seconds while waiting. If the mutex is free but reserved for earlier waiters, these are those of the
             last holder.
@@ -59,7 +63,7 @@ def mutex(
     """
     checked = validation.valid_name(name), validation.valid_ttl(ttl), validation.valid_wait(wait)
     valid_state(state or {})
-    return Mutex(*checked, state or {}, on_standby, using)
+    return Mutex(*checked, state or {}, on_standby, using, validation.valid_at_least(at_least))
 
 
 def valid_state(state: Any) -> str:
@@ -72,7 +76,10 @@ def valid_state(state: Any) -> str:
 class MutexLease(Lease):
     """A held mutex. ``state`` is a dict left by the last holder; its value at the end is left to the next one."""
 
-    def __init__(self, alias: str, grant: Grant, details: Details, ttl: timedelta, begun: float) -> None:
+    def __init__(
+        self, alias: str, grant: Grant, details: Details, ttl: timedelta, begun: float, at_least: timedelta
+    ) -> None:
+        self.kept_until = details.acquired_at + at_least if at_least else None
         self.state: dict[str, Any] = details.state
         self._saved = json.dumps(details.state)  # may exceed this process's limit: another's may be higher
         super().__init__(alias, resources.MUTEXES, f"mutex {details.name!r}", grant, details, ttl, begun)
@@ -109,6 +116,7 @@ class Mutex:
     state: dict[str, Any]
     on_standby: OnStandby | None
     using: str | None
+    at_least: timedelta
     _lease: MutexLease | None = field(default=None, init=False)
     _in_use: Lock = field(default_factory=Lock, init=False, repr=False)
 
@@ -133,7 +141,10 @@ class Mutex:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Save the state and give the mutex back, also after an exception; a lost mutex is logged."""
+        """Save the state and give the mutex back, also after an exception; a lost mutex is logged.
+
+        It is not free before the end of ``at_least``.
+        """
         lease, self._lease = self._lease, None
         assert lease is not None
         self._in_use.release()
@@ -144,27 +155,38 @@ class Mutex:
         finally:
             lease.release()
 
-    def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]:
+    @overload
+    def __call__(self, function: Callable[Concatenate[MutexLease, P], R]) -> Callable[P, R | None]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R | None]: ...
+
+    def __call__(self, function: Callable[..., R]) -> Callable[..., R | None]:
         """Wrap a function so that each call holds the mutex.
 
+        A function with a parameter ``lease`` gets the :class:`MutexLease` of the call; callers do not pass it.
         If the mutex is not available, a call returns None if there is an ``on_standby``, which was called with the
         holder if there is one; otherwise it raises ResourceUnavailable.
         """
 
+        decorated = Decorated(function)
+
         @functools.wraps(function)
-        def call(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            own = Mutex(self.name, self.ttl, self.wait, self.state, self.on_standby, self.using)
+        def call(*args: Any, **kwargs: Any) -> R | None:
+            own = replace(self)
             try:
-                own.__enter__()
+                lease = own.__enter__()
             except ResourceUnavailable:
                 if self.on_standby is None:
                     raise
                 return None
             try:
-                return function(*args, **kwargs)
+                return decorated.call(lease, args, kwargs)
             finally:
                 own.__exit__(None, None, None)
 
+        if decorated.signature is not None:
+            call.__dict__["__signature__"] = decorated.signature
         return call
 
 
@@ -181,15 +203,16 @@ class Acquisition:
 
     def acquire(self) -> MutexLease:
         """Acquire and return the lease; see :meth:`Mutex.__enter__`."""
-        request = Request(self._alias, self._wanted, self._mutex.ttl, self._mutex.wait)
+        mutex = self._mutex
+        request = Request(self._alias, self._wanted, mutex.ttl, mutex.wait, mutex.at_least)
         try:
             grant, found, begun = acquire(request, self._when_busy)
         except ResourceUnavailable as error:
             if error is self._own:
                 raise
             raise self._explained(error) from None
-        state = found.state if isinstance(found.state, dict) else deepcopy(self._mutex.state)
-        return MutexLease(self._alias, grant, found._replace(state=state), request.ttl, begun)
+        state = found.state if isinstance(found.state, dict) else deepcopy(mutex.state)
+        return MutexLease(self._alias, grant, found._replace(state=state), mutex.ttl, begun, mutex.at_least)
 
     def _when_busy(self) -> bool:
         holder = line.holder_of(self._alias, self._wanted)
@@ -231,7 +254,10 @@ class Acquisition:
             return error
         if not self._has_told:
             self._tell(last)
-        return ResourceUnavailable(f"{error}: {last.host}, process {last.pid}, {'has it' if holder else 'had it last'}")
+        does = "has it" if holder else "had it last"
+        if holder and holder.holder == resources.KEPT:
+            does = f"had it, and keeps it for its at_least, until {holder.busy_before}"
+        return ResourceUnavailable(f"{error}: {last.host}, process {last.pid}, {does}")
 
 
 def _is_held_by_this_thread(holder: str) -> bool:

@@ -6,7 +6,7 @@ Each database has a thread of its own, so that a database that does not answer c
 import atexit
 import logging
 from contextlib import suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Condition, Thread
 from typing import Final, Protocol
 
@@ -37,6 +37,7 @@ class Kept(Protocol):
     alias: str
     grant: Grant
     ttl: timedelta
+    kept_until: datetime | None
 
     def renewed(self, begun: float) -> None:
         """Note that a renewal that began at this monotonic moment succeeded."""
@@ -158,7 +159,8 @@ class Renewer:
 
     def _renew_leases(self, alias: str, leases: list[Kept]) -> None:
         begun = clock.monotonic()
-        found = resources.renew(alias, [(lease.grant, lease.ttl) for lease in leases])
+        kept_until = {lease.grant: lease.kept_until for lease in leases if lease.kept_until}
+        found = resources.renew(alias, [(lease.grant, lease.ttl) for lease in leases], kept_until)
         for lease in leases:
             if lease.grant in found.held:
                 lease.renewed(begun)

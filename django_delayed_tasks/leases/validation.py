@@ -30,6 +30,11 @@ def valid_ttl(value: Any) -> timedelta:
     return timedelta(seconds=_seconds("ttl", value, SHORTEST_TTL))
 
 
+def valid_at_least(value: Any) -> timedelta:
+    """Return a timedelta from 0 to 366 days, given in seconds or as a timedelta."""
+    return timedelta(seconds=_seconds("at_least", value, 0))
+
+
 def valid_wait(value: Any) -> float | None:
     """Return seconds from 0 to 366 days, given in seconds or as a timedelta; None is without limit."""
     return None if value is None else _seconds("wait", value, 0)

@@ -1,6 +1,8 @@
 """Resources and mutexes in the admin."""
 
+import os
 import re
+import socket
 from typing import Any
 
 import pytest
@@ -66,6 +68,16 @@ def test_mutexes_are_there_too(boss: Client) -> None:
     assert names(boss.get(LIST, {"pool": "proxies"})) == ["a"]
     assert names(boss.get(LIST, {"pool": "none"})) == []
     assert names(boss.get(LIST, {"q": "igh"})) == ["nightly"]
+
+
+def test_one_that_is_kept_after_its_work(boss: Client) -> None:
+    with mutex("nightly", at_least=60):
+        pass
+    [kept] = rows_of(boss.get(LIST))
+    assert (kept["state_"], kept["holder_"]) == ("kept", f"{socket.gethostname()}, {os.getpid()}")
+    with later(60):
+        [free] = rows_of(boss.get(LIST))
+    assert [free[column] for column in ("state_", "holder_", "since", "heartbeat", "until")] == ["free", *"----"]
 
 
 def test_what_limits_are_made_of_is_hidden(boss: Client) -> None:

@@ -46,6 +46,7 @@ def test_times(pool: Pool, values: dict[str, object]) -> None:
     "values",
     [
         {"name": ""}, {"name": "a" * 151}, {"name": 3}, {"ttl": 0}, {"ttl": float("nan")}, {"ttl": 1e9}, {"wait": "1"},
+        {"at_least": -1}, {"at_least": None}, {"at_least": "1"}, {"at_least": float("nan")}, {"at_least": 1e9},
         {"state": [1]}, {"state": {"a": object()}}, {"state": "x"},
     ],
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ class Holder:
 
     def __init__(self, grant: Grant, when_renewed: Callable[["Holder"], None] = lambda holder: None) -> None:
         self.alias, self.grant, self.ttl = ALIAS, grant, TTL
+        self.kept_until: datetime | None = None
         self.begun: list[float] = []
         self.is_lost = False
         self._when_renewed = when_renewed

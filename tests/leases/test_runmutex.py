@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,18 @@ def test_the_command_and_its_exit_code(start: Start) -> None:
     assert child.output.strip() == f"nightly {held} ['-v', '--', '--ttl']"
     with mutex("nightly") as lease:
         assert lease.token == held + 1
+
+
+@pytest.mark.parametrize(("program", "code"), [("true", 0), ("false", 1), ("no-such-program", 127)])
+def test_held_for_at_least(start: Start, program: str, code: int) -> None:
+    """The second host's cron is late, and the job is short."""
+    assert run(start, "--at-least", "3600", "--", program).exit_code() == code
+    child = run(start, "--at-least", "3600", "--", "true")
+    assert child.exit_code() == 75
+    assert "keeps it for its at_least, until" in child.output
+    found = Resource.objects.get(name="nightly")
+    assert found.acquired_at
+    assert found.busy_before == found.acquired_at + timedelta(hours=1)
 
 
 def test_another_process_holds_it(start: Start) -> None:
@@ -186,6 +199,7 @@ class TestWhileTheDatabaseIsAway:
         (["--", "no-such-program"], 127, "no-such-program: not found"),
         (["--", "/etc/passwd"], 126, "/etc/passwd: "),
         (["--ttl", "0", "--", "true"], 1, "ttl=0.0: must be"),
+        (["--at-least", "-1", "--", "true"], 1, "at_least=-1.0: must be"),
         (["--database", "none", "--", "true"], 1, "there is no database 'none'"),
         ([], 1, "which command? It is given at the end, after --"),
         (["--"], 1, "which command?"),

@@ -41,6 +41,9 @@ class Command(BaseCommand):
         parser.add_argument(
             "--ttl", type=float, default=10.0, help="seconds until it is free if its holder dies (default 10)"
         )
+        parser.add_argument(
+            "--at-least", type=float, default=0.0, help="seconds for which it is held even if the command ends earlier"
+        )
         parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for it (default 0)")
         parser.add_argument("--database", help="alias of its database")
         parser.usage = "%(prog)s NAME [options] -- command ..."
@@ -66,7 +69,8 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _run(self, given: dict[str, Any], command: list[str]) -> int:
-        guard = mutex(given["name"], ttl=given["ttl"], wait=given["wait"], using=given["database"])
+        options = {name: given[name] for name in ("ttl", "wait", "at_least")}
+        guard = mutex(given["name"], using=given["database"], **options)
         lease = guard.__enter__()
         try:
             return GuardedCommand(command, lease).run()

@@ -3,8 +3,9 @@
 import os
 import socket
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from django.db import DatabaseError, connections
@@ -27,6 +28,9 @@ MUTEXES: Final = "ddt.mutex"
 """The pool that holds the mutexes."""
 RESERVED: Final = "ddt."
 """The prefix of the names of this library's own pools."""
+
+KEPT: Final = "at_least"
+"""The holder of a mutex that was given back, and is not free before the end of its ``at_least``."""
 
 _FREE_NOW = "holder = '', task_id = NULL, task_version = NULL"
 _ONE_STATEMENT = 100
@@ -59,12 +63,17 @@ class Renewed(NamedTuple):
     locked: set[Grant]
 
 
+Term = tuple[timedelta, datetime | None]
+"""How long a lease lasts: for its ttl, and at least until this moment."""
+
+
 class Details(NamedTuple):
     """What the holder of a resource can see of it."""
 
     name: str
     payload: Any
     state: Any
+    acquired_at: datetime
 
 
 def add(alias: str, wanted: Wanted, payload: Any = None) -> None:
@@ -130,30 +139,35 @@ def details(alias: str, grant: Grant) -> Details | None:
     """Return the details of a resource that is held; None if it is no longer held."""
     condition, parameters = _held([grant])
     rows: Any = Resource.objects.using(alias).extra(where=[condition], params=parameters)
-    found: Details | None = next(iter(rows.values_list("name", "payload", "state")), None)
+    found: Details | None = next(iter(rows.values_list("name", "payload", "state", "acquired_at")), None)
     return found and Details(*found)
 
 
-def renew(alias: str, leases: Collection[tuple[Grant, timedelta]]) -> Renewed:
+def renew(
+    alias: str,
+    leases: Collection[tuple[Grant, timedelta]],
+    kept_until: Mapping[Grant, datetime] = MappingProxyType({}),
+) -> Renewed:
     """Renew each lease that has not expired, for its ttl from now. An expired lease is not revived.
 
-    Rows that another transaction has locked come last; each is waited for at most one second.
+    A lease in ``kept_until`` is renewed until that moment if it is later. Rows that another transaction has locked come
+    last; each is waited for at most one second.
     """
-    by_ttl: defaultdict[timedelta, list[Grant]] = defaultdict(list)
+    by_term: defaultdict[Term, list[Grant]] = defaultdict(list)
     for grant, ttl in leases:
-        by_ttl[ttl].append(grant)
+        by_term[ttl, kept_until.get(grant)].append(grant)
     found = Renewed(set(), set())
-    late: list[tuple[Grant, timedelta]] = []
-    for ttl, grants in by_ttl.items():
+    late: list[tuple[Grant, Term]] = []
+    for term, grants in by_term.items():
         for start in range(0, len(grants), _ONE_STATEMENT):
             some = grants[start : start + _ONE_STATEMENT]
             free = _unlocked(alias, some)
-            found.held.update(_extend(alias, free, ttl))
+            found.held.update(_extend(alias, free, term))
             if len(free) < len(some):
-                late += [(grant, ttl) for grant in sorted(_still_held(alias, set(some) - set(free)))]
-    for grant, ttl in late:
+                late += [(grant, term) for grant in sorted(_still_held(alias, set(some) - set(free)))]
+    for grant, term in late:
         try:
-            found.held.update(_extend_soon(alias, grant, ttl))
+            found.held.update(_extend_soon(alias, grant, term))
         except DatabaseError as error:
             if not is_lock_timeout(error):
                 raise
@@ -176,14 +190,18 @@ def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
     return in_one_statement(alias, read)
 
 
-def _extend(alias: str, grants: list[Grant], ttl: timedelta) -> set[Grant]:
+def _extend(alias: str, grants: list[Grant], term: Term) -> set[Grant]:
     dialect = dialect_of(connections[alias])
-    assignments = f"renewed_at = {dialect.now}, busy_before = {dialect.later(ttl)}"
+    ttl, kept_until = term
+    until = dialect.later(ttl)
+    if kept_until is not None:
+        until = dialect.greatest(until, clock.literal(connections[alias], kept_until))
+    assignments = f"renewed_at = {dialect.now}, busy_before = {until}"
     return _change(alias, grants, assignments, may_try_again=is_transient_at_once) if grants else set()
 
 
-def _extend_soon(alias: str, grant: Grant, ttl: timedelta) -> set[Grant]:
-    return briefly(alias, lambda _: _extend(alias, [grant], ttl))
+def _extend_soon(alias: str, grant: Grant, term: Term) -> set[Grant]:
+    return briefly(alias, lambda _: _extend(alias, [grant], term))
 
 
 def is_held(alias: str, grant: Grant) -> bool:
@@ -191,9 +209,19 @@ def is_held(alias: str, grant: Grant) -> bool:
     return bool(_still_held(alias, [grant]))
 
 
-def release(alias: str, grant: Grant) -> bool:
-    """Release the resource; return False if it was no longer held."""
-    return bool(_change(alias, [grant], f"busy_before = {dialect_of(connections[alias]).now}, {_FREE_NOW}"))
+def release(alias: str, grant: Grant, kept_until: datetime | None = None) -> bool:
+    """Release the resource; return False if it was no longer held.
+
+    Before ``kept_until`` the lease ends, but the resource is not free: its holder is :data:`KEPT`, so that a renewal
+    that is under way does not find the lease, and the resource becomes free at that moment by itself.
+    """
+    dialect = dialect_of(connections[alias])
+    now = dialect.now
+    if kept_until is None:
+        return bool(_change(alias, [grant], f"busy_before = {now}, {_FREE_NOW}"))
+    until = clock.literal(connections[alias], kept_until)
+    holder = f"CASE WHEN {until} > {now} THEN '{KEPT}' ELSE '' END"
+    return bool(_change(alias, [grant], f"busy_before = {dialect.greatest(now, until)}, holder = {holder}"))
 
 
 def quarantine(alias: str, grant: Grant, period: timedelta) -> bool:
