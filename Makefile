@@ -13,6 +13,7 @@ comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
 sources := django_delayed_tasks harness tests testproject noxfile.py
+examples := docs/examples
 
 .PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench mutants
 
@@ -35,14 +36,14 @@ test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the 
 	$(PY) -m harness.servers --databases "$(servers_list)" -- $(PY) -m harness.scripts.run_suite "$(DATABASES)" $(PYTEST)
 
 lint: $(STAMP) ## Check style, types and that no migration is missing
-	$(PY) -m ruff check $(sources)
-	$(PY) -m ruff format --check $(sources)
+	$(PY) -m ruff check $(sources) $(examples)
+	$(PY) -m ruff format --check $(sources) $(examples)
 	$(PY) -m mypy $(sources)
 	$(PY) -m django makemigrations --check --dry-run --settings tests.settings
 
 format: $(STAMP) ## Put the code into the project's style
-	$(PY) -m ruff check --fix $(sources)
-	$(PY) -m ruff format $(sources)
+	$(PY) -m ruff check --fix $(sources) $(examples)
+	$(PY) -m ruff format $(sources) $(examples)
 
 demo: $(STAMP) ## Run the shop with real processes and check what came out
 	$(PY) -m testproject.demo

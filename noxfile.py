@@ -19,6 +19,7 @@ ON_POSTGRES = ("3.13", "6.1")
 # What is the same on every version: the torture, what looks at the source or at other programs, and of what takes long
 # that of which a cell has enough without it.
 LEFT_OUT = (
+    "tests/examples",
     "tests/galera",
     "tests/harness",
     "tests/test_docs_followed.py",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         shutdown,
         start,
     )
+    from django_delayed_tasks.bulk import cancel_tasks, reschedule_tasks, retry_tasks
     from django_delayed_tasks.handlers.decorator import task_handler
     from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.outcomes import AddResult, Done, Fail, Reschedule, Retry
@@ -58,6 +59,7 @@ __all__ = [
     "add_task",
     "add_tasks",
     "cancel_task",
+    "cancel_tasks",
     "delete_tasks",
     "forget",
     "get_runs",
@@ -67,8 +69,10 @@ __all__ = [
     "pause_task",
     "register_task_handler",
     "reschedule_task",
+    "reschedule_tasks",
     "resume_queue",
     "resume_task",
+    "retry_tasks",
     "shutdown",
     "start",
     "task_handler",
@@ -79,6 +83,7 @@ _HOMES = {
         "add_task add_tasks cancel_task reschedule_task delete_tasks get_tasks_by_code get_runs start shutdown"
         " forget pause_task resume_task pause_queue resume_queue"
     ),
+    "bulk": "cancel_tasks reschedule_tasks retry_tasks",
     "exceptions": "TaskException",
     "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",
     "models": "Task TaskRun",

@@ -1,4 +1,4 @@
-"""The facade: the functions that a project calls.
+"""The facade: the functions that a project calls. Each names its steps in their order and leaves them to the store.
 
 It imports the executor only when one is started: a web process that only adds tasks loads no module of it.
 """
@@ -22,7 +22,7 @@ from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
 from django_delayed_tasks.store.schedules import add_many, add_once, cancel, pause, recurrence, reschedule
 from django_delayed_tasks.store.schedules import find as finding
-from django_delayed_tasks.store.validation import When, valid_identity, valid_queue, valid_when
+from django_delayed_tasks.store.validation import When, valid_code, valid_identity, valid_queue, valid_when
 
 __all__ = [
     "TaskException",
@@ -208,7 +208,7 @@ def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False
             numbers contain, too, such as 112.
         UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    code, _ = valid_identity(biz_code, "any")
+    code = valid_code(biz_code)
     if biz_num == "" and not everything:
         raise InvalidTask(
             "biz_num", biz_num, "would delete every task of the code; pass everything=True if that is intended"
@@ -222,12 +222,15 @@ def get_tasks_by_code(
     biz_num: BizNum | None = None,
     when: datetime | None = None,
     *,
+    due_before: datetime | None = None,
+    due_after: datetime | None = None,
     using: str | None = None,
 ) -> "QuerySet[Task]":
     """Return the pending tasks, earliest first, optionally filtered by code, part of the number, and time.
 
-    The number is compared without regard to case. If any task is scheduled for exactly ``when``, those tasks match;
-    otherwise all later ones do.
+    The number is compared without regard to case. ``due_after`` and ``due_before`` are aware datetimes, of which the
+    first belongs to the span and the second does not: ``due_after <= task.when < due_before``. If any of these tasks
+    is scheduled for exactly ``when``, those tasks match; otherwise all later ones do.
 
     Raises:
         InvalidTask: a value cannot be searched for.
@@ -235,7 +238,7 @@ def get_tasks_by_code(
     """
     alias = database(using)
     code = None if biz_code is None else known_code(alias, biz_code)
-    return finding.find_pending(alias, code, biz_num, when)
+    return finding.find_pending(alias, code, biz_num, when, due_before, due_after)
 
 
 def get_runs(
@@ -249,6 +252,14 @@ def get_runs(
     alias = database(using)
     code = None if biz_code is None else known_code(alias, biz_code)
     return finding.find_runs(alias, code, biz_num)
+
+
+def _task_of(biz_code: str, biz_num: BizNum, using: str | None) -> Task | None:
+    return finding.find_task(database(using), *valid_identity(biz_code, biz_num))
+
+
+def _runs_of(biz_code: str, biz_num: BizNum, using: str | None) -> "QuerySet[TaskRun]":
+    return finding.find_runs_of(database(using), *valid_identity(biz_code, biz_num))
 
 
 def start(**options: Any) -> None:
@@ -280,4 +291,6 @@ def database(using: str | None) -> str:
     return using or settings.DATABASE
 
 
-scheduling.install(Task, add_task)
+scheduling.install(
+    scheduling.Facade(Task, add_task, cancel_task, reschedule_task, _task_of, _runs_of),
+)

@@ -33,8 +33,8 @@ class Values:
     DATABASE: str = "default"
     THREADS: int = 8
     POLL_INTERVAL: float = 0.2
-    HEARTBEAT: float = 5.0
-    LEASE: float = 15.0
+    HEARTBEAT: float = 3.0
+    LEASE: float = 10.0
     CLAIM: str = "auto"
     BATCH_SIZE: int = 300
     MAX_RESCUES: int = 3

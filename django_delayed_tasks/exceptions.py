@@ -75,7 +75,7 @@ class ResourceUnavailable(TaskException):
 
 
 class UnknownPool(InvalidTask):
-    """No resource was ever added to a pool of this name."""
+    """No resource was ever added to a pool of this name, or the pool has no resource of the name that is wanted."""
 
 
 def shortened(value: Any, limit: int = 80) -> str:

@@ -1,22 +1,24 @@
 """The models: tasks, runs, executors, resources. ``store`` has every write to their rows; nothing here writes."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import UUID
 
 from django.db import models
 from django.db.models.expressions import Combinable
 from django.utils.translation import gettext_lazy as _
 
+from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField, TriggerField
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.triggers import LONGEST_TEXT
 
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 """The range of moments that every database can store."""
 CODE_LENGTH = 50
-NUM_LENGTH = 100
+NUM_LENGTH = 255
 QUEUE_LENGTH = 50
 NAME_LENGTH = 150
 NOTE_LENGTH = 200
@@ -24,6 +26,25 @@ POOL_LENGTH = 50
 """The longest pool name that callers may choose; pools for limits have a prefix and a code."""
 HOLDER_LENGTH = 64
 TRIGGER_LENGTH = LONGEST_TEXT
+
+
+def _refused(call: str) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise TaskException(f"Task{call}() cannot add tasks, which need more than their fields: use add_task(Task(…))")
+
+    return refuse
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    """Tasks to read. Django's ways to add a row are refused: it would lack what ``add_task`` fills in.
+
+    ``Task._base_manager`` has them, for rows that are exactly as given.
+    """
+
+    create = _refused(".objects.create")
+    bulk_create = _refused(".objects.bulk_create")
+    get_or_create = _refused(".objects.get_or_create")
+    update_or_create = _refused(".objects.update_or_create")
 
 
 class Task(models.Model):
@@ -82,6 +103,8 @@ class Task(models.Model):
     create_time = models.DateTimeField(_("created"), editable=False)
     update_time = models.DateTimeField(_("updated"), editable=False)
 
+    objects = TaskQuerySet.as_manager()
+
     class Meta:
         verbose_name = _("task")
         verbose_name_plural = _("tasks")
@@ -97,6 +120,14 @@ class Task(models.Model):
         indexes = [
             models.Index(fields=["status", "queue", "priority", "claim_at", "id"], name="ddt_task_claim"),
         ]
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        """Write the row if it exists; refuse to add one, as :class:`TaskQuerySet` does."""
+        if self._state.adding:
+            _refused("(…).save")()
+        super().save(*args, **kwargs)
+
+    save.alters_data = True  # type: ignore[attr-defined]
 
     @property
     def trigger_text(self) -> str | None:
@@ -185,7 +216,8 @@ class Executor(models.Model):
     """One OS process that claims and runs tasks; each registration adds a row under the executor's stable name.
 
     ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has at most one live
-    row.
+    row. It decides who owns claims; ``status`` is for people, and NULL in a row that an older release wrote.
+    ``expires_at`` of a row that is not alive is the moment at which it ended, or at which its crash was noticed.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -193,17 +225,21 @@ class Executor(models.Model):
     host = models.CharField(_("host"), max_length=255)
     pid = models.BigIntegerField(_("pid"))
     queues = AnyJSONField(_("queues"), null=True)
+    exclude_queues = AnyJSONField(_("excluded queues"), null=True)
     codes = AnyJSONField(_("codes"), default=list)
     threads = models.IntegerField(_("threads"))
     started_at = models.DateTimeField(_("started"))
     heartbeat_at = models.DateTimeField(_("heartbeat"))
     expires_at = models.DateTimeField(_("lease until"))
     alive = models.BooleanField(_("alive"), null=True)
+    status = models.SmallIntegerField(_("status"), choices=ExecutorStatus, null=True)
 
     class Meta:
         verbose_name = _("executor")
         verbose_name_plural = _("executors")
         constraints = [models.UniqueConstraint(fields=["name", "alive"], name="ddt_executor_name_alive")]
+        # Live rows are read with each heartbeat, ended ones by their age: neither may read the others.
+        indexes = [models.Index(fields=["alive", "expires_at"], name="ddt_executor_lease")]
 
     def __str__(self) -> str:
         return f"{self.name} ({self.host}, {self.pid})"

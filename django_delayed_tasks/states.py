@@ -29,6 +29,15 @@ class RunOutcome(IntegerChoices):
     EXPIRED = 6, _("expired")
 
 
+class ExecutorStatus(IntegerChoices):
+    """What an executor is doing, as it wrote itself, or as another executor that saw its lease run out did."""
+
+    RUNNING = 0, _("running")
+    STOPPING = 1, _("stopping")
+    STOPPED = 2, _("stopped")
+    CRASHED = 3, _("crashed")
+
+
 class Then(StrEnum):
     """What becomes of a task when its claim ends, unless a deferred schedule or a cancel request overrides it."""
 

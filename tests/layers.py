@@ -26,7 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("executor.claiming", "executor.health"),
     ("executor.executor",),
     ("executor.process",),
-    ("api",),
+    ("api", "bulk"),
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),

@@ -162,7 +162,9 @@ def test_an_attribute_without_what_it_goes_with(name: str, value: Any, missing: 
 
 
 def test_attributes_with_what_they_go_with() -> None:
-    register_task_handler(type("Keyed", (Promotion,), {"max_concurrent": 1, "concurrency_key": lambda self, task: "x"}))
+    keyed = {"concurrency_key": lambda self, task: "x"}
+    register_task_handler(type("Keyed", (Promotion,), keyed | {"max_concurrent": 1}))
+    register_task_handler(type("Rated", (Promotion,), keyed | {"biz_code": "rated", "rate": "1/s"}))
     both = {"biz_code": "batched", "batch_size": 7, "handle_batch": lambda self, tasks: None}
     register_task_handler(type("Batched", (TaskHandler,), both))
     assert found() == []

@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Executor, PausedQueue, Recurrence, Resource, Success, Task, TaskRun, Waiter
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests import pages
-from tests.pages import README, ROOT, names, rows
+from tests.pages import PACKAGE, README, ROOT, names, rows
 
 API = ROOT / "docs/reference/api.md"
 COMMANDS = ROOT / "docs/reference/commands.md"
@@ -175,3 +175,9 @@ def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs/decisions"
     listed = [link.file.name for link in pages.links(folder / "README.md") if link.file.name[:4].isdigit()]
     assert sorted(set(listed)) == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+def test_data_migrations_depend_on_the_latest_migration() -> None:
+    *_, latest = sorted(path.stem for path in (ROOT / PACKAGE / "migrations").glob("0*.py"))
+    for page in ("how-to/deploy.md", "examples/own-task-table/README.md"):
+        assert f'("{PACKAGE}", "{latest}")' in (ROOT / "docs" / page).read_text()

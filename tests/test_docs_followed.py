@@ -23,7 +23,7 @@ def test_readme_leads_to_a_running_task(tmp_path: Path) -> None:
     drained = newcomer.run("python manage.py starttask --drain")
 
     assert "Order A-2 was not paid: cancelled." in drained
-    assert "Drained: 1 runs" in drained
+    assert "Drained: 1 run in" in drained
 
 
 def test_tutorial_cancels_the_unpaid_order_alone(tmp_path: Path) -> None:

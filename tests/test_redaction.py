@@ -1,7 +1,10 @@
 """Hiding values by the names of their keys."""
 
+from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import pytest
 from django.test import override_settings
@@ -9,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.outcomes import Done
+from django_delayed_tasks.outcomes import Done, Retry
 from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.redaction import MASK, MisplacedMask, numbered, redacted, restored, shown
 
@@ -91,6 +94,57 @@ def test_messages_of_errors_do_not_show_it() -> None:
         assert "s3cret" not in str(caught.value)
         assert "'token': '********'" in str(caught.value)
         assert caught.value.value is value
+
+
+SECRET = {"token": "s3cret"}
+
+
+@dataclass
+class Answer:
+    token: str
+    data: Any = None
+
+
+class Pair(NamedTuple):
+    token: str
+    data: Any = None
+
+
+def cyclic() -> list[Any]:
+    made: list[Any] = []
+    made += [made, made]
+    return made
+
+
+class Talkative:
+    def __repr__(self) -> str:
+        return f"Talkative({SECRET})"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([Done(SECRET)], "[Done(result={'token': '********'}, biz_ext=UNCHANGED)]"),
+        (Retry(SECRET), "Retry(after={'token': '********'}, reason='')"),  # type: ignore[arg-type]
+        ({"one": Done(SECRET)}, "{'one': Done(result={'token': '********'}, biz_ext=UNCHANGED)}"),
+        (Answer("s3cret", SECRET), "Answer(token='********', data={'token': '********'})"),
+        (Pair("s3cret", (SECRET,)), "Pair(token='********', data=[{'token': '********'}])"),
+        (MappingProxyType(SECRET), "{'token': '********'}"),
+        (deque([SECRET, b"x"]), "[{'token': '********'}, b'x']"),
+        ({None: True, 1.5: {2}}, "{None: True, 1.5: [2]}"),
+        ({("a", 1): "b"}, "{['a', 1]: 'b'}"),
+        (cyclic(), "['********', '********']"),
+        (Done, "<class 'django_delayed_tasks.outcomes.Done'>"),
+    ],
+)
+def test_nor_is_it_shown_inside_of_anything(value: Any, text: str) -> None:
+    assert shown(value, 200) == text
+
+
+@pytest.mark.parametrize("value", [ValueError(SECRET), Talkative(), [Talkative()], {Talkative(): 1}, SECRET.items()])
+def test_other_objects_are_shown_by_their_type(value: Any) -> None:
+    assert "s3cret" not in shown(value, 200)
+    assert " object at 0x" in shown(value, 200)
 
 
 def test_outcomes_are_shown_without_it() -> None:

@@ -1,9 +1,11 @@
 """The read-only pages of executors."""
 
-from typing import Any
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, cast
 
 from django.contrib import admin
-from django.db.models import Count, F
+from django.db.models import Count, F, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -15,7 +17,7 @@ from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor, Task
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, TaskStatus
 
 
 class ExecutorChangeList(BoundedChangeList):
@@ -34,11 +36,58 @@ def running() -> dict[int | None, int]:
     return dict(tasks.values_list("executor").annotate(Count("pk")))
 
 
+STATES: dict[str, tuple[Any, str]] = {
+    "running": (_("running"), "done"),
+    "stopping": (_("stopping"), "stopping"),
+    "lost": (_("lost"), "lost"),
+    "crashed": (_("crashed"), "failed"),
+    "stopped": (_("stopped"), "stopped"),
+    "ended": (_("ended"), "ended"),
+}
+"""Labels, and kinds of badges. The row of an executor that an older release ended does not tell how: "ended"."""
+
+
+def state_of(executor: Executor, now: datetime) -> str:
+    """Return the state of an executor: a key of ``STATES``."""
+    if not executor.alive:
+        ends = {ExecutorStatus.STOPPED: "stopped", ExecutorStatus.CRASHED: "crashed"}
+        return ends.get(cast(Any, executor.status), "ended")
+    if executor.expires_at < now:
+        return "lost"
+    return "stopping" if executor.status == ExecutorStatus.STOPPING else "running"
+
+
+class StateFilter(admin.SimpleListFilter):
+    """Filters by state, as :func:`state_of` tells it."""
+
+    title = _("state")
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, Any]]:
+        yield from ((state, label) for state, (label, _kind) in STATES.items())
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        alive, stopping = Q(alive__in=[True]), Q(status=ExecutorStatus.STOPPING)
+        leased = alive & Q(expires_at__gte=F("database_now"))
+        told = Q(status__in=[ExecutorStatus.STOPPED, ExecutorStatus.CRASHED])
+        conditions = {
+            "running": leased & ~stopping,
+            "stopping": leased & stopping,
+            "lost": alive & Q(expires_at__lt=F("database_now")),
+            "crashed": Q(alive=None, status=ExecutorStatus.CRASHED),
+            "stopped": Q(alive=None, status=ExecutorStatus.STOPPED),
+            "ended": Q(alive=None) & ~told,
+        }
+        condition = conditions.get(self.value() or "")
+        return queryset if condition is None else queryset.filter(condition)
+
+
 @admin.register(Executor)
 class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     """The list and the page of executors: live ones first, then the latest."""
 
     list_display = ("name", "state", "host", "pid", "queues_", "threads", "heartbeat", "started_", "running_tasks")
+    list_filter = (StateFilter,)
     search_fields = ("name", "host")
     sortable_by = ("name", "host")
     lookups = ("id", "name", "host", "alive")
@@ -56,15 +105,13 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
 
     @admin.display(description=_("state"))
     def state(self, executor: Executor) -> SafeString:
-        if not executor.alive:
-            return columns.badge(_("ended"), "ended")
-        if executor.expires_at < database_now(executor):
-            return columns.badge(_("lost"), "failed")
-        return columns.badge(_("alive"), "done")
+        return columns.badge(*STATES[state_of(executor, database_now(executor))])
 
     @admin.display(description=_("queues"))
     def queues_(self, executor: Executor) -> str:
-        return columns.names_text(executor.queues) if executor.queues is not None else str(_("all"))
+        served = columns.names_text(executor.queues) if executor.queues is not None else str(_("all"))
+        excluded = columns.names_text(executor.exclude_queues) if executor.exclude_queues else ""
+        return str(_("%(queues)s but %(excluded)s")) % {"queues": served, "excluded": excluded} if excluded else served
 
     @admin.display(description=_("codes"))
     def codes_(self, executor: Executor) -> str:

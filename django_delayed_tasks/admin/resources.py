@@ -20,7 +20,7 @@ from django_delayed_tasks.admin.tasks import seen
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
-from django_delayed_tasks.store.resources.rate_tokens import STARTS
+from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.resources import Wanted
 from django_delayed_tasks.store.resources.slots import SLOTS
 
@@ -28,7 +28,7 @@ MOST_POOLS: Final = 100
 """The most pools that the filter offers; the URL can name others."""
 MOST: Final = 1000
 """The most resources that one action is applied to."""
-HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS)
+HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
 """The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
 
 

@@ -11,14 +11,14 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
-from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_text
 from django_delayed_tasks.admin.lists.filters import OutcomeFilter, RunCodeFilter, recent
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 
 
-class RunChangeList(BoundedChangeList):
+class RunChangeList(NamingChangeList):
     """A list that does not read results, and only the end of tracebacks."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
@@ -38,7 +38,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
         "started_",
         "took",
         "attempt",
-        "executor",
+        "executor_",
         "failure",
     )
     list_filter = (OutcomeFilter, RunCodeFilter)
@@ -49,7 +49,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     fieldsets = (
         (None, {"fields": (("biz_code", "biz_num"), ("outcome_badge", "attempt", "when_"))}),
         (_("Result"), {"fields": ("result_block", "error_block")}),
-        (_("Details"), {"fields": (("started_", "finished_", "took"), ("executor", "task_id", "version"))}),
+        (_("Details"), {"fields": (("started_", "finished_", "took"), ("executor_", "task_id", "version"))}),
     )
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
@@ -87,6 +87,10 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     @admin.display(description=_("took"))
     def took(self, run: TaskRun) -> str:
         return columns.duration_text(run.finished - run.started) if run.started else columns.EMPTY
+
+    @admin.display(description=_("executor"))
+    def executor_(self, run: TaskRun) -> str:
+        return executor_text(run)
 
     @admin.display(description=_("error"))
     def failure(self, run: Any) -> str:

@@ -69,7 +69,7 @@ def _idle_attributes() -> Iterator[CheckMessage]:
         own = vars(type(handler))  # an attribute of a base class may be meant for some of its subclasses
         for name, missing, is_idle in (
             ("batch_size", "handle_batch", not handler.is_batched),
-            ("concurrency_key", "max_concurrent", handler.max_concurrent is None),
+            ("concurrency_key", "max_concurrent or rate", not (handler.max_concurrent or handler.rate)),
         ):
             if name in own and is_idle:
                 yield Warning(

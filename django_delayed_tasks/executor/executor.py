@@ -1,12 +1,12 @@
 """One executor: its parts, and how they start and stop."""
 
-import logging
 from threading import Event
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
-from django_delayed_tasks.executor.claiming.lookahead import Lookahead
 from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.gate import Gate
@@ -17,19 +17,21 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.performer import Performer
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.timeouts import Watchdog
-from django_delayed_tasks.executor.running.workers import WorkerPool
-from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.running.watchdog import Watchdog
+from django_delayed_tasks.executor.running.worker import Performer
+from django_delayed_tasks.executor.running.worker_pool import WorkerPool
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.postpone import pull_forward
 from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 WATCH_EVERY = 0.2
 """Seconds between two iterations of the watchdog."""
@@ -51,23 +53,22 @@ class Executor:
         self.lease = Lease(options)
         self.peers = Peers()
         self.held = Held(options)
-        self.failures = Failures(alias)
+        self.failures = FailureReports(alias)
         self.settler = Settler(alias, self.held, self.failures)
         self.queue = RunQueue(self.held)
         self.lookahead = Lookahead(options)
-        self.performer = Performer(self.lease, self.held, self.queue, self.clock)
+        self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.pool = WorkerPool(options, self.queue, self.performer)
         self.gate = Gate(options, self.lease, self.held, self.queue, self.clock)
-        self.poller = Poller(
-            options, self.lease, self.held, self.peers, self.queue, self.gate, self.lookahead, self.clock
-        )
+        reader = AgendaReader(alias, self.lookahead, self.clock)
+        self.poller = Poller(options, self.lease, self.held, self.peers, self.gate, reader)
         self.drained = self.poller.drained
         self.watchdog = Watchdog(self.pool, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, self.peers, self.clock, self.failures)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
-        self._beating = Loop("heartbeat", alias, heartbeat.beat, farewell=self._farewell)
+        self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
         self._guarding = Loop("gate", alias, self.gate.tick, self.held.wake_gate)
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
@@ -75,7 +76,7 @@ class Executor:
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
-        self.health = Health(options, self.pool, vital, self.worn_out)
+        self.health = Health(options, self.pool, self.failures, vital, self.worn_out)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.
@@ -121,6 +122,7 @@ class Executor:
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self.health.rest()
+        self.lease.announce_stop()
         wakeup.dismiss(self.held.wake_poller)
         self._polling.stop()
         if self._listening:
@@ -135,7 +137,10 @@ class Executor:
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
         if not is_clean:
             left = listed([str(running) for running in self.pool.current()])
-            logger.error("%d runs did not end in time and are left behind: %s", self.held.unfinished, left)
+            text = plural(
+                count := self.held.unfinished, "run did not end in time and is", "runs did not end in time and are"
+            )
+            logger.error("%d %s left behind: %s", count, text, left)
         return is_clean and is_settled
 
     def _farewell(self) -> None:

@@ -1,18 +1,20 @@
 """Whether an executor's process is still sound, or must be restarted."""
 
-import logging
 from collections.abc import Sequence
 from threading import Event
 
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.workers import WorkerPool
+from django_delayed_tasks.executor.running.worker_pool import WorkerPool
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 LONGEST_CALL = 60.0
-"""Seconds after which a statement of the heartbeat, the poller or the settler counts as hung."""
+"""Seconds after which a statement of the heartbeat, the poller or the settler, or a hook, counts as hung."""
 HOUSEKEEPING = "housekeeping"
 PATIENCE = {HOUSEKEEPING: 10}
 """By the name of a thread: how many times longer than others it may work. Housekeeping may work on many rows."""
@@ -22,11 +24,17 @@ class Health:
     """Watches the threads of an executor; ``worn_out`` is set when it cannot recover by itself."""
 
     def __init__(
-        self, options: ExecutorOptions, pool: WorkerPool, threads: Sequence[Loop | Settler], worn_out: Event
+        self,
+        options: ExecutorOptions,
+        pool: WorkerPool,
+        failures: FailureReports,
+        threads: Sequence[Loop | Settler],
+        worn_out: Event,
     ) -> None:
         self._longest_call = max(LONGEST_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
         self._pool = pool
+        self._failures = failures
         self._threads = threads
         self._worn_out = worn_out
         self._is_resting = False
@@ -45,8 +53,8 @@ class Health:
         """Return what this process cannot recover from by itself, or an empty string."""
         if self._is_resting:
             return ""
-        if self._pool.count_lost() > self._max_lost:
-            return f"more than {self._max_lost} threads hang"
+        if self._pool.count_lost() + self._failures.pass_over(self._longest_call) > self._max_lost:
+            return f"more than {self._max_lost} {plural(self._max_lost, 'thread hangs', 'threads hang')}"
         if dead := [thread.name for thread in self._threads if not thread.is_alive]:
             return f"the thread {dead[0]} has ended"
         if stuck := [thread.name for thread in self._threads if self._is_stuck(thread)]:

@@ -1,6 +1,5 @@
 """The claims that this process holds, from the moment they are won until they are settled or released."""
 
-import logging
 from collections.abc import Iterable
 from datetime import timedelta
 from enum import IntEnum, auto
@@ -14,8 +13,9 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 
 class Stage(IntEnum):
@@ -65,7 +65,8 @@ class Held:
         """Add tasks that were just claimed."""
         new = {task.claim: task for task in tasks}
         with self._lock:
-            self._forget(new)  # a server that lost its last commits gives the same version to two claims
+            if not self._tasks.keys().isdisjoint(new):  # a server that lost its last commits gives a version twice
+                self._forget(new)
             self._tasks |= new
             self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
             self._counts[Stage.UNFINISHED] += len(new)
@@ -155,22 +156,26 @@ class Held:
                 "the resource of %s could not be given back; it is free when its lease is over: %s", task, error
             )
 
-    def aim_at(self, target: int) -> None:
-        """Set how many unfinished claims to hold; the poller claims more when fewer than half of them are left."""
+    def room_for(self, target: int) -> int:
+        """Return how many more claims to make, so that ``target`` are unfinished: 0 while half of these are left.
+
+        From now on the poller is woken when fewer than half of them are left.
+        """
         self._refill_below = max(self._threads, target // 2)
+        return target - self._counts[Stage.UNFINISHED] if self.wants_more else 0
 
     @property
     def wants_more(self) -> bool:
-        """Whether there are so few unfinished claims that it is time to claim."""
-        return self._counts[Stage.UNFINISHED] < self._refill_below
+        """Whether it is time to claim: there are few unfinished claims, and the settler is not far behind."""
+        return self._counts[Stage.UNFINISHED] < self._refill_below and not self.is_full
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing is to be claimed because too many claims wait to be settled."""
-        return self.unsettled >= 2 * self.most
+        """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
+        return len(self._tasks) - self._counts[Stage.PARKED] >= 2 * self.most
 
     def _refill(self) -> None:
-        if self._counts[Stage.UNFINISHED] < self._refill_below and not self.wake_poller.is_set() and not self.is_full:
+        if self.wants_more and not self.wake_poller.is_set():
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:

@@ -36,8 +36,8 @@ class ExecutorOptions:
     queues: tuple[str, ...] | None = None
     exclude_queues: tuple[str, ...] = ()
     poll_interval: float = 0.2
-    heartbeat: float = 5.0
-    lease: float = 15.0
+    heartbeat: float = 3.0
+    lease: float = 10.0
     claim: str = "auto"
     batch_size: int = 300
     max_rescues: int = 3
@@ -90,6 +90,9 @@ def _check(options: ExecutorOptions) -> None:
         raise InvalidSetting(f"lease={options.lease!r}: must be longer than two heartbeats ({options.heartbeat!r} s)")
     for name in ("queues", "exclude_queues"):
         _check_queues(name, getattr(options, name))
+    if options.queues and not any(map(options.serves, options.queues)):
+        names = ", ".join(map(repr, options.queues))
+        raise InvalidSetting(f"exclude_queues={options.exclude_queues!r}: leaves none of the queues to serve: {names}")
     _check_name(options.name)
 
 

@@ -9,10 +9,13 @@ from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import scheduling
 from django_delayed_tasks.handlers.retries import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
-from django_delayed_tasks.states import BizNum, KeepHistory
+from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 HandleResult = Outcome | datetime | timedelta | None
@@ -30,7 +33,8 @@ class TaskHandler:
         priority: the priority of tasks that have none themselves, from -100 to 100, higher first.
         max_attempts: how many runs may end in an exception or ``Retry`` before the task is FAILED; at least 1.
         timeout: how long one run may take, in seconds or as a timedelta; None for no limit.
-        keep_history: which runs leave a row in the history: "all", "failures" or "none".
+        keep_history: which runs leave a row in the history: "all", "failures" or "none"; or a timedelta: all of
+            them, for that long.
         log: whether the log gets a line at INFO for each run that is done; failed runs are always logged.
         max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
         trigger: makes a task of this code recur; the task exists as long as the handler does.
@@ -39,7 +43,8 @@ class TaskHandler:
         pool: the pool that each run needs a resource of; the run finds it at ``task.resource``.
         max_concurrent: how many tasks of this code may run at the same time in the whole cluster, 1 to 1000; per
             :meth:`concurrency_key` if the handler has one.
-        rate: how many runs may start per period in the whole cluster, such as "100/m" or "5/10s".
+        rate: how many runs may start per period in the whole cluster, such as "100/m" or "5/10s"; per
+            :meth:`concurrency_key` if the handler has one.
         batch_size: how many tasks :meth:`handle_batch` gets at most, 1 to 10,000.
     """
 
@@ -48,7 +53,7 @@ class TaskHandler:
     priority: int = 0
     max_attempts: int = 5
     timeout: timedelta | float | None = None
-    keep_history: KeepHistory | str = KeepHistory.ALL
+    keep_history: KeepHistory | timedelta | str = KeepHistory.ALL
     log: bool = False
     max_lateness: timedelta | float | None = None
     trigger: Trigger | None = None
@@ -102,7 +107,7 @@ class TaskHandler:
         """
 
     def concurrency_key(self, task: Any) -> str | None:
-        """Return the key that ``max_concurrent`` is counted by, such as a customer or a host.
+        """Return the key that ``max_concurrent`` and ``rate`` are counted by, such as a customer or a host.
 
         None counts all tasks of this code together.
         """
@@ -118,15 +123,60 @@ class TaskHandler:
     ) -> AddResult:
         """Add a task of this code.
 
-        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``
-        and ``priority``, and those of :func:`~django_delayed_tasks.api.add_task`: ``if_exists``, ``once``, ``using``.
+        ``when`` is an aware datetime, a timedelta from now, or None for at once. ``options`` are the task's ``queue``,
+        ``priority``, ``trigger`` and ``expires_at``, and those of :func:`~django_delayed_tasks.api.add_task`:
+        ``if_exists``, ``once``, ``using``.
+
+        Raises:
+            InvalidTask, UnknownCode, TaskExists: as for ``add_task``.
+            InvalidHandler: only instances of the class have a code; so for the methods below.
         """
         return scheduling.schedule(code_of(cls), biz_num, when, biz_ext, **options)
+
+    @classmethod
+    def cancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
+        """Cancel the task of this code and number; see :func:`~django_delayed_tasks.api.cancel_task`."""
+        return scheduling.facade().cancel(code_of(cls), biz_num, using=using)
+
+    @classmethod
+    def reschedule(cls, biz_num: BizNum, when: scheduling.When, *, using: str | None = None) -> bool:
+        """Give the task a new time; see :func:`~django_delayed_tasks.api.reschedule_task`."""
+        return scheduling.facade().reschedule(code_of(cls), biz_num, when, using=using)
+
+    @classmethod
+    def get(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
+        """Return the task of this code and number, in any status, or None if there is none.
+
+        Raises:
+            InvalidTask: the value is not a valid number.
+        """
+        task: Task | None = scheduling.facade().find_task(code_of(cls), biz_num, using)
+        return task
+
+    @classmethod
+    def runs(cls, biz_num: BizNum, *, using: str | None = None) -> "QuerySet[TaskRun]":
+        """Return the history of this code and number, newest first.
+
+        Raises:
+            InvalidTask: the value is not a valid number.
+        """
+        runs: QuerySet[TaskRun] = scheduling.facade().find_runs(code_of(cls), biz_num, using)
+        return runs
 
     @property
     def longest_lateness(self) -> timedelta | None:
         """``max_lateness`` as a timedelta; None for no limit."""
         return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
+
+    @property
+    def kept_runs(self) -> KeepHistory:
+        """The runs that leave a row in the history."""
+        return KeepHistory.ALL if isinstance(self.keep_history, timedelta) else KeepHistory(self.keep_history)
+
+    @property
+    def history_period(self) -> timedelta | None:
+        """How long a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
+        return self.keep_history if isinstance(self.keep_history, timedelta) else None
 
     @property
     def is_batched(self) -> bool:
@@ -135,7 +185,7 @@ class TaskHandler:
 
     @property
     def is_keyed(self) -> bool:
-        """Whether the handler counts its concurrency by a key."""
+        """Whether the handler counts its runs by a key."""
         return type(self).concurrency_key is not TaskHandler.concurrency_key
 
     @property
@@ -161,7 +211,9 @@ def code_of(handler_class: type[TaskHandler]) -> str:
         code = built(handler_class).get_biz_code()
     if not code:
         name = handler_class.__qualname__
-        raise InvalidHandler(f"{name} has no biz_code of its own: use add_task(Task(biz_code=…, biz_num=…))")
+        raise InvalidHandler(
+            f"{name} has no biz_code of its own: use add_task(Task(biz_code=…, biz_num=…)) and the like"
+        )
     return code
 
 

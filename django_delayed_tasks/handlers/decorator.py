@@ -11,10 +11,13 @@ from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.registry import register_task_handler
 from django_delayed_tasks.handlers.scheduling import ScheduleOptions, When
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import BizNum, KeepHistory
+from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
 from django_delayed_tasks.triggers import Trigger
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
+
+    from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 
@@ -25,7 +28,7 @@ class HandlerOptions(TypedDict, total=False):
     priority: int
     max_attempts: int
     timeout: timedelta | float | None
-    keep_history: KeepHistory | Literal["all", "failures", "none"]
+    keep_history: KeepHistory | timedelta | Literal["all", "failures", "none"]
     log: bool
     max_lateness: timedelta | float | None
     trigger: Trigger | None
@@ -40,6 +43,8 @@ class HandlerOptions(TypedDict, total=False):
 
 
 ATTRIBUTES = tuple(HandlerOptions.__annotations__)
+METHODS = ("schedule", "cancel", "reschedule", "get", "runs")
+"""The methods of the handler that the decorated function has, too."""
 
 
 class ScheduleFunction(Protocol):
@@ -51,10 +56,18 @@ class ScheduleFunction(Protocol):
 
 
 class DecoratedFunction(Protocol):
-    """The decorated function, which has two more attributes."""
+    """The decorated function, which has more attributes: its handler, and methods of this."""
 
     handler: TaskHandler
     schedule: ScheduleFunction
+
+    def cancel(self, biz_num: BizNum, *, using: str | None = None) -> CancelResult: ...
+
+    def reschedule(self, biz_num: BizNum, when: When, *, using: str | None = None) -> bool: ...
+
+    def get(self, biz_num: BizNum, *, using: str | None = None) -> "Task | None": ...
+
+    def runs(self, biz_num: BizNum, *, using: str | None = None) -> "QuerySet[TaskRun]": ...
 
     def __call__(self, task: Any) -> HandleResult: ...
 
@@ -67,7 +80,8 @@ def task_handler(
     ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``,
     ``on_failed(task, error)``, which may take ``exception=None`` as well,
     and ``concurrency_key(task)`` as functions. The function can be called as before; it gets the attributes
-    ``handler`` (the registered instance) and ``schedule(biz_num, when=None, biz_ext=None, **options)``.
+    ``handler`` (the registered instance), ``schedule(biz_num, when=None, biz_ext=None, **options)``, ``cancel``,
+    ``reschedule``, ``get`` and ``runs``, which are those of the handler.
 
     Raises:
         InvalidHandler: an unknown attribute, a wrong value, or a code that another handler has.
@@ -79,10 +93,11 @@ def task_handler(
 
     def decorate(function: Callable[["ClaimedTask"], Any]) -> DecoratedFunction:
         handler = register_task_handler(_class_of(function, biz_code, attributes))
-        decorated = cast(DecoratedFunction, function)
+        decorated: Any = function
         decorated.handler = handler
-        decorated.schedule = handler.schedule
-        return decorated
+        for name in METHODS:
+            setattr(decorated, name, getattr(handler, name))
+        return cast(DecoratedFunction, decorated)
 
     return decorate
 

@@ -2,9 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
-from django_delayed_tasks.conf import as_seconds
+from django_delayed_tasks.conf import LONGEST_KEEPING, as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.rates import parse_rate
@@ -98,7 +99,8 @@ def _trigger(value: Any) -> str | None:
 
 def _keep_history(value: Any) -> str | None:
     kinds = [str(kind) for kind in KeepHistory]
-    return None if isinstance(value, str) and value in kinds else f"expected one of {', '.join(kinds)}"
+    fits = timedelta() < value <= LONGEST_KEEPING if isinstance(value, timedelta) else value in kinds
+    return None if fits else f"expected one of {', '.join(kinds)}, or a timedelta above zero"
 
 
 def _pool(value: Any) -> str | None:

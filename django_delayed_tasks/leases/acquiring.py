@@ -14,8 +14,9 @@ from django.db import Error, connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
 from django_delayed_tasks.leases import line
+from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, never
 from django_delayed_tasks.leases.pauses import GRACE, LONGEST, Pauses
-from django_delayed_tasks.leases.reconnecting import is_outage, reconnecting
+from django_delayed_tasks.leases.reconnecting import drop_broken, reconnecting
 from django_delayed_tasks.store.resources import line as waiting
 from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.line import LAST, View
@@ -36,7 +37,7 @@ Won = tuple[Grant, float]
 class Request:
     """The resource wanted, how long a lease lasts, and how many seconds to wait for one (None: without limit).
 
-    A lease lasts ``ttl`` without renewal, but at least ``at_least``.
+    A lease lasts ``ttl`` without renewal, but at least ``at_least``. The wait ends when ``is_cancelled()`` is true.
     """
 
     alias: str
@@ -44,23 +45,7 @@ class Request:
     ttl: timedelta
     wait: float | None
     at_least: timedelta = timedelta(0)
-
-
-def acquire(request: Request, when_busy: Callable[[], bool]) -> tuple[Grant, Details, float]:
-    """Acquire a resource as :meth:`Contender.acquire` does; return the grant, its details, and the moment before it.
-
-    The moment is by the monotonic clock.
-    """
-    while True:
-        grant, begun = Contender(request, when_busy).acquire()
-        try:
-            found = resources.details(request.alias, grant)
-        except BaseException:
-            with suppress(Error):  # the resource is then free after its ttl
-                resources.release(request.alias, grant)
-            raise
-        if found:  # otherwise it was released by force at once
-            return grant, found, begun
+    is_cancelled: IsCancelled = never
 
 
 class Contender:
@@ -78,19 +63,42 @@ class Contender:
         self._was_beaten = False
         self._told_at = float("-inf")
 
-    def acquire(self) -> Won:
-        """Acquire a resource.
+    def acquire(self) -> tuple[Grant, Details, float]:
+        """Acquire a resource; return the grant, its details, and the moment before it by the monotonic clock.
 
         Raises:
             ResourceUnavailable: others held all resources for as long as the request waits.
             TaskException: a transaction is open: a lease that is not committed excludes no other process.
+            Cancelled: the request was cancelled.
         """
-        refuse_in_transaction(self._request.alias, "a lease cannot be acquired")
+        alias = self._request.alias
+        refuse_in_transaction(alias, "a lease cannot be acquired")
+        while True:
+            grant, begun = self._win()
+            try:
+                found = resources.details(alias, grant)
+                is_wanted = found is None or self._accepts(found)
+            except BaseException:
+                with suppress(Error):  # the resource is then free after its ttl
+                    resources.release(alias, grant)
+                raise
+            if found and is_wanted:
+                return grant, found, begun
+            if found:  # otherwise it was released by force at once
+                resources.release(alias, grant)
+
+    def _accepts(self, found: Details) -> bool:
+        return True
+
+    def _win(self) -> Won:
         deadline = None if self._request.wait is None else clock.monotonic() + self._request.wait
         if won := self._snatch():
             return won
         if self._request.wait == 0:
             raise self._unavailable()
+        return self._stand_in_line(deadline)
+
+    def _stand_in_line(self, deadline: float | None) -> Won:
         with line.standing(self._request.alias, self._request.wanted) as (place, pauses):
             return self._wait(place, pauses, deadline)
 
@@ -128,11 +136,13 @@ class Contender:
 
     def _try(self, place: int) -> tuple[Won | None, View]:
         request, begun = self._request, clock.monotonic()
+        if request.is_cancelled():
+            raise Cancelled
         view = reconnecting(request.alias, lambda: waiting.look(request.alias, request.wanted, place))
         chosen = self._choose(view, begun)
         if chosen is None:
             return None, view
-        grant = resources.take(request.alias, chosen, uuid.uuid4().hex, max(request.ttl, request.at_least))
+        grant = self._take(chosen)
         self._was_beaten = grant is None
         if grant is None:
             return None, view
@@ -140,6 +150,10 @@ class Contender:
             with suppress(Error):  # the next contender marks them as passed by
                 waiting.pass_by(request.alias, request.wanted, place, len(view.free))
         return (grant, begun), view
+
+    def _take(self, chosen: tuple[int, int]) -> Grant | None:
+        request = self._request
+        return resources.take(request.alias, chosen, uuid.uuid4().hex, max(request.ttl, request.at_least))
 
     def _choose(self, view: View, now: float) -> tuple[int, int] | None:
         """Return the free resource for this place in the wait queue, counted from the least recently used.
@@ -166,8 +180,8 @@ class Contender:
 
 
 def may_pass(error: Error, alias: str) -> bool:
-    """Return whether the error may pass: another connection holds a lock, or the database cannot be reached."""
-    return is_transient(error) or is_outage(alias)
+    """Return whether the error may pass: another connection holds a lock, or this one is broken."""
+    return is_transient(error) or drop_broken(alias)
 
 
 def has_passed(deadline: float | None) -> bool:
@@ -177,7 +191,9 @@ def has_passed(deadline: float | None) -> bool:
 
 def describe(wanted: Wanted) -> str:
     """Return the name of the resource or mutex for messages."""
-    return f"mutex {wanted.name!r}" if wanted.pool == resources.MUTEXES else f"a resource of pool {wanted.pool!r}"
+    if wanted.pool == resources.MUTEXES:
+        return f"mutex {wanted.name!r}"
+    return f"{f'resource {wanted.name!r}' if wanted.name else 'a resource'} of pool {wanted.pool!r}"
 
 
 def refuse_in_transaction(alias: str, refusal: str) -> None:

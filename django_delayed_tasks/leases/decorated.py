@@ -18,7 +18,12 @@ class Decorated(Generic[R]):
     """The function's signature as its callers see it, without ``lease``; None if the function has no such parameter."""
 
     def __init__(self, function: Callable[..., R]) -> None:
-        """Look for the parameter ``lease``."""
+        """Look for the parameter ``lease``.
+
+        Raises:
+            TypeError: a call of the function returns before its work is done.
+        """
+        _refuse_unfinished(function)
         self._function = function
         self._place: int | None = None
         """How many positional arguments come before the lease; None if it is passed by its name."""
@@ -39,3 +44,21 @@ class Decorated(Generic[R]):
         if self._place is None or len(args) < self._place:
             return self._function(*args, lease=lease, **kwargs)
         return self._function(*args[: self._place], lease, *args[self._place :], **kwargs)
+
+
+_ASYNC: Final = "use `async with mutex(...)` inside of it"
+_UNFINISHED: Final = (
+    (inspect.iscoroutinefunction, "an async function", _ASYNC),
+    (inspect.isasyncgenfunction, "an async generator function", _ASYNC),
+    (inspect.isgeneratorfunction, "a generator function", "use `with mutex(...)` inside of it"),
+)
+
+
+def _refuse_unfinished(function: Callable[..., Any]) -> None:
+    for is_one, kind, instead in _UNFINISHED:
+        if is_one(function) or is_one(getattr(function, "__call__", None)):  # noqa: B004
+            name = getattr(function, "__qualname__", function)
+            raise TypeError(
+                f"{name} is {kind}: a call of it returns at once, and the mutex would be released before the work is"
+                f" done; {instead}"
+            )

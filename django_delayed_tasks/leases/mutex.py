@@ -1,30 +1,29 @@
 """A mutex with one holder in the whole cluster, also for code that is not a task."""
 
+import asyncio
 import functools
-import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from threading import Lock, get_ident
-from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable
+from django_delayed_tasks.exceptions import ResourceUnavailable
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Request, acquire
+from django_delayed_tasks.leases.acquiring import Contender, Request
+from django_delayed_tasks.leases.asynchronous import IsCancelled, in_thread, never
 from django_delayed_tasks.leases.decorated import Decorated
-from django_delayed_tasks.leases.lease import Lease
+from django_delayed_tasks.leases.lease import MutexLease, Owner
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
-from django_delayed_tasks.store.validation import valid_json
+from django_delayed_tasks.store.resources.resources import Wanted
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,10 +38,13 @@ def mutex(
     state: dict[str, Any] | None = None,
     *,
     at_least: float | timedelta = 0,
+    at_most: float | timedelta | None = None,
     on_standby: OnStandby | None = None,
     using: str | None = None,
 ) -> "Mutex":
     """Return the mutex with that name: a context manager that yields a :class:`MutexLease`, and a decorator.
+
+    The context manager is for ``with`` and for ``async with``.
 
     The database is not queried before the block is entered or the decorated function is called.
 
@@ -53,6 +55,9 @@ def mutex(
         state: the value of ``lease.state`` if no holder has left one; a dict that is JSON.
         at_least: seconds or a timedelta for which no other process gets the mutex, by the database's clock, counted
             from its acquisition: even if the block ends earlier, fails, or its process dies.
+        at_most: seconds or a timedelta for which the mutex is renewed, counted from its acquisition by this host's
+            monotonic clock: then it counts as lost, and is free at most ``ttl`` later. None for as long as the block
+            runs.
         on_standby: called with the holder's host, pid and last heartbeat if another process holds the mutex, and every
             five seconds while waiting. If the mutex is free but reserved for earlier waiters, these are those of the
             last holder.
@@ -62,48 +67,9 @@ def mutex(
         InvalidTask: a value is not accepted.
     """
     checked = validation.valid_name(name), validation.valid_ttl(ttl), validation.valid_wait(wait)
-    valid_state(state or {})
-    return Mutex(*checked, state or {}, on_standby, using, validation.valid_at_least(at_least))
-
-
-def valid_state(state: Any) -> str:
-    """Return the state as JSON text."""
-    if not isinstance(state, dict):
-        raise InvalidTask("state", state, "must be a dict")
-    return valid_json(state, settings.MAX_BIZ_EXT_BYTES, "state") or "{}"
-
-
-class MutexLease(Lease):
-    """A held mutex. ``state`` is a dict left by the last holder; its value at the end is left to the next one."""
-
-    def __init__(
-        self, alias: str, grant: Grant, details: Details, ttl: timedelta, begun: float, at_least: timedelta
-    ) -> None:
-        self.kept_until = details.acquired_at + at_least if at_least else None
-        self.state: dict[str, Any] = details.state
-        self._saved = json.dumps(details.state)  # may exceed this process's limit: another's may be higher
-        super().__init__(alias, resources.MUTEXES, f"mutex {details.name!r}", grant, details, ttl, begun)
-
-    def save_state(self) -> None:
-        """Save ``state`` for the next holder now, in case this one does not get to the end.
-
-        Raises:
-            InvalidTask: ``state`` is not a dict, or is not JSON.
-            LeaseLost: the mutex is no longer held; nothing was written.
-        """
-        if _is_same(self.state, self._saved):
-            return
-        text = valid_state(self.state)
-        if self._is_given_up or not self._ask(resources.save_state, text):
-            self.lose()
-            raise LeaseLost(f"mutex {self.name!r} is no longer held: its state was not saved")
-        self._saved = json.dumps(self.state)
-
-
-def _is_same(state: Any, saved: str) -> bool:
-    with suppress(TypeError, ValueError, RecursionError):
-        return json.dumps(state) == saved
-    return False  # saving the state reports what is wrong with it
+    validation.valid_state(state or {})
+    least = validation.valid_at_least(at_least)
+    return Mutex(*checked, state or {}, on_standby, using, least, validation.valid_at_most(at_most, least))
 
 
 @dataclass(eq=False)
@@ -117,6 +83,7 @@ class Mutex:
     on_standby: OnStandby | None
     using: str | None
     at_least: timedelta
+    at_most: float
     _lease: MutexLease | None = field(default=None, init=False)
     _in_use: Lock = field(default_factory=Lock, init=False, repr=False)
 
@@ -129,31 +96,47 @@ class Mutex:
             TaskException: a transaction is open.
             RuntimeError: this object is in use already.
         """
+        with self._becoming_used():
+            self._lease = Acquisition(self, get_ident()).acquire()
+        return self._lease
+
+    async def __aenter__(self) -> MutexLease:
+        """Acquire the mutex, as :meth:`__enter__` does, in a thread.
+
+        If the caller is cancelled meanwhile, the thread stops waiting, or gives back what it has got.
+        """
+        with self._becoming_used():
+            acquisition = Acquisition(self, asyncio.current_task())
+            self._lease = await in_thread(acquisition.acquire, MutexLease.undo)
+        return self._lease
+
+    @contextmanager
+    def _becoming_used(self) -> Iterator[None]:
         if not self._in_use.acquire(blocking=False):
             raise RuntimeError(f"this object already holds the mutex {self.name!r} or waits for it; create another one")
         try:
-            self._lease = Acquisition(self).acquire()
+            yield
         except BaseException:
             self._in_use.release()
             raise
-        return self._lease
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Save the state and give the mutex back, also after an exception; a lost mutex is logged.
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Save the state, but not after an exception, and give the mutex back; a lost mutex is logged.
 
         It is not free before the end of ``at_least``.
         """
+        self._leave().hand_over(kind is not None)
+
+    async def __aexit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Do as :meth:`__exit__` in a thread, which gives the mutex back even if the caller is cancelled meanwhile."""
+        lease = self._leave()
+        await in_thread(lambda _: lease.hand_over(kind is not None))
+
+    def _leave(self) -> MutexLease:
         lease, self._lease = self._lease, None
         assert lease is not None
         self._in_use.release()
-        try:
-            lease.save_state()
-        except LeaseLost:
-            pass
-        finally:
-            lease.release()
+        return lease
 
     @overload
     def __call__(self, function: Callable[Concatenate[MutexLease, P], R]) -> Callable[P, R | None]: ...
@@ -167,8 +150,10 @@ class Mutex:
         A function with a parameter ``lease`` gets the :class:`MutexLease` of the call; callers do not pass it.
         If the mutex is not available, a call returns None if there is an ``on_standby``, which was called with the
         holder if there is one; otherwise it raises ResourceUnavailable.
-        """
 
+        Raises:
+            TypeError: a call of the function would return before its work is done: it is async, or a generator.
+        """
         decorated = Decorated(function)
 
         @functools.wraps(function)
@@ -180,10 +165,9 @@ class Mutex:
                 if self.on_standby is None:
                     raise
                 return None
-            try:
+            with ExitStack() as stack:
+                stack.push(own)
                 return decorated.call(lease, args, kwargs)
-            finally:
-                own.__exit__(None, None, None)
 
         if decorated.signature is not None:
             call.__dict__["__signature__"] = decorated.signature
@@ -193,26 +177,29 @@ class Mutex:
 class Acquisition:
     """One attempt to acquire a mutex."""
 
-    def __init__(self, mutex: Mutex) -> None:
+    def __init__(self, mutex: Mutex, owner: Owner) -> None:
         self._mutex = mutex
+        self._owner = owner
         self._alias = mutex.using or settings.DATABASE
         self._wanted = Wanted(resources.MUTEXES, mutex.name)
         self._has_told = False
         self._own: BaseException | None = None
         """The error that was not raised although the mutex was not available."""
 
-    def acquire(self) -> MutexLease:
+    def acquire(self, is_cancelled: IsCancelled = never) -> MutexLease:
         """Acquire and return the lease; see :meth:`Mutex.__enter__`."""
         mutex = self._mutex
-        request = Request(self._alias, self._wanted, mutex.ttl, mutex.wait, mutex.at_least)
+        request = Request(self._alias, self._wanted, mutex.ttl, mutex.wait, mutex.at_least, is_cancelled)
         try:
-            grant, found, begun = acquire(request, self._when_busy)
+            grant, found, begun = Contender(request, self._when_busy).acquire()
         except ResourceUnavailable as error:
             if error is self._own:
                 raise
             raise self._explained(error) from None
         state = found.state if isinstance(found.state, dict) else deepcopy(mutex.state)
-        return MutexLease(self._alias, grant, found._replace(state=state), mutex.ttl, begun, mutex.at_least)
+        found = found._replace(state=state)
+        limits = mutex.at_least, mutex.at_most
+        return MutexLease(self._alias, grant, found, mutex.ttl, begun, *limits, self._owner)
 
     def _when_busy(self) -> bool:
         holder = line.holder_of(self._alias, self._wanted)
@@ -220,12 +207,19 @@ class Acquisition:
             self._make_sure_it_exists()
             return True
         self._tell(holder)
-        if self._mutex.wait != 0 and _is_held_by_this_thread(holder.holder):
+        if self._mutex.wait != 0 and self._is_held_here(holder.holder):
+            what = "thread" if isinstance(self._owner, int) else "asyncio task"
             self._own = ResourceUnavailable(
-                f"mutex {self._mutex.name!r} is held by this thread, which would wait for itself"
+                f"mutex {self._mutex.name!r} is held by this {what}, which would wait for itself"
             )
             raise self._own
         return False
+
+    def _is_held_here(self, holder: str) -> bool:
+        return any(
+            isinstance(lease, MutexLease) and lease.grant.holder == holder and lease.owner == self._owner
+            for lease in renewer.leases()
+        )
 
     def _make_sure_it_exists(self) -> None:
         if not line.exists(self._alias, self._wanted):
@@ -258,10 +252,3 @@ class Acquisition:
         if holder and holder.holder == resources.KEPT:
             does = f"had it, and keeps it for its at_least, until {holder.busy_before}"
         return ResourceUnavailable(f"{error}: {last.host}, process {last.pid}, {does}")
-
-
-def _is_held_by_this_thread(holder: str) -> bool:
-    return any(
-        isinstance(lease, Lease) and lease.grant.holder == holder and lease.thread == get_ident()
-        for lease in renewer.leases()
-    )

@@ -1,15 +1,17 @@
 """Pools of resources, each of which has one holder at a time."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import math
+from collections.abc import Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import LeaseLost, ResourceUnavailable, UnknownPool
+from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Request, acquire, has_passed
+from django_delayed_tasks.leases.acquiring import Contender, Request, describe, has_passed
+from django_delayed_tasks.leases.asynchronous import IsCancelled, in_thread, never
+from django_delayed_tasks.leases.choosing import Chooser, Where
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.pauses import LONGEST, Pauses
 from django_delayed_tasks.models import Resource
@@ -66,11 +68,19 @@ class Pool:
         """Return the rows of the pool's resources, ordered by name."""
         return Resource.objects.using(self.alias).filter(pool=self.name).order_by("name")
 
-    @contextmanager
     def lease(
-        self, ttl: float | timedelta = 60, wait: float | timedelta | None = 30, valid: Valid | None = None
-    ) -> Iterator["LeasedResource"]:
-        """Hold the least recently used resource for the duration of the block.
+        self,
+        ttl: float | timedelta = 60,
+        wait: float | timedelta | None = 30,
+        valid: Valid | None = None,
+        *,
+        at_most: float | timedelta | None = None,
+        name: str | None = None,
+        where: Where | None = None,
+    ) -> "LeasedResource":
+        """Return a context manager, for one ``with`` or ``async with``, that holds the least recently used resource.
+
+        It yields itself.
 
         Args:
             ttl: seconds or a timedelta, at least 0.1 s. The lease is renewed in the background; if this process dies,
@@ -78,19 +88,27 @@ class Pool:
             wait: seconds or a timedelta to wait for a resource; None to wait without limit.
             valid: called with each resource before it is lent; a resource for which it returns False is set aside for
                 the pool's ``quarantine``, and another one is tried.
+            at_most: seconds or a timedelta for which a resource is renewed, counted from its acquisition by this host's
+                monotonic clock: then it counts as lost, and is free at most ``ttl`` later. None for as long as the
+                block runs.
+            name: the resource of this name, and no other one.
+            where: called with the payload of each resource that is free; one for which it returns False is left alone.
+                Not together with ``name``.
 
         Raises:
-            ResourceUnavailable: no resource was available during the wait.
-            UnknownPool: no resource was ever added to this pool.
             InvalidTask: a value is not accepted.
-            TaskException: a transaction is open.
         """
-        leased = LeasedResource(self, validation.valid_ttl(ttl), validation.valid_wait(wait), valid)
-        leased.acquire()
-        try:
-            yield leased
-        finally:
-            leased.end()
+        if name is not None and where is not None:
+            raise InvalidTask("where", where, "cannot be combined with a name")
+        return LeasedResource(
+            self,
+            validation.valid_ttl(ttl),
+            validation.valid_wait(wait),
+            validation.valid_callback("valid", valid),
+            validation.valid_at_most(at_most),
+            Wanted(self.name) if name is None else self._wanted(name),
+            validation.valid_callback("where", where),
+        )
 
     def _wanted(self, name: str) -> Wanted:
         return Wanted(self.name, validation.valid_name(name))
@@ -99,14 +117,62 @@ class Pool:
 class LeasedResource:
     """A resource as its holder sees it; after :meth:`replace`, a different one."""
 
-    def __init__(self, pool: Pool, ttl: timedelta, wait: float | None, valid: Valid | None) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        ttl: timedelta,
+        wait: float | None,
+        valid: Valid | None = None,
+        at_most: float = math.inf,
+        wanted: Wanted | None = None,
+        where: Where | None = None,
+    ) -> None:
         self.pool = pool
         self._ttl = ttl
         self._wait = wait
+        self._at_most = at_most
         self._valid = valid
+        self._wanted = wanted or Wanted(pool.name)
+        self._where = where
         self._lease: Lease | None = None
-        self._has_ended = False
+        self._has_begun = self._has_ended = False
         self.payload: Any = None
+
+    def __enter__(self) -> Self:
+        """Acquire a resource.
+
+        Raises:
+            ResourceUnavailable: no resource was available during the wait.
+            UnknownPool: no resource was ever added to this pool, or it has none of the name that is wanted.
+            TaskException: a transaction is open.
+            RuntimeError: this object was used already.
+        """
+        self._begin()
+        self.acquire()
+        return self
+
+    async def __aenter__(self) -> Self:
+        """Acquire a resource, as :meth:`__enter__` does, in a thread; ``valid`` and ``where`` are called
+        in that thread.
+
+        If the caller is cancelled meanwhile, the thread stops waiting, or gives back what it has got.
+        """
+        self._begin()
+        await in_thread(self.acquire, lambda _: self.end())
+        return self
+
+    def _begin(self) -> None:
+        if self._has_begun:
+            raise RuntimeError(f"this lease of pool {self.pool.name!r} was used already; call lease() again")
+        self._has_begun = True
+
+    def __exit__(self, *error: object) -> None:
+        """Give the resource back, and acquire no other one."""
+        self.end()
+
+    async def __aexit__(self, *error: object) -> None:
+        """Do as :meth:`__exit__` in a thread, which gives the resource back even if the caller is cancelled."""
+        await in_thread(lambda _: self.end())
 
     @property
     def name(self) -> str:
@@ -145,12 +211,12 @@ class LeasedResource:
         self._put_aside()
         self.acquire()
 
-    def acquire(self) -> None:
+    def acquire(self, is_cancelled: IsCancelled = never) -> None:
         """Acquire a valid resource; see :meth:`Pool.lease`."""
         deadline = None if self._wait is None else clock.monotonic() + self._wait
         refused: set[str] = set()
         while True:
-            self._take(None if deadline is None else max(deadline - clock.monotonic(), 0.0))
+            self._take(None if deadline is None else max(deadline - clock.monotonic(), 0.0), is_cancelled)
             if self._is_valid():
                 return
             name = self.name
@@ -169,12 +235,17 @@ class LeasedResource:
             self.release()
             raise
 
-    def _take(self, wait: float | None) -> None:
+    def _take(self, wait: float | None, is_cancelled: IsCancelled) -> None:
         alias = self.pool.alias
-        request = Request(alias, Wanted(self.pool.name), self._ttl, wait)
-        grant, found, begun = acquire(request, self._refuse_unknown)
-        what = f"resource {found.name!r} of pool {self.pool.name!r}"
-        self._lease = Lease(alias, self.pool.name, what, grant, found, self._ttl, begun)
+        request = Request(alias, self._wanted, self._ttl, wait, is_cancelled=is_cancelled)
+        contender = (
+            Chooser(request, self._refuse_unknown, self._where)
+            if self._where
+            else Contender(request, self._refuse_unknown)
+        )
+        grant, found, begun = contender.acquire()
+        what = describe(Wanted(self.pool.name, found.name))
+        self._lease = Lease(alias, self.pool.name, what, grant, found, self._ttl, begun, self._at_most)
         self.payload = found.payload
         if self._has_ended:  # the block ended while another thread replaced the resource
             self.release()
@@ -182,6 +253,8 @@ class LeasedResource:
     def _refuse_unknown(self) -> bool:
         if not line.exists(self.pool.alias, Wanted(self.pool.name)):
             raise UnknownPool("pool", self.pool.name, "there is no such pool: no resource was ever added to it")
+        if not line.exists(self.pool.alias, self._wanted):
+            raise UnknownPool("name", self._wanted.name, f"pool {self.pool.name!r} has no such resource")
         return False
 
     def release(self) -> None:

@@ -42,14 +42,3 @@ def drop_broken(alias: str) -> bool:
         return False
     connection.close()
     return True
-
-
-def is_outage(alias: str) -> bool:
-    """Return whether this thread's connection is or was broken, or a new one cannot be opened."""
-    if drop_broken(alias):
-        return True
-    try:
-        connections[alias].ensure_connection()
-    except Error:
-        return True
-    return False

@@ -4,7 +4,7 @@ Each database has a thread of its own, so that a database that does not answer c
 """
 
 import atexit
-import logging
+import math
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Condition, Thread
@@ -18,8 +18,9 @@ from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import Grant
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 RENEWALS: Final = 3
 """Renewals in each ttl: one may fail, and the next one is still in time."""
@@ -38,6 +39,7 @@ class Kept(Protocol):
     grant: Grant
     ttl: timedelta
     kept_until: datetime | None
+    renewed_before: float
 
     def renewed(self, begun: float) -> None:
         """Note that a renewal that began at this monotonic moment succeeded."""
@@ -45,11 +47,15 @@ class Kept(Protocol):
     def lose(self) -> None:
         """Note that the lease is no longer held."""
 
+    def expire(self) -> None:
+        """Note that the lease is not renewed any more."""
+
 
 class Place:
     """A place in the wait queue, which is renewed until it is dropped."""
 
     ttl = PLACE_TTL
+    renewed_before = math.inf
 
     def __init__(self, alias: str, pk: int) -> None:
         self.alias = alias
@@ -71,7 +77,7 @@ class Renewer:
         with self._changed:
             if not self._is_ending:  # Python 3.12 starts no thread at exit; the lease lasts for its ttl
                 self._ensure_thread(entry.alias)
-            self._due[entry] = clock.monotonic() + _interval(entry)
+            self._due[entry] = min(clock.monotonic() + _interval(entry), entry.renewed_before)
             self._changed.notify_all()
 
     def _ensure_thread(self, alias: str) -> None:
@@ -159,6 +165,10 @@ class Renewer:
 
     def _renew_leases(self, alias: str, leases: list[Kept]) -> None:
         begun = clock.monotonic()
+        expired = [lease for lease in leases if lease.renewed_before <= begun]
+        for lease in expired:
+            lease.expire()
+        leases = [lease for lease in leases if lease not in expired]
         kept_until = {lease.grant: lease.kept_until for lease in leases if lease.kept_until}
         found = resources.renew(alias, [(lease.grant, lease.ttl) for lease in leases], kept_until)
         for lease in leases:
@@ -181,7 +191,7 @@ class Renewer:
     def _postpone(self, entry: Kept | Place, begun: float) -> None:
         with self._changed:
             if entry in self._due:
-                self._due[entry] = begun + _interval(entry)
+                self._due[entry] = min(begun + _interval(entry), entry.renewed_before)
 
     def forget(self) -> None:
         """Drop all entries in a forked child: the parent holds the leases."""

@@ -1,5 +1,7 @@
 """Validation of arguments, before anything is written."""
 
+import inspect
+import math
 from datetime import timedelta
 from typing import Any, Final
 
@@ -7,7 +9,7 @@ from django_delayed_tasks import conf
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NAME_LENGTH, POOL_LENGTH
 from django_delayed_tasks.store.resources.resources import RESERVED
-from django_delayed_tasks.store.validation import valid_text
+from django_delayed_tasks.store.validation import valid_json, valid_text
 
 SHORTEST_TTL: Final = 0.1
 
@@ -35,14 +37,38 @@ def valid_at_least(value: Any) -> timedelta:
     return timedelta(seconds=_seconds("at_least", value, 0))
 
 
+def valid_at_most(value: Any, at_least: timedelta = timedelta(0)) -> float:
+    """Return seconds from 0.1 to 366 days, but not less than ``at_least``; None is without limit."""
+    if value is None:
+        return math.inf
+    seconds = _seconds("at_most", value, SHORTEST_TTL)
+    if seconds < at_least.total_seconds():
+        raise InvalidTask("at_most", value, f"must not be less than at_least, {at_least.total_seconds():g} s")
+    return seconds
+
+
 def valid_wait(value: Any) -> float | None:
     """Return seconds from 0 to 366 days, given in seconds or as a timedelta; None is without limit."""
     return None if value is None else _seconds("wait", value, 0)
 
 
+def valid_callback(field: str, value: Any) -> Any:
+    """Return the value if it is None, or can be called and does not return a coroutine, which would count as true."""
+    if value is None or (callable(value) and not inspect.iscoroutinefunction(value)):
+        return value
+    raise InvalidTask(field, value, "must be a function, and not an async one")
+
+
 def valid_quarantine(value: Any) -> timedelta:
     """Return a timedelta from 0 to 366 days, given in seconds or as a timedelta."""
     return timedelta(seconds=_seconds("quarantine", value, 0))
+
+
+def valid_state(state: Any) -> str:
+    """Return the state as JSON text."""
+    if not isinstance(state, dict):
+        raise InvalidTask("state", state, "must be a dict")
+    return valid_json(state, conf.settings.MAX_BIZ_EXT_BYTES, "state") or "{}"
 
 
 def _seconds(field: str, value: Any, least: float) -> float:

@@ -1,24 +1,33 @@
 """The executors' own rows: an executor registers, renews its lease, and retires; others declare it dead."""
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
+from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
+from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store.sql.charsets import CHARSET, narrow_session
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
-from django_delayed_tasks.store.sql.transactions import atomically, decisively
+from django_delayed_tasks.store.sql.transactions import atomically, decisively, in_one_statement
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What an executor says of itself: its stable name, where it runs, what it serves (``queues`` None: all queues)."""
+    """What an executor says of itself: its stable name, where it runs, what it serves and what it is doing.
+
+    ``queues``: None means all except ``exclude_queues``.
+    """
 
     name: str
     host: str
@@ -26,6 +35,17 @@ class Registration:
     threads: int
     codes: tuple[str, ...]
     queues: tuple[str, ...] | None = None
+    exclude_queues: tuple[str, ...] = ()
+    status: ExecutorStatus = ExecutorStatus.RUNNING
+
+
+class Dead(NamedTuple):
+    """An executor that was declared dead: its id, its name, and where it ran."""
+
+    id: int
+    name: str
+    host: str
+    pid: int
 
 
 def register(alias: str, registration: Registration, lease: timedelta, is_gone: Callable[[str, int], bool]) -> int:
@@ -41,25 +61,28 @@ def register(alias: str, registration: Registration, lease: timedelta, is_gone: 
     if narrow := narrow_session(connections[alias]):
         raise TaskException(f"the connection to {alias!r} has {narrow}: 'charset' must be {CHARSET!r} in its OPTIONS")
 
-    def write(_: CursorWrapper) -> int:
-        _depose(alias, registration.name, is_gone)
-        return _insert(alias, registration, lease)
+    def write(cursor: CursorWrapper) -> tuple[list[Dead], int]:
+        return _depose(cursor, alias, registration.name, is_gone), _insert(alias, registration, lease)
 
     try:
-        return atomically(alias, write)
+        dead, executor = atomically(alias, write)
     except IntegrityError:
         raise NameInUse(f"another executor has just taken the name {registration.name!r}") from None
+    _log_crashes(dead)
+    return executor
 
 
-def _depose(alias: str, name: str, is_gone: Callable[[str, int], bool]) -> None:
-    now = dialect_of(connections[alias]).now
-    with connections[alias].cursor() as cursor:
-        declare_expired_dead(cursor, alias)
-        cursor.execute(f"SELECT id, host, pid FROM {EXECUTOR} WHERE name = %s AND alive = TRUE", [name])
-        for executor, host, pid in cursor.fetchall():
-            if not is_gone(host, pid):
-                raise NameInUse(f"the name {name!r} belongs to a live executor: host {host}, process {pid}")
-            cursor.execute(f"UPDATE {EXECUTOR} SET alive = NULL, expires_at = {now} WHERE id = {executor:d}")
+def _depose(cursor: CursorWrapper, alias: str, name: str, is_gone: Callable[[str, int], bool]) -> list[Dead]:
+    dialect_of(connections[alias]).begin_writing(cursor, EXECUTOR)
+    lapsed = _lapsed(alias)
+    dead = [one for one in _find(cursor, lapsed) if _declare_dead(cursor, alias, one, lapsed)]
+    for predecessor in _find(cursor, _LIVE + " AND name = %s", [name]):
+        if not is_gone(predecessor.host, predecessor.pid):
+            where = f"host {predecessor.host}, process {predecessor.pid}"
+            raise NameInUse(f"the name {name!r} belongs to a live executor: {where}")
+        if _declare_dead(cursor, alias, predecessor, _LIVE):
+            dead.append(predecessor)
+    return dead
 
 
 def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
@@ -71,21 +94,27 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
         name=registration.name, host=registration.host, pid=registration.pid, threads=registration.threads,
         codes=sorted(registration.codes),
         queues=None if registration.queues is None else sorted(registration.queues),
-        started_at=now, heartbeat_at=now, expires_at=now + lease, alive=True,
+        exclude_queues=sorted(registration.exclude_queues),
+        started_at=now, heartbeat_at=now, expires_at=now + lease, alive=True, status=registration.status,
     )  # fmt: skip
     row.save(using=alias, force_insert=True)
     return row.pk
 
 
-def renew(alias: str, executor: int, lease: timedelta) -> bool:
-    """Renew the lease; return False if this executor has been declared dead."""
+def renew(alias: str, executor: int, lease: timedelta, status: ExecutorStatus = ExecutorStatus.RUNNING) -> bool:
+    """Renew the lease and write what the executor is doing; return False if it has been declared dead."""
     dialect = dialect_of(connections[alias])
-    return _update(alias, executor, f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}")
+    renewed = f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}, status = {status:d}"
+    return _update(alias, executor, renewed)
 
 
 def retire(alias: str, executor: int) -> bool:
-    """End the executor's lease as it shuts down; return False if it had been declared dead."""
-    return _update(alias, executor, f"alive = NULL, expires_at = {dialect_of(connections[alias]).now}")
+    """End the lease of an executor that has stopped; return False if it had been declared dead."""
+    return _update(alias, executor, _ended(alias, ExecutorStatus.STOPPED))
+
+
+def _ended(alias: str, how: ExecutorStatus) -> str:
+    return f"alive = NULL, expires_at = {dialect_of(connections[alias]).now}, status = {how:d}"
 
 
 def _update(alias: str, executor: int, assignments: str) -> bool:
@@ -96,11 +125,44 @@ def _update(alias: str, executor: int, assignments: str) -> bool:
     return decisively(alias, write)
 
 
-def declare_expired_dead(cursor: CursorWrapper, alias: str) -> int:
-    """Declare executors dead whose lease has expired, and return their number; a late heartbeat finds out."""
-    now = dialect_of(connections[alias]).now
-    cursor.execute(f"UPDATE {EXECUTOR} SET alive = NULL WHERE alive = TRUE AND expires_at < {now}")
-    return int(cursor.rowcount)
+def declare_expired_dead(alias: str) -> list[Dead]:
+    """Declare executors dead whose lease has expired, log and return them; a late heartbeat finds out.
+
+    If several processes see the same lease expire, one of them returns the executor.
+    """
+    lapsed = _lapsed(alias)
+    # Read first: an UPDATE of all would lock its range of the index, where heartbeats write.
+    found = in_one_statement(alias, lambda cursor: _find(cursor, lapsed))
+    dead = [one for one in found if in_one_statement(alias, partial(_declare_dead, alias=alias, one=one, only=lapsed))]
+    _log_crashes(dead)
+    return dead
+
+
+_LIVE = "alive = TRUE"
+
+
+def _lapsed(alias: str) -> str:
+    return f"{_LIVE} AND expires_at < {dialect_of(connections[alias]).now}"
+
+
+def _find(cursor: CursorWrapper, condition: str, parameters: Sequence[Any] = ()) -> list[Dead]:
+    cursor.execute(f"SELECT {', '.join(Dead._fields)} FROM {EXECUTOR} WHERE {condition}", parameters)
+    return sorted(Dead(*row) for row in cursor.fetchall())
+
+
+def _declare_dead(cursor: CursorWrapper, alias: str, one: Dead, only: str) -> bool:
+    """Write that this executor crashed, if ``only`` still holds; return whether it did."""
+    crashed = _ended(alias, ExecutorStatus.CRASHED)
+    cursor.execute(f"UPDATE {EXECUTOR} SET {crashed} WHERE id = {one.id:d} AND {only}")
+    return bool(cursor.rowcount)
+
+
+def _log_crashes(dead: Sequence[Dead]) -> None:
+    for one in dead:
+        logger.warning(
+            "executor %s (%d) crashed: its process %d on %s ended, or did not renew its lease",
+            one.name, one.id, one.pid, one.host,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,22 +173,36 @@ class Peer:
     codes: frozenset[str]
     expires_at: datetime
     queues: frozenset[str] | None = None
+    exclude_queues: frozenset[str] = frozenset()
 
     def serves(self, queue: str) -> bool:
-        """Return whether it serves the queue, as far as its row tells: the queues that it excludes are not in it."""
-        return self.queues is None or queue in self.queues
+        """Return whether it serves the queue. The row of an older release does not have the excluded ones."""
+        return queue not in self.exclude_queues and (self.queues is None or queue in self.queues)
 
 
 def live(alias: str) -> list[Peer]:
     """Return the live executors, ordered by id."""
-    rows: Any = Executor.objects.using(alias).filter(alive=True).order_by("id")
-    return [Peer(row.pk, _names(row.codes) or frozenset(), row.expires_at, _names(row.queues)) for row in rows]
+    # For "alive=True", or for an order by id, SQLite would read the whole table.
+    rows: Any = Executor.objects.using(alias).filter(alive__in=[True])
+    return sorted((_peer(row) for row in rows), key=lambda peer: peer.id)
+
+
+def _peer(row: Any) -> Peer:
+    excluded = _names(row.exclude_queues) or frozenset()
+    return Peer(row.pk, _names(row.codes) or frozenset(), row.expires_at, _names(row.queues), excluded)
 
 
 def names(alias: str, executors: Collection[int]) -> dict[int, str]:
     """Return the names of these executors by id; rows that have been purged are left out."""
     rows: Any = Executor.objects.using(alias).filter(pk__in=executors)
     return dict(rows.values_list("pk", "name"))
+
+
+def codes_since(alias: str, period: timedelta) -> frozenset[str]:
+    """Return the codes of all executors that are alive or whose lease ended less than ``period`` ago."""
+    cutoff = dialect_of(connections[alias]).later(-period)
+    rows: Any = Executor.objects.using(alias).filter(expires_at__gt=RawSQL(cutoff, ()))
+    return frozenset().union(*(_names(codes) or () for codes in rows.values_list("codes", flat=True)))
 
 
 def _names(value: Any) -> frozenset[str] | None:
@@ -139,12 +215,18 @@ def _names(value: Any) -> frozenset[str] | None:
     return None
 
 
-def purge_dead(alias: str, older_than: timedelta) -> int:
-    """Delete the rows of executors that ended longer ago than ``older_than``; return their number."""
-    cutoff = dialect_of(connections[alias]).later(-older_than)
+def purge_ended(alias: str, before: datetime, batch_size: int) -> int:
+    """Delete the rows of executors that ended ``before``, the oldest ``batch_size`` of them; return their number."""
+    ended = "alive IS NULL AND expires_at < %s"
+    moment = dialect_of(connections[alias]).stored(before)
 
-    def write(cursor: CursorWrapper) -> int:
-        cursor.execute(f"DELETE FROM {EXECUTOR} WHERE alive IS NULL AND expires_at < {cutoff}")
+    def read(cursor: CursorWrapper) -> list[int]:
+        cursor.execute(f"SELECT id FROM {EXECUTOR} WHERE {ended} ORDER BY expires_at LIMIT {batch_size:d}", [moment])
+        return [row[0] for row in cursor.fetchall()]
+
+    def delete(cursor: CursorWrapper) -> int:
+        cursor.execute(f"DELETE FROM {EXECUTOR} WHERE id IN ({', '.join(map(str, old))})")
         return int(cursor.rowcount)
 
-    return atomically(alias, write)
+    old = in_one_statement(alias, read)
+    return atomically(alias, delete) if old else 0

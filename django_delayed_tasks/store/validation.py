@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -44,12 +45,50 @@ def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
         InvalidTask: a half has another type, is empty or too long, or contains what a database would not return
             unchanged.
     """
-    return valid_text("biz_code", biz_code, CODE_LENGTH), valid_text("biz_num", _text_of(biz_num), NUM_LENGTH)
+    return valid_code(biz_code), valid_text("biz_num", _text_of(biz_num), NUM_LENGTH, HASH)
+
+
+def valid_code(biz_code: Any) -> str:
+    """Return the first half of an identity; see :func:`valid_identity`."""
+    return valid_text("biz_code", biz_code, CODE_LENGTH)
+
+
+HASH = "; pass a hash of it: hashlib.sha256(num.encode()).hexdigest()"
+"""What the error about a number that is too long says in addition."""
 
 
 def valid_part(biz_num: Any) -> str:
     """Return a part of a number to search for, as :func:`valid_fragment`; an int or a UUID as its text."""
     return valid_fragment("biz_num", _text_of(biz_num))
+
+
+def valid_choice(fragment: Any, others: Collection[Any], everything: Any) -> str | None:
+    """Return a part of numbers that selects the tasks of a bulk call; None if it does not limit them.
+
+    Raises:
+        InvalidTask: the value is an int, which other numbers contain, too, or it is no text; or all tasks are selected
+            (``others`` are the filters of the call), and ``everything`` is not True.
+    """
+    if isinstance(fragment, int):
+        problem = "would select all tasks whose number contains it: use the call for one task, or pass a str"
+        raise InvalidTask("fragment", fragment, problem)
+    if everything is not True and (fragment == "" or (fragment is None and all(other is None for other in others))):
+        problem = "would select every task of the code; pass everything=True if that is intended"
+        raise InvalidTask("fragment", fragment, problem)
+    if fragment is None:
+        return None
+    return valid_fragment("fragment", str(fragment) if isinstance(fragment, UUID) else fragment)
+
+
+def valid_offset(value: Any, field: str) -> timedelta:
+    """Return a timedelta of at most a hundred years, forwards or backwards.
+
+    Raises:
+        InvalidTask: the value is anything else.
+    """
+    if not isinstance(value, timedelta):
+        raise InvalidTask(field, value, "must be a timedelta")
+    return _valid_delta(value, field)
 
 
 _TOO_LARGE = 10**NUM_LENGTH
@@ -73,8 +112,10 @@ _BEYOND_DOUBT = re.compile(r"[A-Za-z0-9._:/#@+-]+")
 """Matches most codes and numbers, which then need no further check."""
 
 
-def valid_text(field: str, value: Any, longest: int) -> str:
+def valid_text(field: str, value: Any, longest: int, instead: str = "") -> str:
     """Return a non-empty text of at most ``longest`` characters, without NULs, lone surrogates, or spaces at its ends.
+
+    ``instead`` ends the message about a text that is longer.
 
     Raises:
         InvalidTask: the value is anything else.
@@ -86,7 +127,7 @@ def valid_text(field: str, value: Any, longest: int) -> str:
     if not value:
         raise InvalidTask(field, value, "must not be empty")
     if len(value) > longest:
-        raise InvalidTask(field, value, f"is {len(value)} characters long; {longest} at most")
+        raise InvalidTask(field, value, f"is {len(value)} characters long; {longest} at most{instead}")
     if value != value.strip():
         raise InvalidTask(field, value, "must not begin or end with white space")
     _storable(field, value, value)
@@ -132,7 +173,7 @@ def valid_when(value: Any, field: str = "when") -> When:
     if isinstance(value, timedelta):
         return _valid_delta(value, field)
     if not isinstance(value, datetime):
-        raise InvalidTask(field, value, "must be an aware datetime, a timedelta from now, or None")
+        raise InvalidTask(field, value, "must be an aware datetime, a timedelta from now, or None", shown(value))
     if value.utcoffset() is None:
         raise InvalidTask(field, value, "is naive; give it a time zone")
     if not EARLIEST + _MARGIN <= value <= LATEST - _MARGIN:
@@ -154,7 +195,7 @@ def valid_moment(value: Any, field: str = "when") -> datetime:
 
 def _valid_delta(value: timedelta, field: str) -> timedelta:
     if abs(value) > LONGEST:
-        raise InvalidTask(field, value, "is more than a hundred years from now")
+        raise InvalidTask(field, value, "is more than a hundred years")
     return value
 
 

@@ -6,17 +6,23 @@ value of its number.
 """
 
 import re
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import shortened
+from django_delayed_tasks.outcomes import Unchanged
 
 MASK = "********"
 DEEPEST = 100
 """The number of nested levels that are searched; values nested deeper are hidden as a whole."""
 
+_SHOWN = (str, bytes, int, float, complex, Decimal, date, time, timedelta, UUID, Unchanged, type, type(None))
 _NUMBERED = re.compile(rf"{re.escape(MASK)} ?(\d{{0,9}})")
 Hide = Callable[[Any], Any]
 
@@ -72,18 +78,53 @@ def _restored(value: Any, secrets: list[Any], is_hidden: bool) -> Any:
 
 
 def shown(value: Any, limit: int = 80) -> str:
-    """Return ``repr(value)`` for logs and messages: redacted, cut to ``limit`` characters, whatever the value is."""
+    """Return ``repr(value)`` for logs and messages: redacted, cut to ``limit`` characters, whatever the value is.
+
+    With keys to redact, of an object of any other kind than data, outcomes and containers only its type is shown: what
+    its ``__repr__`` shows is not known.
+    """
     if not settings.REDACT:
         return shortened(value, limit)
     try:
-        if is_dataclass(value) and not isinstance(value, type):
-            inside = ", ".join(f"{field.name}={redacted(getattr(value, field.name))!r}" for field in fields(value))
-            text = f"{type(value).__name__}({inside})"
-        else:
-            text = repr(redacted(value))
-    except Exception:  # from the value's own __repr__
+        text = repr(redacted(_opened(value, frozenset())))
+    except Exception:  # from the value's own methods
         text = object.__repr__(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+class _Text(str):
+    """A text that is its own ``repr``."""
+
+    __slots__ = ()
+
+    __repr__ = str.__str__
+
+
+def _opened(value: Any, around: frozenset[int]) -> Any:
+    """Return the value with dicts and lists in place of other containers, and texts in place of other objects."""
+    if isinstance(value, _SHOWN):
+        return value
+    if id(value) in around or len(around) >= DEEPEST:
+        return MASK
+    around |= {id(value)}
+    if isinstance(value, Mapping):
+        return {_key(key, around): _opened(inner, around) for key, inner in value.items()}
+    if is_dataclass(value):
+        return _called(value, [field.name for field in fields(value)], around)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return _called(value, value._fields, around)
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [_opened(inner, around) for inner in value]
+    return _Text(object.__repr__(value))
+
+
+def _key(key: Any, around: frozenset[int]) -> Any:
+    return key if isinstance(key, _SHOWN) else _Text(repr(_opened(key, around)))
+
+
+def _called(value: Any, names: Iterable[str], around: frozenset[int]) -> str:
+    inside = redacted({name: _opened(getattr(value, name), around) for name in names})
+    return _Text(f"{type(value).__name__}({', '.join(f'{name}={inner!r}' for name, inner in inside.items())})")
 
 
 def _without(value: Any, hide: Hide) -> Any:

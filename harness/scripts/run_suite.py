@@ -35,7 +35,7 @@ ALONE = (
 )
 # Tests that run side by side; many of them wait more than they compute.
 FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py")
-PROCESSES = ("tests/processes",)
+PROCESSES = ("tests/processes", "tests/examples")
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 ENGINE = ("tests/executor", "tests/races", "tests/recurring")

@@ -40,7 +40,8 @@ def settle_without_fence() -> None:
 
     settling.fence = by_id
     settling._lock = lock
-    settling._same_claim = lambda of: f"t.id = {of['id']}"
+    history: Any = import_module(f"{STORE}.records.history")
+    history._same_claim = lambda of: f"t.id = {of['id']}"
 
 
 def delete_without_looking() -> None:

@@ -179,9 +179,9 @@ def _after(call: Call, result: str) -> dict[str, Any]:
     row = Task.objects.filter(**identity).values(*_FIELDS).first()
     if row is None:
         return {}
-    is_beside = row["status"] == TaskStatus.RUNNING and row["deferred_when"] is not None
-    after = {"task_id": row["id"], "version": row["version"], "when": row["deferred_when" if is_beside else "when"]}
-    return {**after, "result": "beside"} if result == "moved" and is_beside else after
+    is_deferred = row["status"] == TaskStatus.RUNNING and row["deferred_when"] is not None
+    after = {"task_id": row["id"], "version": row["version"], "when": row["deferred_when" if is_deferred else "when"]}
+    return {**after, "result": "after_run"} if result == "moved" and is_deferred else after
 
 
 def database_now() -> datetime:

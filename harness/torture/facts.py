@@ -9,9 +9,9 @@ from harness.torture.ledger import Call, Ledger, Row, Run, Seen
 from harness.torture.texts import escaped
 
 Claim = tuple[int, int]
-CHANGING = frozenset({"created", "replaced", "deferred", "moved", "beside", "cancelled", "stopping"})
+CHANGING = frozenset({"created", "replaced", "deferred", "moved", "after_run", "cancelled", "stopping"})
 
-BESIDE = frozenset({"deferred", "beside", "stopping"})
+DURING_RUN = frozenset({"deferred", "after_run", "stopping"})
 
 
 class Facts:
@@ -78,10 +78,10 @@ class Facts:
         if call.verb == "add" or call.task_id is None:
             return call if call.verb == "add" else None
         version = call.version or 0
-        if call.result == "beside":
+        if call.result == "after_run":
             # A schedule deferred during the same run, unless it was cancelled since; else the run's own.
             calls = self.calls[call.task_id]
-            earlier = [one for one in calls[: calls.index(call)] if one.version == version and one.result in BESIDE]
+            earlier = [one for one in calls[: calls.index(call)] if one.version == version and one.result in DURING_RUN]
             if earlier and earlier[-1].verb != "cancel":
                 return self.schedule_after(earlier[-1])
         before = self.governing(call.task_id, version)

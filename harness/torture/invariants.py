@@ -144,9 +144,9 @@ def nothing_lost(facts: Facts) -> Iterator[str]:
 
 def _is_dropped(facts: Facts, call: Call) -> bool:
     """Whether an add with ``once`` was deferred during a run that has then done the same, once."""
-    beside = [run for run in facts.runs.get(call.task_id or 0, []) if run.version == call.version]
+    runs = [run for run in facts.runs.get(call.task_id or 0, []) if run.version == call.version]
     is_deferred = (call.result, call.mode) == ("deferred", "once")
-    return is_deferred and any(run.outcome == RunOutcome.DONE and facts.is_once(run) for run in beside)
+    return is_deferred and any(run.outcome == RunOutcome.DONE and facts.is_once(run) for run in runs)
 
 
 def nothing_stuck(facts: Facts) -> Iterator[str]:

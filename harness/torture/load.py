@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connection, connections
 
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import NUM_LENGTH, Task
 from django_delayed_tasks.states import TaskStatus
 from harness.torture.calls import Caller, NotKnown
 from harness.torture.codes import MIXED
@@ -18,6 +18,8 @@ from harness.torture.texts import TEXTS, text_of
 FRESH = 0.7
 """The part of the calls that name a new identity; the others come back to one of the latest."""
 RECENT = 40
+LONG_EVERY = 20
+"""Each twentieth call, if it names a new identity, gives it a number of the greatest length."""
 MANY = 3
 """Identities in one ``add_tasks``."""
 AGAIN = ("replace", "keep", "raise", "earliest", "latest", "once")
@@ -114,7 +116,8 @@ class Load:
         self._recent = [*self._recent, *identities][-RECENT:]
 
     def _identity(self, text: str) -> tuple[str, str]:
-        return self._chance.choice(self.codes), f"n{self._made}{text and '-'}{text}"
+        num = f"n{self._made}{text and '-'}{text}"
+        return self._chance.choice(self.codes), num if self._made % LONG_EVERY else num.ljust(NUM_LENGTH, "x")
 
     def _add_again(self, identity: tuple[str, str]) -> None:
         mode = self._chance.choices(AGAIN, (5, 1, 1, 1, 1, 1))[0]

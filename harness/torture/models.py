@@ -23,7 +23,7 @@ class Accepted(models.Model):
     mode = models.CharField(max_length=20)
     after = models.BigIntegerField()
     # add: created, replaced, deferred, kept, exists, filtered; cancel: cancelled, stopping, missing;
-    # reschedule: moved, beside (a run that has not ended), missing
+    # reschedule: moved, after_run (of a run that has not ended), missing
     result = models.CharField(max_length=20)
     task_id = models.BigIntegerField(null=True)
     version = models.BigIntegerField(null=True)

@@ -103,4 +103,4 @@ class OrderForm(DurationForm):
 
 class TaskSearchForm(ShopForm):
     code = forms.ChoiceField(choices=[("", "all"), *((code, code) for code in codes.ALL)], required=False)
-    number = forms.CharField(label="Number contains", max_length=100, required=False)
+    number = forms.CharField(label="Number contains", max_length=255, required=False)

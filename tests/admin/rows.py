@@ -26,7 +26,7 @@ def new_task(num: str = "1", when: datetime = NOW + HOUR, **fields: Any) -> Task
 def task(num: str = "1", when: datetime = NOW + HOUR, **fields: Any) -> Task:
     """A row as the store would have written it."""
     row = new_task(num, when, **fields)
-    row.save(force_insert=True)
+    row.save_base(force_insert=True)
     return row
 
 

@@ -112,7 +112,7 @@ def fill(first: int, last: int) -> None:
         code = CODE if i % 2 else OTHER
         tasks.append(new_task(f"{i}", when, queue=queue, priority=priority, biz_code=code))
         runs.append(new_run(f"{i}", biz_code=code))
-    Task.objects.bulk_create(tasks, batch_size=2000)
+    Task._base_manager.bulk_create(tasks, batch_size=2000)
     TaskRun.objects.bulk_create(runs, batch_size=2000)
 
 
@@ -121,10 +121,10 @@ def fill_with_what_is_rare() -> None:
     pause_queue("mail")
     owner = executor()
     for i in range(30):
-        new_task(f"overdue {i}", NOW - HOUR, claim_at=NOW - HOUR).save()
-        new_task(f"failed {i}", status=TaskStatus.FAILED).save()
-        new_task(f"paused {i}", status=TaskStatus.PAUSED, trigger="Interval(hours=1)").save()
-        new_task(f"running {i}", status=TaskStatus.RUNNING, executor=owner.pk).save()
+        new_task(f"overdue {i}", NOW - HOUR, claim_at=NOW - HOUR).save_base()
+        new_task(f"failed {i}", status=TaskStatus.FAILED).save_base()
+        new_task(f"paused {i}", status=TaskStatus.PAUSED, trigger="Interval(hours=1)").save_base()
+        new_task(f"running {i}", status=TaskStatus.RUNNING, executor=owner.pk).save_base()
         new_run(f"failed {i}", RunOutcome.FAILED).save()
 
 
@@ -168,7 +168,7 @@ def test_cost_of_what_is_due(live_db: str) -> None:
     pages: list[Page] = [("pausedqueue", {}), ("task", {"due": "overdue", "queue": "mail"})]
 
     def fill_due(first: int, last: int) -> None:
-        Task.objects.bulk_create(
+        Task._base_manager.bulk_create(
             new_task(f"{i}", NOW - HOUR, claim_at=NOW - HOUR + timedelta(seconds=i), queue=("mail", "shop")[i % 2])
             for i in range(first, last)
         )

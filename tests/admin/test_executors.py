@@ -8,7 +8,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks.models import Executor, Task
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, TaskStatus
 from tests.admin.pages import numbers_of, rows_of
 from tests.admin.rows import HOUR, MINUTE, NOW, executor, list_of, new_task, page_of
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("frozen")
 
 
 def runs(owner: Executor, count: int) -> None:
-    Task.objects.bulk_create(
+    Task._base_manager.bulk_create(
         new_task(f"{owner.pk}-{i}", status=TaskStatus.RUNNING, executor=owner.pk) for i in range(count)
     )
 
@@ -27,22 +27,55 @@ def test_columns(boss: Client) -> None:
     runs(executor("web/1", queues=["mail", "shop"]), 2)
     [row] = rows_of(boss.get(LIST))
     assert row == {
-        "name": "web/1", "state": "alive", "host": "web.example.org", "pid": "4711", "queues_": "mail, shop",
+        "name": "web/1", "state": "running", "host": "web.example.org", "pid": "4711", "queues_": "mail, shop",
         "threads": "8", "heartbeat": "3.00 s ago", "started_": "2031-05-17 10:30:00", "running_tasks": "2",
     }  # fmt: skip
 
 
+STATES: dict[str, dict[str, Any]] = {
+    "running": {"status": ExecutorStatus.RUNNING},
+    "running, of an older release": {},
+    "stopping": {"status": ExecutorStatus.STOPPING},
+    "lost": {"status": ExecutorStatus.RUNNING, "expires_at": NOW - MINUTE},
+    "lost while stopping": {"status": ExecutorStatus.STOPPING, "expires_at": NOW - MINUTE},
+    "crashed": {"status": ExecutorStatus.CRASHED, "alive": None},
+    "stopped": {"status": ExecutorStatus.STOPPED, "alive": None},
+    "ended, by an older release": {"status": ExecutorStatus.RUNNING, "alive": None, "expires_at": NOW + MINUTE},
+    "ended, of an older release": {"alive": None},
+}
+"""Names of executors, which begin with their state, and what is in their rows."""
+
+
+def test_state(boss: Client) -> None:
+    for name, fields in STATES.items():
+        executor(name, **fields)
+    assert {row["name"]: row["state"] for row in rows_of(boss.get(LIST))} == {
+        name: name.split()[0].strip(",") for name in STATES
+    }
+
+
+@pytest.mark.parametrize("state", ["running", "stopping", "lost", "crashed", "stopped", "ended"])
+def test_filter(boss: Client, state: str) -> None:
+    for name, fields in STATES.items():
+        executor(name, **fields)
+    found = {row["name"] for row in rows_of(boss.get(LIST, {"state": state}))}
+    assert found == {name for name in STATES if name.startswith(state)}
+
+
 @pytest.mark.parametrize(
-    ("fields", "state"),
+    ("queues", "excluded", "shown"),
     [
-        ({}, "alive"),
-        ({"expires_at": NOW - MINUTE}, "lost"),
-        ({"alive": None, "expires_at": NOW + MINUTE}, "ended"),
+        (None, None, "all"),
+        (None, [], "all"),
+        (None, ["slow", "zip"], "all but slow, zip"),
+        (["mail"], ["slow"], "mail but slow"),
+        (["mail"], [], "mail"),
     ],
 )
-def test_state(boss: Client, fields: dict[str, Any], state: str) -> None:
-    executor(**fields)
-    assert rows_of(boss.get(LIST))[0]["state"] == state
+def test_queues(boss: Client, queues: Any, excluded: Any, shown: str) -> None:
+    owner = executor(queues=queues, exclude_queues=excluded)
+    assert rows_of(boss.get(LIST))[0]["queues_"] == shown
+    assert shown in boss.get(page_of(owner)).content.decode()
 
 
 def test_live_ones_first_then_the_latest(boss: Client) -> None:
@@ -54,7 +87,7 @@ def test_live_ones_first_then_the_latest(boss: Client) -> None:
 def test_one_statement_counts_all_running_tasks(boss: Client) -> None:
     for i in range(10):
         runs(executor(f"web/{i}"), i)
-    Task.objects.bulk_create(new_task(f"p{i}") for i in range(10))
+    Task._base_manager.bulk_create(new_task(f"p{i}") for i in range(10))
     with CaptureQueriesContext(connection) as context:
         rows = rows_of(boss.get(LIST))
     assert [row["running_tasks"] for row in rows] == [str(i) for i in reversed(range(10))]
@@ -76,7 +109,7 @@ def test_page(boss: Client) -> None:
     owner = executor(codes=["a", "b"], heartbeat_at=NOW - 30 * HOUR)
     runs(owner, 1)
     html = boss.get(page_of(owner)).content.decode()
-    for text in ("a, b", "1 d 6 h ago", "alive", "2031-05-17 11:31:00", ">1</a>"):
+    for text in ("a, b", "1 d 6 h ago", "running", "2031-05-17 11:31:00", ">1</a>"):
         assert text in html
 
 

@@ -1,13 +1,15 @@
 """The history in the admin."""
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks.admin.lists import filters
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.admin.pages import footer_of, numbers_of, rows_of
-from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, list_of, new_run, page_of, run
+from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_run, page_of, run
 
 LIST = list_of("taskrun")
 
@@ -19,7 +21,7 @@ def test_columns(boss: Client) -> None:
     [row] = rows_of(boss.get(LIST))
     assert row == {
         "biz_num": "A-1", "biz_code": CODE, "outcome_badge": "failed", "when_": "2031-05-17 11:30:00",
-        "started_": "2031-05-17 11:30:00", "took": "1 h 1 min", "attempt": "5", "executor": "7",
+        "started_": "2031-05-17 11:30:00", "took": "1 h 1 min", "attempt": "5", "executor_": "7",
         "failure": "ValueError: <b>no & never</b>",
     }  # fmt: skip
 
@@ -82,3 +84,15 @@ def test_nothing_can_be_changed(boss: Client) -> None:
     assert boss.post(page_of(row), {"_save": "1"}).status_code == 403
     assert boss.get(f"{LIST}add/").status_code == 403
     assert 'name="action"' not in boss.get(LIST).content.decode()
+
+
+def test_names_of_executors(boss: Client) -> None:
+    web1, web2 = executor("web1"), executor("web2", alive=None)
+    rows = [run(num, executor=by) for num, by in (("a", web1.pk), ("b", web2.pk), ("c", web1.pk), ("d", None))]
+    with CaptureQueriesContext(connection) as context:
+        assert {row["biz_num"]: row["executor_"] for row in rows_of(boss.get(LIST))} == {
+            "a": "web1", "b": "web2", "c": "web1", "d": "-"
+        }  # fmt: skip
+    assert len([query for query in context.captured_queries if "_executor" in query["sql"]]) == 1
+    html = boss.get(page_of(rows[1])).content.decode()
+    assert '<div class="readonly">web2</div>' in html

@@ -13,7 +13,7 @@ from django_delayed_tasks.admin.tasks.seen import CHANGED
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import inputs_of, messages_of, submit
-from tests.admin.rows import CODE, HOUR, MINUTE, NOW, page_of, task
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, page_of, task
 
 ADD = reverse("admin:django_delayed_tasks_task_add")
 
@@ -58,7 +58,7 @@ class TestAdd:
         ("field", "value", "complaint"),
         [
             ("biz_num", "", "required"),
-            ("biz_num", "x" * 101, "at most 100 characters"),
+            ("biz_num", "x" * 256, "at most 255 characters"),
             ("biz_code", "unknown", "not one of the available choices"),
             ("biz_ext", "{", "valid JSON"),
             ("biz_ext", '{"a": NaN}', "not JSON"),
@@ -178,15 +178,15 @@ class TestConflict:
         assert Task.objects.values_list("version", "queue").get() == (5, "default")
 
     def test_changed_between_looking_and_writing(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        from django_delayed_tasks.store.schedules import edit as steering
+        from django_delayed_tasks.store.schedules import edit as edits
 
-        row, edit = task(), steering.edit
+        row, edit = task(), edits.edit
 
         def overtaken(*args: Any) -> bool:
             Task.objects.update(version=5)
             return edit(*args)
 
-        monkeypatch.setattr(steering, "edit", overtaken)
+        monkeypatch.setattr(edits, "edit", overtaken)
         response = submit(boss, page_of(row), queue="mail")
         assert messages_of(response) == [str(CHANGED)]
         assert Task.objects.get().queue == "default"
@@ -214,3 +214,8 @@ class TestConflict:
         assert response.status_code == 302
         assert "exists already" in messages_of(response)[0]
         assert Task.objects.get().version == 4
+
+
+def test_it_names_the_executor(boss: Client) -> None:
+    row = task("A-1", status=TaskStatus.RUNNING, executor=executor("web2").pk)
+    assert '<div class="readonly">web2</div>' in boss.get(page_of(row)).content.decode()

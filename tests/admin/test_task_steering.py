@@ -31,8 +31,8 @@ class TestRunning:
 
     @pytest.mark.parametrize(("keeps", "shown"), [(None, "carried"), (True, "set by this run")])
     def test_the_data_of_its_next_run(self, boss: Client, keeps: bool | None, shown: str) -> None:
-        beside: dict[str, Any] = {"deferred_when": NOW + HOUR, "deferred_biz_ext": "carried"}
-        html = boss.get(page_of(task(status=TaskStatus.RUNNING, deferred_keeps_ext=keeps, **beside))).content.decode()
+        deferred: dict[str, Any] = {"deferred_when": NOW + HOUR, "deferred_biz_ext": "carried"}
+        html = boss.get(page_of(task(status=TaskStatus.RUNNING, deferred_keeps_ext=keeps, **deferred))).content.decode()
         assert {text for text in ("carried", "set by this run") if text in html} == {shown}
 
 

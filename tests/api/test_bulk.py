@@ -8,7 +8,7 @@ from django.db import transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import NUM_LENGTH, Task
 from django_delayed_tasks.states import TaskStatus
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
@@ -32,6 +32,14 @@ def test_twenty_thousand(db: None) -> None:
     assert (last.when, last.biz_ext, last.priority, last.queue, last.status, last.version) == (
         NOW, {"n": 1}, 3, "default", TaskStatus.PENDING, 0,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_thousands_of_the_longest_numbers(db: None, once: bool) -> None:
+    """Whatever the batch size is, no statement is larger than servers accept: these are 12 bytes a character."""
+    nums = [f"{number:05}".ljust(NUM_LENGTH, "\U0001f600") for number in range(6000)]
+    assert api.add_tasks((verbs.task(num, NOW) for num in nums), batch_size=10_000, once=once) == 6000
+    assert set(Task.objects.values_list("biz_num", flat=True)) == set(nums)
 
 
 def test_none(db: None) -> None:

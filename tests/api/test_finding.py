@@ -1,10 +1,13 @@
 """Finding pending tasks and runs."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from django_delayed_tasks import api
+from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import Task, TaskRun
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
@@ -52,6 +55,27 @@ def test_at_a_moment_exactly_if_any_is_else_later(db: None) -> None:
     assert found(when=NOW + SECOND - microsecond) == ["b", "c", "d"]
     assert found(when=NOW + 3 * SECOND) == []
     assert found(None, "d", NOW + SECOND) == ["d"]  # none of that number is at exactly that moment
+
+
+def test_between_two_moments_of_which_the_first_counts(db: None) -> None:
+    for num, seconds in {"a": 0, "b": 1, "c": 2, "d": 3}.items():
+        verbs.add(num, NOW + seconds * SECOND)
+    assert found(due_after=NOW + SECOND) == ["b", "c", "d"]
+    assert found(due_before=NOW + 2 * SECOND) == ["a", "b"]
+    assert found(CODE, due_after=NOW + SECOND, due_before=NOW + 3 * SECOND) == ["b", "c"]
+    assert found(due_after=NOW, due_before=NOW) == []
+    berlin = ZoneInfo("Europe/Berlin")
+    assert found(due_before=(NOW + SECOND).astimezone(berlin)) == ["a"]
+    assert found(None, None, NOW + SECOND, due_before=NOW + SECOND) == []  # the exact one is outside
+    assert found(None, None, NOW, due_after=NOW + SECOND) == ["b", "c", "d"]
+    assert found(None, "C", due_after=NOW) == ["c"]
+
+
+@pytest.mark.parametrize("field", ["due_before", "due_after"])
+@pytest.mark.parametrize("value", ["", 5, HOUR, datetime(2031, 1, 1)])  # noqa: DTZ001
+def test_moments_are_aware_datetimes(db: None, field: str, value: Any) -> None:
+    with pytest.raises(InvalidTask, match=f"^{field}="):
+        found(**{field: value})
 
 
 def test_a_queryset_can_be_narrowed(db: None) -> None:

@@ -61,7 +61,7 @@ def test_excluded_codes_are_as_exact(db: None) -> None:
 @pytest.mark.parametrize("character", ["x", "é", "\U0001f600", "漢"])
 def test_the_longest(db: None, character: str) -> None:
     """Characters are counted."""
-    code, num, queue = character * 50, character * 100, character * 50
+    code, num, queue = character * 50, character * NUM_LENGTH, character * 50
     verbs.add(num, biz_code=code, queue=queue)
     api.add_tasks([verbs.task(num, biz_code=code, queue=queue)])
     [run] = verbs.claim(queue=queue)

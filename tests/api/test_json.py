@@ -35,31 +35,31 @@ def same(one: Any, other: Any) -> bool:
 @JSON
 def test_from_the_caller_to_the_run(db: None, value: Any) -> None:
     """Add it alone, in bulk, over another one, and during a run."""
-    api.add_tasks([verbs.task("many", biz_ext=value), verbs.task("other", biz_ext="other"), verbs.task("beside")])
-    verbs.settle(*(verbs.retry(run) for run in verbs.claim() if run.biz_num != "beside"))
-    run_beside = verbs.present("beside")
+    api.add_tasks([verbs.task("many", biz_ext=value), verbs.task("other", biz_ext="other"), verbs.task("deferred")])
+    verbs.settle(*(verbs.retry(run) for run in verbs.claim() if run.biz_num != "deferred"))
+    deferred_run = verbs.present("deferred")
     verbs.add("one", biz_ext=value)
     verbs.add("other", biz_ext=value)
-    verbs.add("beside", biz_ext=value)
+    verbs.add("deferred", biz_ext=value)
     api.reschedule_task(verbs.CODE, "many", None)
-    assert same(verbs.present("beside").deferred_biz_ext, value)
+    assert same(verbs.present("deferred").deferred_biz_ext, value)
     assert all(same(verbs.present(num).biz_ext, value) for num in ("one", "many", "other"))
     assert {run.biz_num for run in verbs.claim() if same(run.biz_ext, value)} == {"one", "many", "other"}
-    assert run_beside.biz_ext is None
+    assert deferred_run.biz_ext is None
 
 
 @JSON
 def test_from_the_run_to_the_next_and_to_the_history(db: None, value: Any) -> None:
-    for num in ("again", "beside", "result"):
+    for num in ("again", "deferred", "result"):
         verbs.add(num)
-    again, beside, result = sorted(verbs.claim(), key=str)
-    verbs.add("beside", biz_ext=value)
+    again, deferred, result = sorted(verbs.claim(), key=str)
+    verbs.add("deferred", biz_ext=value)
     verbs.settle(
         verbs.again(again, verbs.HOUR * 0, value),
-        verbs.done(beside),
+        verbs.done(deferred),
         verbs.done(result, result=json.dumps(value, ensure_ascii=False)),
     )
-    assert {run.biz_num for run in verbs.claim() if same(run.biz_ext, value)} == {"again", "beside"}
+    assert {run.biz_num for run in verbs.claim() if same(run.biz_ext, value)} == {"again", "deferred"}
     assert same(TaskRun.objects.get(biz_num="result").result, value)
 
 

@@ -68,17 +68,17 @@ class Handler(TaskHandler):
 def through_tasks(value: Any) -> list[Any]:
     """Return what the value becomes on every way through a task, from caller to handler to handler to history."""
     verbs.add("one", biz_ext=value)
-    api.add_tasks([verbs.task("many", biz_ext=value), verbs.task("beside")])
+    api.add_tasks([verbs.task("many", biz_ext=value), verbs.task("deferred")])
     runs = {run.biz_num: run for run in verbs.claim()}
-    verbs.add("beside", biz_ext=value)
-    back: list[Any] = [runs["one"].biz_ext, runs["many"].biz_ext, verbs.present("beside").deferred_biz_ext]
-    outcomes = {"one": Reschedule(timedelta(), back[0]), "many": Done(back[1]), "beside": None}
+    verbs.add("deferred", biz_ext=value)
+    back: list[Any] = [runs["one"].biz_ext, runs["many"].biz_ext, verbs.present("deferred").deferred_biz_ext]
+    outcomes = {"one": Reschedule(timedelta(), back[0]), "many": Done(back[1]), "deferred": None}
     verbs.settle(*(decide(runs[num], Handler(), outcome, NOW, NOW) for num, outcome in outcomes.items()))
     again = {run.biz_num: run.biz_ext for run in verbs.claim()}
     return [
         *back,
         again["one"],
-        again["beside"],
+        again["deferred"],
         verbs.present("one").biz_ext,
         TaskRun.objects.get(biz_num="many").result,
     ]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
+from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connection
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
@@ -70,6 +72,17 @@ def test_a_known_code_costs_no_query_more(call: Callable[[str], Any]) -> None:
     checked = cost()
     with override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True}):
         assert cost() == checked
+
+
+@pytest.mark.parametrize("find", [api.get_tasks_by_code, api.get_runs])
+def test_in_async_code_a_known_code_is_found_and_another_asks_the_database(find: Callable[[str], Any]) -> None:
+    async def known_then_unknown() -> list[Any]:
+        found = find("cancel-unpaid-order")
+        with pytest.raises(SynchronousOnlyOperation):
+            find(MISSPELLED)
+        return [row async for row in found]
+
+    assert async_to_sync(known_then_unknown)() == []
 
 
 @CALL

@@ -74,6 +74,24 @@ def test_each_verb_finds_its_own() -> None:
     assert nums() == []
 
 
+def test_the_longest_numbers_are_told_apart() -> None:
+    """255 characters of four bytes each, which differ in the last one only."""
+    handler_of(lambda task: None, code=CODE)
+    one, other = "\U0001f600" * 254 + "\U0001f680", "\U0001f600" * 255
+    assert api.add_tasks([verbs.task(one), later(other), later("\U0001f600")], once=True) == 3
+    drain()
+    assert nums() == ["\U0001f600", other]
+    assert api.add_task(later(one), once=True).action is AddAction.FILTERED
+    assert api.add_tasks([later(one), later(other)], once=True) == 1
+    with pytest.raises(TaskExists):
+        api.add_tasks([later(other)], if_exists="raise")
+    assert api.reschedule_task(CODE, other, 2 * HOUR)
+    assert api.cancel_task(CODE, one) is CancelResult.MISSING
+    assert [run.biz_num for run in api.get_runs(CODE, "\U0001f680")] == [one]
+    assert api.delete_tasks(CODE, other) == 1
+    assert nums() == ["\U0001f600"]
+
+
 def test_what_is_deleted_is_told_from_its_twin() -> None:
     for one, other in TWINS[:7]:
         api.add_tasks([later(one), later(f"–{one}–"), later(other)])

@@ -1,10 +1,10 @@
-"""Migration 0006: tables of old databases, with their rows, become able to hold every text."""
+"""Migrations 0006 and 0007: tables of old databases, with their rows, become able to hold every text."""
 
 import re
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import DataError, connection
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks import api
@@ -13,10 +13,10 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.store.sql.tables import TASK
-from tests.charsets.databases import OURS, created, migrate, switched_to
+from tests.charsets.databases import OURS, created, make_up_for, migrate, switched_to
 from tests.charsets.texts import MIXED
 from tests.complaints import found, numbers
-from tests.executor.failures import Told
+from tests.executor.failure_reports import Told
 from tests.store import verbs
 from tests.store.verbs import HOUR
 
@@ -28,7 +28,7 @@ OLD = "é €"
 @pytest.fixture(params=["latin1", "utf8mb3", "utf8mb4"])
 def old(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Any:
     """The default database has this default character set, and our tables before the migration."""
-    with django_db_blocker.unblock(), created(request.param, "0005") as name, switched_to(name):
+    with django_db_blocker.unblock(), created(request.param, "0006") as name, switched_to(name):
         yield request.param
 
 
@@ -76,7 +76,7 @@ def rows() -> list[Any]:
 def test_rows_and_shapes_remain(old: str) -> None:
     fill()
     before, as_created = rows(), shapes()
-    migrate()
+    make_up_for("0006")
     assert charsets() == {"utf8mb4"}
     assert (rows(), shapes()) == (before, as_created)
     Task.objects.update(last_error=MIXED, progress_note=MIXED)
@@ -90,8 +90,32 @@ def test_rows_and_shapes_remain(old: str) -> None:
 def test_tables_that_are_right_are_left_alone(whole: str) -> None:
     migrate("0005")
     with CaptureQueriesContext(connection) as captured:
-        migrate()
+        migrate("0006")
     assert [query["sql"] for query in captured if query["sql"].startswith("ALTER")] == []
+    migrate()
+
+
+@pytest.mark.parametrize("row_format", ["COMPACT", "REDUNDANT", "DYNAMIC", "COMPRESSED"])
+def test_numbers_become_longer(row_format: str, django_db_setup: None, django_db_blocker: Any) -> None:
+    """In the first two formats, an index on the longer column is an error of the server."""
+    short, long = "\U0001f600" * 100, "\U0001f680" * 255
+    with django_db_blocker.unblock(), created("latin1", "0007") as name, switched_to(name):
+        for table in TABLES:
+            ask(f"ALTER TABLE {table} ROW_FORMAT = {row_format}")
+        verbs.add(short)
+        before = rows()
+        with CaptureQueriesContext(connection) as captured:
+            make_up_for("0007")
+        assert rows() == before
+        changed = [query["sql"] for query in captured if "ROW_FORMAT =" in query["sql"]]
+        assert len(changed) == (3 if row_format in ("COMPACT", "REDUNDANT") else 0)
+        assert verbs.add(long).action == "created"
+        assert verbs.add(long).action == "replaced"
+        assert verbs.add(short, if_exists="keep").action == "kept"
+        assert numbers(["default"]) == []
+        with pytest.raises(DataError, match="biz_num"):
+            migrate("0006")
+        assert verbs.present(long).version == 1
 
 
 def test_a_new_database_is_right_at_once(whole: str) -> None:

@@ -41,9 +41,9 @@ def test_a_task_that_cannot_be_held_is_refused(fields: dict[str, Any], if_exists
     with pytest.raises(DataError):
         api.add_task(task, if_exists=if_exists)
     with pytest.raises(DataError):
-        api.add_tasks([verbs.task("beside"), task], if_exists=if_exists)
+        api.add_tasks([verbs.task("neighbour"), task], if_exists=if_exists)
     with pytest.raises(DataError):
-        api.add_tasks([task, verbs.task("beside")], once=True)
+        api.add_tasks([task, verbs.task("neighbour")], once=True)
     assert not Task.objects.exists()
 
 

@@ -1,5 +1,6 @@
 """A run gets what was added and leaves what it said, whatever the defaults of the database are."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -54,7 +55,8 @@ def test_batches_leave_what_they_said() -> None:
         biz_code = "code"
 
         def handle_batch(self, tasks: list[Any]) -> list[Any]:
-            return [Retry(reason=task.biz_num) if n % 2 else Done(result=task.biz_num) for n, task in enumerate(tasks)]
+            later = timedelta(days=1)  # not during the drain, however long that takes
+            return [Retry(later, task.biz_num) if n % 2 else Done(result=task.biz_num) for n, task in enumerate(tasks)]
 
     register_task_handler(Batch())
     api.add_tasks(verbs.task(text, biz_code="code") for text in TEXTS)
@@ -88,10 +90,10 @@ def test_resources_are_told_apart() -> None:
 
 def test_a_mutex_and_its_state_are_told_apart() -> None:
     for one, other in TWINS[:6]:
-        with mutex(one, ttl=30) as held, mutex(other, ttl=30) as beside:
-            held.state, beside.state = {one: one}, {other: other}
-        with mutex(one, ttl=30) as held, mutex(other, ttl=30) as beside:
-            assert (held.state, beside.state) == ({one: one}, {other: other})
+        with mutex(one, ttl=30) as held, mutex(other, ttl=30) as second:
+            held.state, second.state = {one: one}, {other: other}
+        with mutex(one, ttl=30) as held, mutex(other, ttl=30) as second:
+            assert (held.state, second.state) == ({one: one}, {other: other})
 
 
 def test_pools_and_who_waits_for_them_are_told_apart() -> None:

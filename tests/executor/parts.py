@@ -7,8 +7,9 @@ from typing import Any
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.lookahead import Lookahead
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.gate import Gate
@@ -39,10 +40,14 @@ def add(num: str = "1", code: str = "code", **fields: Any) -> int:
 
 
 def registered(
-    name: str = "test", codes: tuple[str, ...] = (), lease: float = 15.0, queues: tuple[str, ...] | None = None
+    name: str = "test",
+    codes: tuple[str, ...] = (),
+    lease: float = 15.0,
+    queues: tuple[str, ...] | None = None,
+    exclude_queues: tuple[str, ...] = (),
 ) -> int:
     """The id of a live executor row."""
-    identity = executors.Registration(name, "elsewhere", 1, 1, codes, queues)
+    identity = executors.Registration(name, "elsewhere", 1, 1, codes, queues, exclude_queues)
     return executors.register("default", identity, timedelta(seconds=lease), lambda host, pid: False)
 
 
@@ -77,9 +82,8 @@ class Bench:
         self.queue = RunQueue(self.held)
         self.gate = Gate(self.options, self.lease, self.held, self.queue, self.clock)
         self.lookahead = lookahead(self.options)
-        self.poller = Poller(
-            self.options, self.lease, self.held, self.peers, self.queue, self.gate, self.lookahead, self.clock
-        )
+        reader = AgendaReader(self.options.database, self.lookahead, self.clock)
+        self.poller = Poller(self.options, self.lease, self.held, self.peers, self.gate, reader)
         self._delivered: list[ClaimedTask] = []
         self._ended: list[Settlement] = []
 
@@ -123,7 +127,7 @@ class Bench:
     def poll_all(self) -> None:
         """Poll until nothing is claimed any more."""
         for _ in range(50):
-            if self.poller.poll():
+            if self.poller.poll() and not self.held.unfinished:
                 return
             self.finish(self.delivered[-len(self.held) :])
         raise AssertionError("the poller never stops claiming")

@@ -1,7 +1,7 @@
 """Runs of single tasks, for tests."""
 
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement

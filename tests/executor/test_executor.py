@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django_delayed_tasks import Retry, TaskException, shutdown, start
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import add, claim, executing, handler_of, registered
@@ -37,6 +38,14 @@ def test_a_commit_in_this_process_wakes_it() -> None:
         wait_until(lambda: Executor.objects.filter(alive=True).exists())
         add()
         assert ran.wait(10)
+
+
+def test_once_stopped_it_is_woken_no_more() -> None:
+    with executing() as executor:
+        pass
+    executor.held.wake_poller.clear()
+    wakeup.wake()
+    assert not executor.held.wake_poller.is_set()
 
 
 def test_retries_until_it_succeeds() -> None:

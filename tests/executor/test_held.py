@@ -203,7 +203,7 @@ class TestDatabase:
         """The only resource of a pool, lent to the first task."""
         pool = Pool("pool")
         pool.add("resource")
-        resource = LeasedResource(pool, timedelta(seconds=60), 0.0, None)
+        resource = LeasedResource(pool, timedelta(seconds=60), 0.0)
         resource.acquire()
         lend(tasks[0], resource)
         return resource

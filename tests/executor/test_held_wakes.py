@@ -57,7 +57,7 @@ def test_nor_while_enough_wait_for_threads() -> None:
 
 def test_it_wakes_the_poller_when_fewer_than_half_of_the_target_are_left() -> None:
     held, tasks = holding(6)
-    held.aim_at(10)
+    held.room_for(10)
     held.finish([tasks[0].claim])
     assert not held.wake_poller.is_set()
     held.finish([tasks[1].claim])

@@ -40,7 +40,21 @@ def nested(depth: int) -> Any:
 
 
 TEXTS = st.text(st.characters(codec=None), max_size=20) | st.sampled_from(
-    ["", "\0", "\ud800", "\udfff\ud800", "x" * 50, "x" * 51, "x" * 101, "\u202e", " a", "a\n", "__class__", "os.system"]
+    [
+        "",
+        "\0",
+        "\ud800",
+        "\udfff\ud800",
+        "x" * 50,
+        "x" * 51,
+        "x" * 255,
+        "x" * 256,
+        "\u202e",
+        " a",
+        "a\n",
+        "__class__",
+        "os.system",
+    ]
 )
 NUMBERS = st.integers() | st.floats() | st.sampled_from([2**63, 2**64, -(2**63) - 1, 10**400, float("nan")])
 ODDITIES = (

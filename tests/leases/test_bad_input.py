@@ -35,7 +35,9 @@ def test_payloads(pool: Pool, payload: object) -> None:
         pool.add("d", payload)
 
 
-@pytest.mark.parametrize("values", [{"ttl": 0}, {"ttl": -1}, {"ttl": "60"}, {"ttl": True}, {"wait": -1}, {"ttl": None}])
+@pytest.mark.parametrize(
+    "values", [{"ttl": 0}, {"ttl": -1}, {"ttl": "60"}, {"ttl": True}, {"wait": -1}, {"ttl": None}, {"at_most": 0}]
+)
 def test_times(pool: Pool, values: dict[str, object]) -> None:
     [(field, value)] = values.items()
     with pytest.raises(InvalidTask, match=f"{field}={value!r}"), pool.lease(**values):  # type: ignore[arg-type]
@@ -47,11 +49,13 @@ def test_times(pool: Pool, values: dict[str, object]) -> None:
     [
         {"name": ""}, {"name": "a" * 151}, {"name": 3}, {"ttl": 0}, {"ttl": float("nan")}, {"ttl": 1e9}, {"wait": "1"},
         {"at_least": -1}, {"at_least": None}, {"at_least": "1"}, {"at_least": float("nan")}, {"at_least": 1e9},
+        {"at_most": 0}, {"at_most": 0.05}, {"at_most": -1}, {"at_most": "1"}, {"at_most": 1e9}, {"at_most": True},
+        {"at_most": 9, "at_least": 10},
         {"state": [1]}, {"state": {"a": object()}}, {"state": "x"},
     ],
 )  # fmt: skip
 def test_mutexes(values: dict[str, object]) -> None:
-    [field] = values
+    field = next(iter(values))
     with pytest.raises(InvalidTask, match=f"^{field}="):
         mutex(**{"name": "index", **values})  # type: ignore[arg-type]
 

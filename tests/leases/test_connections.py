@@ -132,6 +132,13 @@ def test_it_broke_just_after_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Waiter.objects.filter(pk=place).exists()
 
 
+def test_one_that_was_closed_counts_as_broken() -> None:
+    connection.ensure_connection()
+    assert not drop_broken("default")
+    connection.close()
+    assert drop_broken("default")
+
+
 def test_a_transaction_keeps_its_connection() -> None:
     """This is so even if PostgreSQL executes nothing more in it: the caller has to end it."""
     connection.ensure_connection()

@@ -1,5 +1,6 @@
 """A decorated function gets the lease if it takes one, and so the state that the last run left."""
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -85,6 +86,7 @@ def test_state_is_carried_from_run_to_run() -> None:
 def test_state_of_a_run_that_failed_or_was_short() -> None:
     def job(lease: MutexLease, fails: bool) -> None:
         lease.state["runs"] = lease.state.get("runs", 0) + 1
+        lease.save_state()
         if fails:
             raise ZeroDivisionError
 
@@ -138,3 +140,37 @@ def test_two_mutexes() -> None:
     job: Any = mutex("outer")(mutex("inner")(first))
     lease, count = job(7)
     assert (lease.name, count) == ("inner", 7)
+
+
+class Asynchronous:
+    async def __call__(self) -> None: ...
+
+
+async def coroutine() -> None: ...
+
+
+async def asynchronous() -> Any:
+    yield
+
+
+def generator() -> Any:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (coroutine, r"coroutine is an async function: .* use `async with mutex\(\.\.\.\)` inside of it"),
+        (functools.partial(coroutine), r"is an async function"),
+        (Asynchronous(), r"is an async function"),
+        (
+            asynchronous,
+            r"asynchronous is an async generator function: .* use `async with mutex\(\.\.\.\)` inside of it",
+        ),
+        (generator, r"generator is a generator function: .* use `with mutex\(\.\.\.\)` inside of it"),
+    ],
+)
+def test_work_that_a_call_only_begins_is_refused(function: Any, message: str) -> None:
+    """The mutex would be released before the work is done."""
+    with pytest.raises(TypeError, match=message):
+        mutex("index")(function)

@@ -1,15 +1,21 @@
 """What one holder of a mutex leaves to the next."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.test import override_settings
 
+from django_delayed_tasks.clock import EPOCH
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.leases import LeaseLost, MutexLease, mutex
 from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.models import PausedQueue
 from tests.leases.rows import force
 from tests.leases.test_mutex import row
+from tests.store.meters import statements
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
@@ -23,11 +29,100 @@ def test_state_is_handed_on() -> None:
         lease.state = {"at": 6, "ä": [None]}
         lease.save_state()
         assert row().state == {"at": 6, "ä": [None]}
+
+
+def fail_on(number: int) -> None:
+    raise ZeroDivisionError(number)
+
+
+def test_after_an_exception_what_was_saved_counts() -> None:
+    """The effects that the rest of the state stood for may have been rolled back."""
     with pytest.raises(ZeroDivisionError), mutex("index") as lease:
+        lease.state["at"] = 6
+        lease.save_state()
         lease.state["at"] = 7
-        _ = 1 / 0
+        fail_on(7)
+    assert row().state == {"at": 6}
+
+
+def test_after_an_exception_of_a_function_what_was_saved_counts() -> None:
+    @mutex("index")
+    def read(lease: MutexLease) -> None:
+        for number in range(1, 8):
+            lease.state["at"] = number
+            if number == 7:
+                fail_on(7)
+            lease.save_state()
+
+    with pytest.raises(ZeroDivisionError):
+        read()
+    assert row().state == {"at": 6}
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_an_effect_that_is_rolled_back_has_no_state(saves: bool) -> None:
+    with pytest.raises(ZeroDivisionError), mutex("index") as lease, transaction.atomic():
+        PausedQueue.objects.create(queue="7", paused_at=EPOCH)
+        lease.state["at"] = 7
+        if saves:
+            lease.save_state()
+        fail_on(7)
+    assert row().state is None
+    assert not PausedQueue.objects.exists()
+
+
+def roll_back(act: Callable[[], None]) -> None:
+    with suppress(ZeroDivisionError), transaction.atomic():
+        act()
+        fail_on(7)
+
+
+def test_what_was_rolled_back_is_saved_when_the_effect_is_made_again() -> None:
+    """If the process is killed after the second transaction, its effect and its state are both there."""
     with mutex("index") as lease:
-        assert lease.state["at"] == 7
+        lease.state["at"] = 7
+        roll_back(lease.save_state)
+        with transaction.atomic():
+            lease.save_state()
+        assert row().state == {"at": 7}
+
+
+def test_what_was_rolled_back_to_a_savepoint_is_saved_again() -> None:
+    with mutex("index") as lease, transaction.atomic():
+        lease.state["at"] = 7
+        roll_back(lease.save_state)
+        lease.save_state()
+        assert row().state == {"at": 7}
+
+
+def test_the_state_of_before_is_saved_over_one_of_the_same_transaction() -> None:
+    with mutex("index", state={"at": 0}) as lease:
+        with transaction.atomic():
+            lease.state["at"] = 7
+            lease.save_state()
+            lease.state["at"] = 0
+            lease.save_state()
+        assert row().state == {"at": 0}
+
+
+def test_what_is_saved_without_autocommit_may_be_rolled_back_too() -> None:
+    with mutex("index") as lease:
+        lease.state["at"] = 7
+        transaction.set_autocommit(False)
+        lease.save_state()
+        transaction.rollback()
+        transaction.set_autocommit(True)
+        lease.save_state()
+        assert row().state == {"at": 7}
+
+
+def test_what_is_committed_is_written_once() -> None:
+    with mutex("index") as lease:
+        lease.state["at"] = 7
+        lease.save_state()
+        with statements() as sent:
+            lease.save_state()
+    assert sent == []
 
 
 def test_the_first_state_is_each_holders_own() -> None:

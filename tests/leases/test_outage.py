@@ -7,11 +7,11 @@ from threading import Event
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from django_delayed_tasks.leases import LeaseLost, mutex
+from django_delayed_tasks.leases import LeaseLost, Pool, mutex
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
 from tests.leases.rows import make_due
-from tests.processes.outages import Outage, private_database
+from tests.processes.outages import Outage, ServerKilled, private_database
 from tests.threads import DatabaseThread, start_thread
 from tests.waiting import wait_until
 
@@ -62,3 +62,30 @@ def test_what_outlives_it_is_kept_and_the_rest_is_lost(outage: Outage) -> None:
         assert kept.is_held
         assert threads["long"].is_alive()
     assert threads["long"].result() == kept.token + 1
+
+
+def test_one_that_chooses_by_payload_waits_on(outage: Outage, caplog: pytest.LogCaptureFixture) -> None:
+    pool = Pool("proxies")
+    pool.add("fr-1", "fr")
+    pool.add("de-1", "de")
+    asked: list[str] = []
+
+    def where(payload: str) -> bool:
+        asked.append(payload)
+        return payload == "fr"
+
+    def wait() -> str:
+        with pool.lease(wait=None, where=where) as resource:
+            return resource.name
+
+    with pool.lease(ttl=LONG, name="fr-1"):
+        thread = start_thread(wait)
+        wait_until(lambda: len(asked) >= 2)  # the first look is outside of the wait
+        outage.begin()
+        if isinstance(outage, ServerKilled):
+            wait_until(lambda: "the database failed during the wait for a resource of pool" in caplog.text)
+        else:
+            assert not Event().wait(SHORT / 2)
+        outage.end()
+        assert thread.is_alive()
+    assert thread.result() == "fr-1"

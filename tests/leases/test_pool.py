@@ -160,6 +160,30 @@ def test_replace_while_lost(pool: Pool) -> None:
         resource.check()
 
 
+def test_replaced_when_its_loss_was_noticed(pool: Pool) -> None:
+    """The block holds another resource, or none, and may ask again; the lost one is as others left it."""
+    with pool.lease(wait=0) as resource:
+        token = resource.token
+        assert resources.release_by_force(ALIAS, row("a").pk, token)
+        with pytest.raises(LeaseLost):
+            resource.check()
+        assert not resource.is_held
+        resource.replace()
+        assert resource.name == "b"
+        resource.check()
+
+        assert resources.release_by_force(ALIAS, row("b").pk, resource.token)
+        others = [taken(name, "you") for name in "abc"]
+        with pytest.raises(ResourceUnavailable):
+            resource.replace()
+        assert not resource.is_held
+        resources.release(ALIAS, others[0])
+        resource.replace()
+        assert resource.name == "a"
+        assert resource.token > token
+        resource.check()
+
+
 def test_replaced_by_a_thread_after_the_end(pool: Pool) -> None:
     """The block ends while the other resource is being acquired."""
     is_asked, has_ended = Event(), Event()

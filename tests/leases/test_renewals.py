@@ -1,5 +1,6 @@
 """What a renewal promises its holders: when it is trusted from, and what becomes of what was given back meanwhile."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -10,7 +11,7 @@ from django.db import connection
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import mutex
-from django_delayed_tasks.leases.acquiring import Request, acquire
+from django_delayed_tasks.leases.acquiring import Contender, Request
 from django_delayed_tasks.leases.renewer import Place, renewer
 from django_delayed_tasks.models import Waiter
 from django_delayed_tasks.store.resources import line
@@ -27,6 +28,7 @@ class Holder:
     def __init__(self, grant: Grant, when_renewed: Callable[["Holder"], None] = lambda holder: None) -> None:
         self.alias, self.grant, self.ttl = ALIAS, grant, TTL
         self.kept_until: datetime | None = None
+        self.renewed_before = math.inf
         self.begun: list[float] = []
         self.is_lost = False
         self._when_renewed = when_renewed
@@ -37,6 +39,9 @@ class Holder:
 
     def lose(self) -> None:
         self.is_lost = True
+
+    def expire(self) -> None:
+        raise AssertionError("it has no end")
 
 
 @contextmanager
@@ -66,7 +71,7 @@ def test_it_is_trusted_from_before_the_database_was_asked() -> None:
 def test_so_is_what_was_just_acquired(wait: float) -> None:
     add("a")
     with sent_at() as moments:
-        _, _, begun = acquire(Request(ALIAS, wanted(), TTL, wait), lambda: False)
+        _, _, begun = Contender(Request(ALIAS, wanted(), TTL, wait), lambda: False).acquire()
     assert begun <= moments[0]
 
 

@@ -118,6 +118,15 @@ def test_the_command_ends_when_the_mutex_is_lost(start: Start, program: str, ttl
     wait_until(lambda: not processes_with(held))
 
 
+@pytest.mark.parametrize("program", [FAMILY, STUBBORN])
+def test_the_command_ends_when_it_was_held_for_at_most(start: Start, program: str) -> None:
+    child = run(start, "--ttl", "6", "--at-most", "1", "--", sys.executable, "-c", program)
+    assert child.exit_code() == 76
+    assert "was lost: the command was ended" in child.output
+    found = Resource.objects.get(name="nightly")
+    assert (found.holder, processes_with(found.version)) == ("", [])
+
+
 def test_signals_are_passed_on(start: Start) -> None:
     child = guarded(start, TELLS)
     child.send(signal.SIGHUP)
@@ -200,6 +209,7 @@ class TestWhileTheDatabaseIsAway:
         (["--", "/etc/passwd"], 126, "/etc/passwd: "),
         (["--ttl", "0", "--", "true"], 1, "ttl=0.0: must be"),
         (["--at-least", "-1", "--", "true"], 1, "at_least=-1.0: must be"),
+        (["--at-least", "9", "--at-most", "8", "--", "true"], 1, "at_most=8.0: must not be less than at_least, 9 s"),
         (["--database", "none", "--", "true"], 1, "there is no database 'none'"),
         ([], 1, "which command? It is given at the end, after --"),
         (["--"], 1, "which command?"),

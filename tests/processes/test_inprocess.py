@@ -2,9 +2,10 @@
 
 import pytest
 
+from django_delayed_tasks.states import TaskStatus
 from tests.processes.children import Child
 from tests.processes.conftest import Start
-from tests.processes.database import alive, incarnations, is_settled
+from tests.processes.database import alive, count, incarnations, is_settled
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 
@@ -62,6 +63,21 @@ def test_shutdown_without_waiting_returns_at_once(program: Child, folder: Folder
     gate.open()
     wait_until(lambda: is_settled("held", "1"))
     wait_until(lambda: alive("inside") is None)
+
+
+def test_program_that_ends_after_a_shutdown_without_waiting_does_not_wait_either(
+    program: Child, folder: Folder
+) -> None:
+    folder.shut("1")
+    program.say("add 1")
+    wait_until(lambda: folder.notes("started", "1"))
+    program.say("shutdown later")
+    program.say("end")
+
+    assert program.exit_code() == 0
+    assert "Traceback" not in program.output
+    assert count(TaskStatus.RUNNING) == 1
+    assert alive("inside") is not None
 
 
 def test_program_that_just_ends_gives_everything_back(program: Child, folder: Folder) -> None:

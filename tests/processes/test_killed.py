@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome
 from tests.processes.conftest import Start
 from tests.processes.database import alive, await_heartbeats, database_now, incarnations, is_settled, outcomes
 from tests.processes.folder import Folder
@@ -57,7 +57,7 @@ def test_started_again_under_its_name_it_takes_over_at_once(starttask: Start, fo
 
     wait_until(lambda: is_settled("held", "1"))
     dead, living = incarnations("stable")
-    assert (dead.pid, dead.alive) == (first.pid, None)
+    assert (dead.pid, dead.alive, dead.status) == (first.pid, None, ExecutorStatus.CRASHED)
     assert (living.pid, living.alive) == (second.pid, True)
     assert again.at is not None
     assert again.at - living.started_at < timedelta(seconds=5)

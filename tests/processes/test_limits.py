@@ -28,8 +28,8 @@ def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, n
     wait_until(lambda: folder.notes("started", "1", pid=first.pid))
     second = starttask("--name", "second", **SHORT_LEASE).wait_until_ready()
     add_task(Task(biz_code=code, biz_num="2"))
-    add_task(Task(biz_code="quick", biz_num="beside"))
-    wait_until(lambda: is_settled("quick", "beside"))
+    add_task(Task(biz_code="quick", biz_num="neighbour"))
+    wait_until(lambda: is_settled("quick", "neighbour"))
     assert not folder.notes("started", "2")
 
     with transaction.atomic():

@@ -4,7 +4,7 @@ import signal
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from tests.processes.conftest import Start
 from tests.processes.database import alive, incarnations, is_settled, outcomes, task
 from tests.processes.folder import Folder
@@ -25,7 +25,7 @@ def test_zombie_settles_nothing_and_continues_under_a_new_id(starttask: Start, f
 
     gate_of_zombie.open()
     zombie.send(signal.SIGCONT)
-    zombie.wait_for("1 claims were gone when their runs ended")
+    zombie.wait_for("1 claim was gone when its run ended")
     assert folder.notes("ended", "1", pid=zombie.pid)
     row = task("held", "1")
     assert row is not None
@@ -42,4 +42,6 @@ def test_zombie_settles_nothing_and_continues_under_a_new_id(starttask: Start, f
     wait_until(lambda: folder.notes("ran", "2", pid=zombie.pid))
     dead, living = incarnations("zombie")
     assert (dead.alive, living.alive) == (None, True)
+    assert (dead.status, living.status) == (ExecutorStatus.CRASHED, ExecutorStatus.RUNNING)
+    assert incarnations("other")[0].status == ExecutorStatus.STOPPED
     assert dead.pid == living.pid == zombie.pid

@@ -1,9 +1,13 @@
 """What ``starttask`` says when it starts, and when it cannot."""
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,8 @@ from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
 
 import django_delayed_tasks
+from django_delayed_tasks import TaskException, api
+from tests.pages import ROOT
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import incarnations
@@ -58,6 +64,8 @@ def refused(child: Child) -> str:
         (["--processes", "2", "--reload"], "--reload is for one process"),
         (["--processes", "2"], "works only from a command line"),
         (["--queues", ","], "--queues=',': does not name a queue"),
+        (["--queues", "a", "--exclude-queues", "a"], "exclude_queues=('a',): leaves none of the queues to serve: 'a'"),
+        (["--queues", "b,a", "--exclude-queues", "a,d,b"], "leaves none of the queues to serve: 'b', 'a'"),
         (["--name", ""], "name=''"),
         (["--name", "n" * 151], "name='nnn"),
         (["--database", "nowhere"], "there is no database 'nowhere'; the aliases are default"),
@@ -88,6 +96,44 @@ def test_not_in_another_thread(command: list[str]) -> None:
 def test_not_in_a_transaction() -> None:
     with transaction.atomic(), pytest.raises(CommandError, match="cannot be started inside a transaction"):
         call_command("starttask", "--drain")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("nested", [False, True])
+def test_not_in_a_testcase(nested: bool) -> None:
+    """Which is what pytest-django makes of this test."""
+    for begin in (lambda: call_command("starttask", "--drain"), api.start):
+        with transaction.atomic() if nested else nullcontext():
+            with pytest.raises((CommandError, TaskException), match=r"in a TestCase, .*: use TransactionTestCase"):
+                begin()
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:any?mode=memory&cache=shared", "file::memory:?cache=shared"])
+def test_not_in_memory(name: str, tmp_path: Path) -> None:
+    """Before anything is read there: without a test runner the tables are missing as well."""
+    source = """
+import django
+from django.conf import settings
+database = {"ENGINE": "django.db.backends.sqlite3", "NAME": %r}
+settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={"default": database})
+django.setup()
+from django.core.management import call_command
+from django_delayed_tasks import start
+for begin in (start, lambda: call_command("starttask", "--drain"), lambda: call_command("starttask", processes=2)):
+    try:
+        begin()
+    except Exception as error:
+        print(type(error).__name__, error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", source % name], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["TaskException", "CommandError", "CommandError"], done
+    for line in lines:
+        assert "cannot be started on an SQLite database in memory" in line
+        assert line.endswith("use a file (for tests, name it in DATABASES['default']['TEST']['NAME'])")
 
 
 def test_wrong_option_ends_the_process_with_1(starttask: Start) -> None:

@@ -4,14 +4,18 @@ import os
 import signal
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.executor.process.foreground import StopSignals
 from django_delayed_tasks.executor.process.supervisor import Child as Supervised
 from django_delayed_tasks.executor.process.supervisor import Supervisor
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import ExecutorStatus
 from harness.processes_of_folder import processes_of
 from tests.processes.children import Child
 from tests.processes.conftest import Start
@@ -65,6 +69,7 @@ def test_both_work_and_sigterm_ends_all_with_0(team: Child, folder: Folder) -> N
     assert is_settled("held", "2")
     assert processes_of(folder.path) == []
     assert [alive(name) for name in NAMES] == [None, None]
+    assert [row.status for name in NAMES for row in incarnations(name)] == [ExecutorStatus.STOPPED] * 2
 
 
 def test_crashed_child_is_started_again_and_takes_its_task_over(team: Child, folder: Folder) -> None:
@@ -78,6 +83,7 @@ def test_crashed_child_is_started_again_and_takes_its_task_over(team: Child, fol
     wait_until(lambda: is_settled("held", "1") and is_settled("held", "2"))
     assert len(folder.notes("started", number)) == 2
     assert len(incarnations("team-2")) == 1
+    assert [row.status for row in incarnations("team-1")] == [ExecutorStatus.CRASHED, ExecutorStatus.RUNNING]
     assert "executor team-1 ended with -9; it is started again" in team.output
     team.send(signal.SIGTERM)
     assert team.exit_code() == 0
@@ -127,6 +133,63 @@ def test_signal_is_heard_between_two_starts() -> None:
     supervisor = Supervisor(idle, "team", processes=1000, shutdown_timeout=10)
     assert supervisor.run(AfterOneStart()) == 0
     assert [child.number for child in supervisor._children if child.process] == [1]
+
+
+class WhenReady(StopSignals):
+    """SIGTERM comes when this file exists."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.file = file
+
+    def wait(self, seconds: float) -> bool:
+        time.sleep(min(seconds, 0.01))
+        return self.file.exists()
+
+
+ENDING = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, {how})
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [
+        ("lambda *_: sys.exit(0)", 0),
+        ("signal.SIG_DFL", 0),  # not ready yet, it had nothing to stop
+        ("lambda *_: sys.exit(3)", 1),
+        ("signal.SIG_IGN", 1),  # it has to be killed
+    ],
+)
+def test_its_exit_code_says_whether_all_ended_well(how: str, code: int, tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    command = [sys.executable, "-c", ENDING.format(how=how), str(ready)]
+    supervisor = Supervisor(command, "team", processes=1, shutdown_timeout=-4.5 if "IGN" in how else 60)
+    assert supervisor.run(WhenReady(ready)) == code
+
+
+def test_pauses_before_a_restart_grow_with_the_crashes_in_a_row() -> None:
+    assert [Supervised(1, crashes=crashes).pause() for crashes in range(9)] == [0, 0, 2, 4, 8, 16, 30, 30, 30]
+
+
+def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    supervisor = Supervisor([sys.executable, "-c", "raise SystemExit(7)"], "team", processes=1, shutdown_timeout=1)
+    [child] = supervisor._children
+    found = []
+    for lived in (59.9, 0.0, 60.0, 59.9):
+        supervisor._look_after(child)
+        assert child.process is not None
+        child.process.wait()
+        now[0] += lived
+        supervisor._look_after(child)
+        found.append((child.crashes, child.not_before - now[0]))
+        now[0] += 100
+    assert found == [(1, 0.0), (2, 2.0), (1, 0.0), (2, 2.0)]
 
 
 def test_what_cannot_be_started_is_tried_again() -> None:

@@ -162,9 +162,9 @@ def test_many_claimers(live_db: str, strategy: Strategy, executors: int) -> None
     def claim_all(executor: int) -> list[tuple[int, int]]:
         barrier.wait()
         claims: list[tuple[int, int]] = []
-        rank = executor % executors
+        place = executor % executors
         while Task.objects.filter(status=TaskStatus.PENDING).exists():
-            runs = verbs.claim(strategy, executor, limit=10, rank=rank, executors=executors)
+            runs = verbs.claim(strategy, executor, limit=10, place=place, executors=executors)
             claims += [run.claim for run in runs]
         assert held_by(ALIAS, executor) == set(claims)
         return claims

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from django.db import connections, transaction
+from django.db import transaction
 
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.models import Executor
@@ -49,8 +49,7 @@ def test_two_register_one_name(live_db: str, end: str) -> None:
 @ENDS
 def test_declared_dead_before_a_heartbeat(late: int, end: str) -> None:
     with transaction.atomic():
-        with connections[ALIAS].cursor() as cursor:
-            assert executors.declare_expired_dead(cursor, ALIAS) == 1
+        assert [dead.id for dead in executors.declare_expired_dead(ALIAS)] == [late]
         beating = start_thread(lambda: executors.renew(ALIAS, late, LEASE))
         wait_until_blocked(beating)
         transaction.set_rollback(end == "rollback")
@@ -69,3 +68,12 @@ def test_heartbeat_before_it_is_declared_dead(late: int, end: str) -> None:
         wait_until_blocked(reaping)
         transaction.set_rollback(end == "rollback")
     assert len(reaping.result()) == (0 if end == "commit" else 1)
+
+
+def test_one_process_declares_it_dead(late: int) -> None:
+    """Each of them has seen that its lease ran out."""
+    with transaction.atomic():
+        assert [dead.id for dead in executors.declare_expired_dead(ALIAS)] == [late]
+        other = start_thread(lambda: executors.declare_expired_dead(ALIAS))
+        wait_until_blocked(other)
+    assert other.result() == []

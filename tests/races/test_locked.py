@@ -20,7 +20,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.failures import Told
+from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, registered
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until

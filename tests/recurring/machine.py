@@ -33,7 +33,7 @@ class Machine:
     def __init__(self) -> None:
         self.seen: list[tuple[float, Any]] = []
         self.answers: list[Any] = []
-        self.beside: Callable[[], object] = lambda: None  # what another caller calls while it runs
+        self.meanwhile: Callable[[], object] = lambda: None  # what another caller calls while it runs
         self.clock = HandClock()
         self.takes = timedelta()
         self.handler = handler_of(self.handle, code="recurring", backoff=lambda self, attempt: MINUTE)
@@ -43,7 +43,7 @@ class Machine:
     def handle(self, task: Any) -> Any:
         self.clock.moment += self.takes
         self.seen.append(((task.when - NOON) / MINUTE, task.biz_ext))
-        self.beside()
+        self.meanwhile()
         answer = self.answers.pop(0) if self.answers else None
         if isinstance(answer, Exception):
             raise answer

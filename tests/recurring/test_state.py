@@ -22,7 +22,7 @@ def test_state_is_carried_from_run_to_run(machine: Machine) -> None:
 def test_state_is_carried_past_another_time_that_came_during_the_run(machine: Machine) -> None:
     machine.answers = [Done(biz_ext={"count": 1}), Done(), RuntimeError(), Done(biz_ext=None), Fail("no")]
     machine.add(biz_ext={"count": 0})
-    machine.beside = lambda: reschedule_task("recurring", "1", machine.clock.now() + MINUTE)
+    machine.meanwhile = lambda: reschedule_task("recurring", "1", machine.clock.now() + MINUTE)
     for minute in range(10, 16):
         machine.run_at(minute)
     ones = [(minute, {"count": 1}) for minute in (11, 12, 13)]
@@ -38,7 +38,7 @@ def test_data_that_came_during_the_run_is_newer(machine: Machine, rescheduled: s
     order = list(calls) if rescheduled == "before" else list(calls)[::-1]
     machine.answers = [Done(biz_ext="left")]
     machine.add()
-    machine.beside = lambda: [calls[name]() for name in order]
+    machine.meanwhile = lambda: [calls[name]() for name in order]
     machine.run_at(10)
     assert TaskRow.objects.get().biz_ext == "new"
 
@@ -49,7 +49,7 @@ def test_data_that_came_during_the_run_is_newer_though_it_is_what_the_run_had(
 ) -> None:
     """Another time alone keeps what the run leaves; once an add has said what the data are, it says nothing of them."""
 
-    def beside() -> None:
+    def meanwhile() -> None:
         if rescheduled == "after":
             machine.add(biz_ext="same")
         reschedule_task("recurring", "1", NOON + 12 * MINUTE)
@@ -58,7 +58,7 @@ def test_data_that_came_during_the_run_is_newer_though_it_is_what_the_run_had(
 
     machine.answers = [Done(biz_ext="left")]
     machine.add(biz_ext="same")
-    machine.beside = beside
+    machine.meanwhile = meanwhile
     machine.run_at(10)
     assert TaskRow.objects.get().biz_ext == "same"
 
@@ -70,7 +70,7 @@ def test_data_from_an_older_release_during_the_run_count(machine: Machine, stale
     machine.add(biz_ext="first")
     if stale:
         TaskRow.objects.update(deferred_keeps_ext=True)
-    machine.beside = lambda: [
+    machine.meanwhile = lambda: [
         stale or reschedule_task("recurring", "1", NOON + 15 * MINUTE),
         TaskRow.objects.update(deferred_when=NOON + 12 * MINUTE, deferred_biz_ext="new", deferred_trigger_text=None),
     ]

@@ -105,7 +105,7 @@ BEFORE: dict[str, Callable[[], Run]] = states.BEFORE | {
     "once, moving": then(once_running, move),
     "once, removed": then(once_running, cancel, move),
     "once, postponed": then(once_running, lambda: add_once(when=OLD), move),
-    "once, beside": then(once_running, add_new),
+    "once, plain next": then(once_running, add_new),
     "remembered": remembered,
 }
 
@@ -130,7 +130,7 @@ def of(name: str) -> dict[str, Any]:
     return found
 
 
-BESIDE = {"deferred_when": NEW, "deferred_biz_ext": "new"}
+DEFERRED = {"deferred_when": NEW, "deferred_biz_ext": "new"}
 PAUSING = {"pause_requested": True}
 
 _MORE: dict[str, dict[str, Any] | None] = {
@@ -142,10 +142,10 @@ _MORE: dict[str, dict[str, Any] | None] = {
     **{f"{name}, paused": of(name) | STANDS for name in ("new", "again", "retrying", "rescued", "released")},
     "sooner": waiting(when=SOONER, claim_at=NOW, biz_ext="new"),
     "later": waiting(when=LATER, biz_ext="new"),
-    "sooner beside": BUSY | BESIDE | {"deferred_when": SOONER},
-    "later beside": BUSY | BESIDE | {"deferred_when": LATER},
-    "sooner rearmed": BUSY | BESIDE | STOP | {"deferred_when": SOONER},
-    "later rearmed": BUSY | BESIDE | STOP | {"deferred_when": LATER},
+    "deferred sooner": BUSY | DEFERRED | {"deferred_when": SOONER},
+    "deferred later": BUSY | DEFERRED | {"deferred_when": LATER},
+    "sooner rearmed": BUSY | DEFERRED | STOP | {"deferred_when": SOONER},
+    "later rearmed": BUSY | DEFERRED | STOP | {"deferred_when": LATER},
     "at once": waiting(claim_at=NOW),
     "recurring, paused": recurs(waiting(claim_at=NOW, attempts=1, last_error="not yet") | STANDS),
     "recurring, next": recurs(waiting(when=NEXT)),
@@ -154,8 +154,8 @@ _MORE: dict[str, dict[str, Any] | None] = {
     "recurring, running": recurs(BUSY),
     "recurring, pausing": recurs(BUSY | PAUSING),
     "recurring, stopping": recurs(BUSY | STOP),
-    "recurring, deferred": recurs(BUSY | BESIDE),
-    "recurring, rearmed": recurs(BUSY | BESIDE | STOP),
+    "recurring, deferred": recurs(BUSY | DEFERRED),
+    "recurring, rearmed": recurs(BUSY | DEFERRED | STOP),
     "recurring, removed": recurs(of("removed"), deferred_trigger_text=str(TRIGGER)),
     "recurring, moving": recurs(of("moving"), deferred_trigger_text=str(TRIGGER)),
     "recurring, again": recurs(waiting(when=AGAIN)),
@@ -172,12 +172,12 @@ _MORE: dict[str, dict[str, Any] | None] = {
     "failed, once": of("failed") | ONCE,
     "once, running": BUSY | ONCE,
     "once, stopping": BUSY | ONCE | STOP,
-    "once, deferred": BUSY | ONCE | BESIDE | {"deferred_once": True},
-    "once, rearmed": BUSY | ONCE | BESIDE | STOP | {"deferred_once": True},
+    "once, deferred": BUSY | ONCE | DEFERRED | {"deferred_once": True},
+    "once, rearmed": BUSY | ONCE | DEFERRED | STOP | {"deferred_once": True},
     "once, moving": of("moving") | ONCE | {"deferred_once": False},
     "once, removed": of("removed") | ONCE | {"deferred_once": False},
-    "once, postponed": BUSY | ONCE | BESIDE | {"deferred_once": False},
-    "once, beside": BUSY | ONCE | BESIDE,
+    "once, postponed": BUSY | ONCE | DEFERRED | {"deferred_once": False},
+    "once, plain next": BUSY | ONCE | DEFERRED,
     "rearmed once": of("rearmed") | {"deferred_once": True},
     "moved, once": of("moved") | ONCE,
     "moved, remembered": of("moved") | ONCE,

@@ -85,14 +85,14 @@ BEFORE: dict[str, Callable[[], Run]] = {
     "removed": running_then(cancel, move),
 }
 
-LOST = "its executor died 1 times while it ran; not rescued again"
+LOST = "its executor died 1 time while it ran; not rescued again"
 
 QUIET: dict[str, Any] = {
     "executor": 0, "deferred_when": None, "deferred_biz_ext": None, "cancel_requested_at": None,
     "attempts": 0, "rescues": 0, "last_error": "", "biz_ext": "old", "when": OLD,
 }  # fmt: skip
 BUSY = QUIET | {"status": TaskStatus.RUNNING, "executor": EXECUTOR, "attempts": 2, "last_error": "not yet"}
-BESIDE = {"deferred_when": NEW, "deferred_biz_ext": "new"}
+DEFERRED = {"deferred_when": NEW, "deferred_biz_ext": "new"}
 STOP = {"cancel_requested_at": NOW}
 
 
@@ -111,16 +111,16 @@ AFTER: dict[str, dict[str, Any] | None] = {
     "released": waiting(attempts=1, last_error="not yet"),
     "running": BUSY,
     "stopping": BUSY | STOP,
-    "deferred": BUSY | BESIDE,
-    "rearmed": BUSY | BESIDE | STOP,
-    "moving": BUSY | BESIDE | {"deferred_biz_ext": "old"},
-    "removed": BUSY | BESIDE | STOP | {"deferred_biz_ext": "old"},
+    "deferred": BUSY | DEFERRED,
+    "rearmed": BUSY | DEFERRED | STOP,
+    "moving": BUSY | DEFERRED | {"deferred_biz_ext": "old"},
+    "removed": BUSY | DEFERRED | STOP | {"deferred_biz_ext": "old"},
     "failed": QUIET | {"status": TaskStatus.FAILED, "attempts": 2, "last_error": "given up"},
     "lost": QUIET
     | {
         "status": TaskStatus.FAILED,
         "attempts": 2,
-        "last_error": "its executor died 1 times while it ran; not rescued again",
+        "last_error": "its executor died 1 time while it ran; not rescued again",
     },
 }
 

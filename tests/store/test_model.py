@@ -30,8 +30,8 @@ from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 NUMS = st.sampled_from("ab")
 NAMES = st.sampled_from(sorted(STRATEGIES))
 REPLACING = ["replace", "replace_once", "replace_by_recurring"]
-BESIDE = [*REPLACING, "keep", "cancel", "reschedule", "pause", "resume"]
-VERBS = st.sampled_from([*BESIDE, "run_now", "forget"])
+DURING_RUN = [*REPLACING, "keep", "cancel", "reschedule", "pause", "resume"]
+VERBS = st.sampled_from([*DURING_RUN, "run_now", "forget"])
 TRIGGER = str(Interval(hours=2))
 WHENS = st.sampled_from([-2, 0, 1, 3]).map(lambda hours: hours * HOUR)
 LEAVING = (Then.GONE, Then.AGAIN, Then.RECUR)
@@ -149,7 +149,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(
         name=NAMES,
         kind=st.sampled_from(KINDS),
-        calls=st.lists(st.sampled_from(BESIDE), max_size=3),
+        calls=st.lists(st.sampled_from(DURING_RUN), max_size=3),
         then=THENS,
         left=LEFT,
     )

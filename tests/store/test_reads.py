@@ -9,6 +9,7 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
 from django_delayed_tasks.store.settling.reap import reap
+from django_delayed_tasks.store.sql.tables import EXECUTOR, TASK
 from tests.store import verbs
 from tests.store.fixtures import STRATEGIES
 from tests.store.meters import UNIT, reads
@@ -33,7 +34,7 @@ def fill() -> None:
 def refresh_statistics(database: str) -> None:
     """Do what the servers do by themselves some seconds after that number of rows was added."""
     with connection.cursor() as cursor:
-        cursor.execute("ANALYZE TABLE django_delayed_tasks_task" if connection.vendor == "mysql" else "ANALYZE")
+        cursor.execute(f"ANALYZE TABLE {TASK}, {EXECUTOR}" if connection.vendor == "mysql" else "ANALYZE")
 
 
 def excess(database: str, allowed: int, action: Callable[[], object]) -> tuple[int, int] | None:

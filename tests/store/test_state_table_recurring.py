@@ -84,15 +84,15 @@ earliest sooner | paused      | replaced   | sooner      | +1 |
 earliest later  | paused      | kept       | paused      | +0 |
 latest sooner   | paused      | kept       | paused      | +0 |
 latest later    | paused      | replaced   | later       | +1 |
-earliest later  | running     | deferred   | later beside  | +0 |
-latest sooner   | running     | deferred   | sooner beside | +0 |
-earliest sooner | deferred    | deferred   | sooner beside | +0 |
+earliest later  | running     | deferred   | deferred later | +0 |
+latest sooner   | running     | deferred   | deferred sooner | +0 |
+earliest sooner | deferred    | deferred   | deferred sooner | +0 |
 earliest later  | deferred    | kept       | deferred    | +0 |
 latest sooner   | deferred    | kept       | deferred    | +0 |
-latest later    | deferred    | deferred   | later beside  | +0 |
+latest later    | deferred    | deferred   | deferred later | +0 |
 earliest later  | stopping    | deferred   | later rearmed | +0 |
 latest sooner   | stopping    | deferred   | sooner rearmed | +0 |
-earliest later  | pausing     | deferred   | later beside  | +0 |
+earliest later  | pausing     | deferred   | deferred later | +0 |
 earliest later  | failed      | replaced   | later       | +1 |
 latest sooner   | failed      | replaced   | sooner      | +1 |
 
@@ -148,7 +148,7 @@ forget          | once, running | False    | once, running | +0 |
 forget          | remembered  | True       | gone        | +0 |
 done once       | once, running  | gone    | remembered  | +0 | DONE
 done once       | once, deferred | gone    | remembered  | +0 | DONE
-done once       | once, beside   | again   | new, remembered | +0 | DONE
+done once       | once, plain next | again   | new, remembered | +0 | DONE
 done once       | once, stopping | gone    | remembered  | +0 | DONE
 done once       | once, pausing  | gone    | remembered  | +0 | DONE
 again           | once, running  | again   | again, once | +0 | RESCHEDULED
@@ -160,7 +160,7 @@ cancel          | once, running  | stopping | once, stopping | +0 |
 
 reschedule      | once, running  | True    | once, moving | +0 |
 reschedule      | once, deferred | True    | once, postponed | +0 |
-reschedule      | once, beside   | True    | once, beside | +0 |
+reschedule      | once, plain next | True    | once, plain next | +0 |
 reschedule      | once, moving   | True    | once, moving | +0 |
 add once        | once, moving   | deferred | once, deferred | +0 |
 keep once       | once, moving   | kept    | once, moving | +0 |

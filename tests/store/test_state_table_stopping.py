@@ -10,7 +10,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Success, Task
 from django_delayed_tasks.states import IfExistsName
-from django_delayed_tasks.store.schedules import edit as steering
+from django_delayed_tasks.store.schedules import edit as edits
 from tests.store import verbs
 from tests.store.states import NEW, Run, running_then
 from tests.store.test_state_table import CELLS as FIRST
@@ -100,7 +100,7 @@ def many(mode: IfExistsName, *, once: bool = False) -> Callable[[Run], object]:
 
 def edit(_: Run) -> object:
     [seen] = Task.objects.values_list("id", "version")
-    return steering.edit(verbs.ALIAS, seen, steering.Edit(when=NEW))
+    return edits.edit(verbs.ALIAS, seen, edits.Edit(when=NEW))
 
 
 YET_MORE: dict[str, Callable[[Run], object]] = {
@@ -108,7 +108,7 @@ YET_MORE: dict[str, Callable[[Run], object]] = {
     "many keep once": many("keep", once=True),
     "many raise once": many("raise", once=True),
     "delete": lambda _: api.delete_tasks(CODE, "1"),
-    "retry failed": steer(steering.retry_failed),
+    "retry failed": steer(edits.retry_failed),
     "edit": edit,
 }
 
@@ -140,7 +140,7 @@ def batch() -> list[Task]:
     return [verbs.task(num, NEW, biz_ext="new") for num in NUMS]
 
 
-def beside(num: str) -> object:
+def deferred_data(num: str) -> object:
     return verbs.present(num).deferred_biz_ext
 
 
@@ -150,7 +150,7 @@ def test_a_batch_that_keeps_counts_what_it_wrote(db: None, frozen: None, runs: b
     if runs:
         verbs.claim()
     assert api.add_tasks(batch(), if_exists="keep") == 2
-    assert (beside("1"), verbs.present("absent").biz_ext, beside("kept")) == ("new", "new", None)
+    assert (deferred_data("1"), verbs.present("absent").biz_ext, deferred_data("kept")) == ("new", "new", None)
     assert verbs.present("kept").biz_ext == "old"
 
 
@@ -160,7 +160,7 @@ def test_a_batch_that_is_refused_leaves_the_run_the_last(db: None, frozen: None,
     running_then(lambda: api.cancel_task(CODE, "1"), lambda: verbs.add("kept", biz_ext="old"))()
     with pytest.raises(TaskExists, match="kept"):
         api.add_tasks(batch(), if_exists="raise", batch_size=in_batches)
-    assert beside("1") == ("new" if in_batches == 1 else None)
+    assert deferred_data("1") == ("new" if in_batches == 1 else None)
     Task.objects.filter(biz_num="kept").delete()
     Task.objects.filter(biz_num="absent").delete()
     if in_batches > 1:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from django_delayed_tasks import api
 from django_delayed_tasks.store.claiming.agenda import read_agenda
@@ -37,8 +37,11 @@ def test_add_during_a_run(live_db: str) -> None:
 
 def test_what_is_due_at_once_is_told_of(live_db: str) -> None:
     """After the commit, to executors of other processes, where there is a way to."""
-    assert cost(verbs.add) == (2 if live_db == "postgres" else 1)
-    assert cost(lambda: api.add_tasks(verbs.task(str(i)) for i in range(1000))) == (3 if live_db == "postgres" else 2)
+    by_database = {"postgres": (1, 1), "sqlite": (0, 0)}  # the others ask who listens, once a second
+    first, second = by_database.get(live_db, (1, 0))
+    connection.close()
+    assert cost(verbs.add) == 1 + first
+    assert cost(lambda: api.add_tasks(verbs.task(str(i)) for i in range(1000))) == 2 + second
 
 
 def test_add_in_a_transaction(live_db: str) -> None:

@@ -37,7 +37,7 @@ WAITING: dict[str, Callable[[], object]] = {
     "claimed": verbs.claim_one,
 }
 
-BESIDE: dict[str, Callable[[], object]] = {
+DURING_RUN: dict[str, Callable[[], object]] = {
     "added again": lambda: verbs.add(when=HOUR),
     "rescheduled": lambda: api.reschedule_task(CODE, "1", HOUR),
     "paused": lambda: api.pause_task(CODE, "1"),
@@ -70,11 +70,11 @@ def test_while_it_waits(change: str) -> None:
     assert changed_by(WAITING[change]) == 2 * HOUR
 
 
-@pytest.mark.parametrize("change", BESIDE)
+@pytest.mark.parametrize("change", DURING_RUN)
 def test_while_it_runs(change: str) -> None:
     verbs.add()
     verbs.claim_one()
-    assert changed_by(BESIDE[change]) == 2 * HOUR
+    assert changed_by(DURING_RUN[change]) == 2 * HOUR
 
 
 @pytest.mark.parametrize("end", ENDS)

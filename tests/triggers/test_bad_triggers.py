@@ -149,3 +149,10 @@ def test_canonical_text(trigger: Any, text: str) -> None:
 )
 def test_description(trigger: Any, description: str) -> None:
     assert trigger.description == description
+
+
+def test_the_longest_text() -> None:
+    expression = "Cron('0 0 * * *')"
+    assert parse(expression + " " * (500 - len(expression))) == parse(expression)
+    with pytest.raises(InvalidTrigger, match="expected a string of at most 500 characters"):
+        parse(expression + " " * (501 - len(expression)))

@@ -14,10 +14,9 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_delayed_tasks.admin.tasks import pauses, seen
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import CancelResult
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import edit
-from django_delayed_tasks.store.schedules.cancel import cancel_claim
+from django_delayed_tasks.store.schedules.cancel import cancel_seen
 from django_delayed_tasks.store.sql.fences import Claim
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class SteeringActions(Base):
 
     @admin.action(description=gettext_lazy("Cancel"), permissions=["delete"])
     def cancel(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, cancel_all, _("cancelled, or asked to stop if running"))
+        self._steer(request, queryset, cancel_seen, _("cancelled, or asked to stop if running"))
 
     def _steer(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb, done: str) -> None:
         alias, changed, asked = settings.DATABASE, 0, 0
@@ -84,11 +83,6 @@ class SteeringActions(Base):
             self.message_user(request, text % {"count": left}, messages.WARNING)
         if asked >= MOST:
             self.message_user(request, _("No more than %d tasks are changed at a time.") % MOST, messages.WARNING)
-
-
-def cancel_all(alias: str, pairs: Collection[Claim]) -> list[int]:
-    """Cancel each of the tasks that is still in the version shown; return their ids."""
-    return [pk for pk, version in pairs if cancel_claim(alias, pk, version) is not CancelResult.MISSING]
 
 
 def batches(request: HttpRequest, queryset: "QuerySet[Task]") -> Iterator[list[Task]]:

@@ -9,6 +9,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
+from django_delayed_tasks.admin.lists.executor_names import executor_text
 from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -23,7 +24,7 @@ def _percent(fraction: float) -> int:
 
 
 class TaskColumns:
-    """Display methods; those for annotations of the list (``error_end``, ``executor_name``) work in the list only."""
+    """Display methods; the one for an annotation of the list (``error_end``) works in the list only."""
 
     @admin.display(description=_("state"))
     def state(self, task: Task) -> SafeString:
@@ -58,8 +59,8 @@ class TaskColumns:
         return columns.distance_text(task.claim_at, database_now(task))
 
     @admin.display(description=_("executor"))
-    def executor_(self, task: Any) -> Any:
-        return getattr(task, "executor_name", None) or task.executor or columns.EMPTY
+    def executor_(self, task: Task) -> str:
+        return executor_text(task)
 
     @admin.display(description=_("error"))
     def failure(self, task: Any) -> str:

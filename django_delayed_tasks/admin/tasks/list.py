@@ -11,31 +11,23 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
-from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
 from django_delayed_tasks.admin.tasks import seen
 from django_delayed_tasks.admin.tasks.actions import SteeringActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.page import TaskPages
-from django_delayed_tasks.conf import settings
-from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.models import Task
 
 
-class TaskChangeList(BoundedChangeList):
-    """A list that does not read data, and only the end of tracebacks; it adds the executors' names."""
+class TaskChangeList(NamingChangeList):
+    """A list that does not read data, and only the end of tracebacks."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
         texts = ("biz_ext", "deferred_biz_ext", "last_error")
         light: QuerySet[Any] = rows.defer(*texts).annotate(error_end=Right("last_error", 500))
         return light
-
-    def get_results(self, request: HttpRequest) -> None:
-        super().get_results(request)
-        ids = {task.executor for task in self.result_list} - {0, None}
-        executors = Executor.objects.using(settings.DATABASE).in_bulk(ids) if ids else {}
-        for task in self.result_list:
-            task.executor_name = executors[task.executor].name if task.executor in executors else None
 
 
 @admin.register(Task)

@@ -16,7 +16,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import AddAction, CancelResult, IfExists, TaskStatus
 from django_delayed_tasks.store import validation
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import edit as steering
+from django_delayed_tasks.store.schedules import edit as edits
 from django_delayed_tasks.store.schedules import pause
 from django_delayed_tasks.store.schedules.add import add as write
 from django_delayed_tasks.store.schedules.cancel import cancel_claim
@@ -59,8 +59,8 @@ def edit(task: Task, form: ChangeTaskForm) -> None:
     changed = {name: form.cleaned_data[name] for name in form.changed_data}
     if "biz_ext" in changed:
         changed["biz_ext"] = validation.valid_json(changed["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
-    changes = steering.Edit(**{name: changed[name] for name in EDITED if name in changed})
-    if changes != steering.Edit() and not steering.edit(settings.DATABASE, (task.pk, task.version), changes):
+    changes = edits.Edit(**{name: changed[name] for name in EDITED if name in changed})
+    if changes != edits.Edit() and not edits.edit(settings.DATABASE, (task.pk, task.version), changes):
         raise Conflict(str(seen.CHANGED))
 
 

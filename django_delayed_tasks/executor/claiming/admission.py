@@ -6,6 +6,7 @@ time. Otherwise the one that crashes would take the same innocent tasks down wit
 While a suspect runs, the executor does not even claim another one.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 
 from django_delayed_tasks import clock
@@ -14,6 +15,7 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.settling.settlement import released
 
 LOOK_AGAIN = 60.0
@@ -40,19 +42,23 @@ class Admission:
         self._suspect: ClaimedTask | None = None
         self._since = float("-inf")
 
-    def excluded(self) -> frozenset[str]:
-        """Return the unknown codes, which are not to be claimed now."""
-        if not self._unknown:
-            return frozenset()
+    def narrow(self, request: ClaimRequest) -> ClaimRequest:
+        """Exclude the unknown codes from what is claimed and, while a crash suspect runs here, other suspects."""
+        if self._unknown:
+            request = replace(request, excluded=request.excluded | self._still_unknown())
+        if self._suspect is not None and self._is_suspect_running(self._suspect):
+            request = replace(request, rescues_below=self._rescues)
+        return request
+
+    def _still_unknown(self) -> frozenset[str]:
         now = clock.monotonic()
         self._unknown = {code: until for code, until in self._unknown.items() if until > now and find(code) is None}
         return frozenset(self._unknown)
 
-    def rescues_below(self) -> int | None:
-        """Return the number of rescues from which on a task must not be claimed now; None if all tasks may be."""
-        if self._suspect is None or self._is_drain or self._suspect.claim not in self._held:
-            return None
-        return self._rescues if clock.monotonic() - self._since < PATIENCE else None
+    def _is_suspect_running(self, suspect: ClaimedTask) -> bool:
+        if self._is_drain or suspect.claim not in self._held:
+            return False
+        return clock.monotonic() - self._since < PATIENCE
 
     def admit(self, claimed: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks to run, of those that were claimed together; the others are released.
@@ -64,7 +70,7 @@ class Admission:
         if len(known) < len(claimed):
             self._refuse([task for task in claimed if find(task.biz_code) is None])
         # A drain ends when nothing is due, so it would leave suspects that are released until later behind.
-        if self._is_drain or not any(task.rescues for task in known):
+        if self._is_drain or not [task for task in known if task.rescues]:
             return known
         return self._without_others_suspected(known)
 
@@ -75,8 +81,8 @@ class Admission:
         """
         for task in unknown:
             self._unknown[task.biz_code] = clock.monotonic() + LOOK_AGAIN
-            is_known_elsewhere = task.biz_code in self._peers.codes_elsewhere
-            self._held.release([task], timedelta() if is_known_elsewhere else timedelta(seconds=LOOK_AGAIN))
+            runs_elsewhere = self._peers.can_run(task.biz_code, task.queue)
+            self._held.release([task], timedelta() if runs_elsewhere else timedelta(seconds=LOOK_AGAIN))
 
     def _without_others_suspected(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks with one crash suspect at most; the others become claimable again one after the other."""

@@ -8,9 +8,9 @@ makes one rarely: see "The watermark" in docs/explanation/claiming.md.
 from datetime import UTC, datetime, timedelta
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.lookahead import Lookahead
+from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, Level, LevelKey, read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, LevelKey, read_agenda
 
 MARGIN = timedelta(seconds=5)
 """How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
@@ -26,12 +26,8 @@ RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
 
 
-def watermark_of(level: Level) -> datetime:
-    """Return the watermark of the level: no claimable task is expected before it."""
-    return _before(level.earliest)
-
-
-def _before(moment: datetime) -> datetime:
+def watermark(moment: datetime) -> datetime:
+    """Return the watermark of a level whose earliest pending task is claimable at ``moment``."""
     # Near datetime.min the subtraction would overflow.
     return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
@@ -60,16 +56,20 @@ class FullScans:
 
 
 class AgendaReader:
-    """Reads the agenda of one executor, by a full scan or from what it remembers."""
+    """Reads the agenda of one executor, by a full scan or from what it remembers.
+
+    Attributes:
+        is_idle: set by the poller: whether no task was due at the last poll. Full scans are made more often then.
+    """
 
     def __init__(self, alias: str, lookahead: Lookahead, database_clock: clock.DatabaseClock) -> None:
         self._alias = alias
-        self._lookahead = lookahead
-        self._clock = database_clock
+        self.lookahead = lookahead
+        self.clock = database_clock
         self.scans = FullScans()
         self._last: Agenda | None = None
         self._seen: dict[LevelKey, float] = {}
-        self._is_idle = False
+        self.is_idle = False
 
     def read(self) -> Agenda:
         """Read and return the agenda, and set the clock by it."""
@@ -77,17 +77,13 @@ class AgendaReader:
         began = clock.monotonic()
         agenda = read_agenda(self._alias, known)
         took = clock.monotonic() - began
-        self._clock.set(agenda.now, began)
-        self._lookahead.note_reading(took)
+        self.clock.set(agenda.now, began)
+        self.lookahead.note_reading(took)
         if known is None:
             self.scans.note(began, took)
         self._last = agenda
-        self._seen.update(dict.fromkeys(((level.queue, level.priority) for level in agenda.levels), began + took))
+        self._seen |= dict.fromkeys([level[:2] for level in agenda.levels], began + took)
         return agenda
-
-    def note_idle(self, is_idle: bool) -> None:
-        """Note whether no task was due at the last poll: then full scans are made more often."""
-        self._is_idle = is_idle
 
     def forget(self) -> None:
         """Forget the watermarks: they may be wrong until the next full scan."""
@@ -95,15 +91,15 @@ class AgendaReader:
 
     def seconds_until_full_scan(self) -> float:
         """Return the seconds until the next reading is a full scan; 0 if it will be one."""
-        return self.scans.seconds_until_next(self._is_idle)
+        return self.scans.seconds_until_next(self.is_idle)
 
     def _known(self) -> KnownLevels | None:
         """Return what the next reading starts from; None if it is to be a full scan."""
         last = self._last
-        if last is None or not self.seconds_until_full_scan():
+        if last is None or not self.scans.seconds_until_next(self.is_idle):
             return None
         oldest = clock.monotonic() - REMEMBERED
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
         named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
-        marks = {(level.queue, level.priority): _before(min(level.earliest, last.now)) for level in last.levels}
+        marks = {(level.queue, level.priority): watermark(min(level.earliest, last.now)) for level in last.levels}
         return KnownLevels(marks, frozenset((self._seen.keys() | named) - marks.keys()), last.now - MARGIN)

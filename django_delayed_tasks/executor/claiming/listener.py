@@ -1,9 +1,8 @@
-"""Listens to PostgreSQL's notices that another process has added a due task, and wakes the poller.
+"""Listens to notices that another process has added a due task, and wakes the poller.
 
 Without it the poller finds the same tasks, at its next poll.
 """
 
-import logging
 import selectors
 import socket
 from contextlib import suppress
@@ -15,9 +14,11 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.store.notices.postgres import Deaf, Ears, Notice, can_listen
+from django_delayed_tasks.store.notices.channels import Ears, can_listen, ears
+from django_delayed_tasks.store.notices.notice import Deaf, Notice
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 SHORTEST_PAUSE: Final = 0.005
 """Seconds to wait after a notice before hearing the next: notices that arrive meanwhile count as one."""
@@ -28,32 +29,30 @@ BURST: Final = 10.0
 LASTING: Final = 60.0
 """Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
-
 DEAF: Final = 3600.0
-"""Seconds before another session where a pooler passes no notices on: its configuration may have changed by then."""
+"""Seconds before another session where no notices arrive: the configuration may have changed by then."""
 
 DEAF_NOTE: Final = (
-    "the pooler in front of the database %r passes no notices on (transaction mode?): this executor finds tasks of "
-    "other processes only when it polls. Let it connect to the server itself, or set DELAYED_TASKS['NOTIFY'] to False."
+    "this executor finds tasks that other processes add to %r only when it polls: %s. "
+    "To do without notices, set DELAYED_TASKS['NOTIFY'] to False."
 )
 
 
 class Pace:
     """A token bucket that limits how often notices wake the poller.
 
-    All executors hear of each task, and one of them claims it. So the executors share a number of wakings per second
-    that grows neither with the number of executors nor with the number of tasks.
+    Where all executors hear of each task, one of them claims it. So those that hear share a number of wakings per
+    second that grows neither with the number of executors nor with the number of tasks.
     """
 
-    def __init__(self, peers: Peers) -> None:
-        self._peers = peers
+    def __init__(self) -> None:
         self._left = BURST
         self._counted = clock.monotonic()
         self._heard = float("-inf")
 
-    def seconds_left(self) -> float:
-        """Return the seconds until it is worth listening again."""
-        now, rate = clock.monotonic(), RATE / self._peers.executors
+    def seconds_left(self, hearers: int) -> float:
+        """Return the seconds until it is worth listening again, if so many executors hear each notice."""
+        now, rate = clock.monotonic(), RATE / hearers
         self._left = min(BURST, self._left + rate * (now - self._counted))
         self._counted = now
         return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)
@@ -73,7 +72,8 @@ class Listener:
 
     def __init__(self, options: ExecutorOptions, peers: Peers, held: Held) -> None:
         self._options = options
-        self._pace = Pace(peers)
+        self._peers = peers
+        self._pace = Pace()
         self._held = held
         self._ears: Ears | None = None
         self._opened = float("-inf")
@@ -91,15 +91,15 @@ class Listener:
         """Wait for notices and wake the poller if one concerns it; return the seconds until the next iteration.
 
         Raises:
-            psycopg.Error: the connection is lost.
+            Exception: of the driver: the connection is lost.
         """
         if self._ears is None:
             if not self._ended.wait(self.pause):
                 return self._begin()
-        elif seconds := self._pace.seconds_left():
+        elif seconds := self._pace.seconds_left(self._peers.executors if self._ears.is_broadcast else 1):
             self._ended.wait(seconds)
         else:
-            self._hear()
+            self._hear(self._ears)
         return 0.0
 
     @property
@@ -110,23 +110,23 @@ class Listener:
     def _begin(self) -> float:
         try:
             self._open()
-        except Deaf:
+        except Deaf as reason:
             if not self._is_deaf:
-                logger.warning(DEAF_NOTE, self._options.database)
+                logger.warning(DEAF_NOTE, self._options.database, reason)
             self._is_deaf = True
             return DEAF
         self._held.wake_poller.set()  # notices sent before the session began were not heard
         return 0.0
 
     def _open(self) -> None:
-        self._ears = Ears(self._options.database)
+        self._ears = ears(self._options.database, self._options.name)
         self._selector.register(self._ears, selectors.EVENT_READ)
         self._opened = clock.monotonic()
 
-    def _hear(self) -> None:
+    def _hear(self, own: Ears) -> None:
         for key, _ in self._selector.select():
-            if isinstance(key.fileobj, Ears):
-                is_waking = any(map(self._concerns, key.fileobj.hear())) and self._held.wants_more
+            if key.fileobj is own:
+                is_waking = any(map(self._concerns, own.hear())) and self._held.wants_more
                 self._pace.note_hearing(is_waking)
                 if is_waking:
                     self._held.wake_poller.set()
@@ -136,13 +136,13 @@ class Listener:
 
     def recover(self) -> None:
         """Close the connection after an error; the next iteration opens another one."""
-        ears, self._ears = self._ears, None
-        if ears:
+        lost, self._ears = self._ears, None
+        if lost:
             is_short = clock.monotonic() - self._opened < LASTING
             self._short_sessions = min(self._short_sessions + 1, 10) if is_short else 0
             # Before it is closed: a closed connection has no file descriptor.
-            self._selector.unregister(ears)
-            ears.close()
+            self._selector.unregister(lost)
+            lost.close()
 
     def interrupt(self) -> None:
         """End the current iteration; may be called from any thread."""

@@ -3,7 +3,6 @@
 docs/explanation/claiming.md describes how.
 """
 
-import logging
 import random
 from dataclasses import replace
 from datetime import timedelta
@@ -13,29 +12,37 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.admission import Admission
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark_of
-from django_delayed_tasks.executor.claiming.demand import Demand
-from django_delayed_tasks.executor.claiming.lookahead import Lookahead
-from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark
+from django_delayed_tasks.executor.claiming.prefetch import ClaimSize
 from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
-from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.executor.running.run_queue import missing_in_batch
+from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
 from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 AGAIN = 0.02
 """Seconds at most before another attempt after a lost race, so that executors do not collide again, and in a drain."""
+RENEWAL = 1.0
+"""Seconds at most until this executor asks again whether its lease has been renewed: nothing wakes it for that."""
 MOST_LOST_RACES = 10
 """Lost races in a row after which this executor no longer expects tasks to remain for it."""
+SEARCH_EVERY, SEARCH_RAREST = 10.0, 60.0
+"""Seconds between two searches, at least and at most: a search is slow where full scans are slow."""
+SEARCH_SHARE = 0.01
+"""The fraction of the time that searches may take."""
 
 
 class Poller:
@@ -52,23 +59,18 @@ class Poller:
         lease: Lease,
         held: Held,
         peers: Peers,
-        queue: RunQueue,
         gate: Gate,
-        lookahead: Lookahead,
-        database_clock: clock.DatabaseClock,
+        reader: AgendaReader,
     ) -> None:
         self._options = options
         self._lease = lease
         self._held = held
         self._peers = peers
-        self._queue = queue
         self._gate = gate
-        self._lookahead = lookahead
-        self._clock = database_clock
+        self.reader = reader
         self._claim = strategy_for(options.database, options.claim)
         self._claims_as: int | None = None
-        self.demand = Demand(options, held)
-        self.reader = AgendaReader(options.database, lookahead, database_clock)
+        self.claim_size = ClaimSize(options, held)
         self._levels = RoundRobin(options.poll_interval)
         self._admission = Admission(options, held, peers)
         self._lost_claims = LostClaims(options.database, lease, held)
@@ -76,23 +78,32 @@ class Poller:
         self._ahead = timedelta()
         self._was_outpaced = False
         self._lost_races = 0
+        self._ends = options.drain or options.max_tasks is not None
         self.found_nothing = False
         self.drained = Event()
 
     def poll(self) -> float:
         """Claim as many due tasks as are wanted; return the seconds until the next poll is worthwhile."""
-        # Checked before the poll: a run that is settled during the poll may have added a task.
-        had_nothing = not len(self._held)
+        if not self._ends:
+            return self._poll()
+        # Checked before the poll: a run that is settled during the poll may have added a task, and what the poll claims
+        # has yet to be run.
+        had_nothing, had_enough = not len(self._held), self._has_enough
         seconds = self._poll()
-        is_done = self.has_enough or (self._options.drain and self.found_nothing)
-        if had_nothing and is_done:
+        if had_nothing and (had_enough or (self._options.drain and self.found_nothing)):
             self.drained.set()
-        return min(seconds, AGAIN) if self._options.drain and not self.drained.is_set() else seconds
+        is_ending = (self._options.drain or self._has_enough) and not self.drained.is_set()
+        return min(seconds, AGAIN) if is_ending else seconds
 
     def _poll(self) -> float:
         self.found_nothing = self._was_outpaced = False
-        self._drop_lost()
-        wanted = 0 if not self._lease.may_claim or self.has_enough else self.demand.wanted()
+        if self._claims_as != self._lease.executor:
+            self._drop_lost()
+        if not self._lease.may_claim:
+            return min(self._options.poll_interval, RENEWAL)
+        wanted = self.claim_size.wanted()
+        if (most := self._options.max_tasks) is not None:
+            wanted = min(wanted, self._allowed(most))
         if not wanted:
             return self._options.poll_interval
         claimed = self._claim_from_levels(wanted)
@@ -100,16 +111,18 @@ class Poller:
             self._read_agenda()
             claimed = self._claim_from_levels(wanted)
             self._note_nothing(claimed)
-        return 0.0 if claimed else self._until_next()
+        if claimed:
+            return 0.0 if self._held.wants_more else self._options.poll_interval
+        return self._until_next()
 
     @property
-    def has_enough(self) -> bool:
+    def _has_enough(self) -> bool:
         """Whether ``max_tasks`` have been claimed."""
-        return self._allowance() == 0
+        return self._options.max_tasks is not None and not self._allowed(self._options.max_tasks)
 
-    def _allowance(self) -> int | None:
-        most = self._options.max_tasks
-        return None if most is None else max(0, most - self._held.claimed)
+    def _allowed(self, most: int) -> int:
+        """Return how many more tasks may be claimed, if ``most`` are to be run in all."""
+        return max(0, most - self._held.claimed)
 
     def _drop_lost(self) -> None:
         """Drop claims that have not started if this executor was declared dead: other executors own them now.
@@ -117,8 +130,8 @@ class Poller:
         Those that the last poll has made under the new id are released: no other executor would reap them.
         """
         before, self._claims_as = self._claims_as, self._lease.executor
-        if before not in (None, self._claims_as):
-            waiting = self._queue.take_back() + self._gate.take_back()
+        if before is not None:
+            waiting = self._gate.queue.take_back() + self._gate.take_back()
             self._held.drop(task for task in waiting if task.executor != self._claims_as)
             self._held.release(task for task in waiting if task.executor == self._claims_as)
 
@@ -127,7 +140,7 @@ class Poller:
         self._lost_races = self._lost_races + 1 if self._was_outpaced and not claimed else 0
         is_nothing = not claimed and not self._may_have_left_some
         is_complete = self._agenda is not None and self._agenda.is_complete
-        self.reader.note_idle(is_nothing)
+        self.reader.is_idle = is_nothing
         self.found_nothing = is_nothing and is_complete
         if self._options.drain and is_nothing and not is_complete:
             self.reader.forget()
@@ -139,54 +152,46 @@ class Poller:
     def _read_agenda(self) -> None:
         self._lost_claims.look(at_once=self._agenda is None)
         self._agenda = agenda = self.reader.read()
-        self._ahead = self._lookahead.length
-        due = (level for level in agenda.due(self._ahead) if self._options.serves(level.queue))
+        self._ahead = self.reader.lookahead.length
+        due = [level for level in agenda.due(self._ahead) if self._options.serves(level.queue)]
         self._levels.begin(due, agenda.now)
 
     def _claim_from_levels(self, wanted: int) -> int:
         """Claim up to ``wanted`` tasks, the highest priority first, round robin among equals; return the number."""
-        self._levels.expire()
         claimed = 0
-        while claimed < wanted and (level := self._levels.next()):
+        if self._levels.due:
+            self._levels.expire()
+        while claimed < wanted and self._levels.due:
             share = self._levels.share(wanted - claimed)
-            tasks = self._claim_from(level, share)
+            tasks = self._claim_from(self._levels.due[0], share)
             claimed += len(tasks)
             self._levels.took(len(tasks), share)
         return claimed
 
     def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
-        if (allowance := self._allowance()) is not None:
-            limit = min(limit, allowance)
-        if not limit:
-            return []
         request = self._request(level, limit)
         began = clock.monotonic()
-        self._lost_claims.may_come()
+        self._lost_claims.has_tried = True
         tasks = self._won(request)
         if tasks:
             self._lost_races = 0
-            tasks += self._fill_batch(tasks, request)
+            if len(tasks) == limit:
+                tasks += self._fill_batch(tasks, request)
             self._held.add(tasks)
-            self._lookahead.note_claim(clock.monotonic() - began)
+            self.reader.lookahead.note_claim(clock.monotonic() - began)
             if request.ahead:
-                self._lookahead.mark(tasks)
+                self.reader.lookahead.mark(tasks)
             self._gate.admit(self._admission.admit(tasks))
         return tasks
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
-        rank, executors = self._peers.among(level.queue)
+        place, executors = self._peers.among(level.queue)
         is_early = self._agenda is not None and level.earliest > self._agenda.now
         request = ClaimRequest(
-            self._lease.executor, level.queue, level.priority, limit,
-            watermark=watermark_of(level), excluded=self._admission.excluded(), rank=rank, executors=executors,
-            ahead=self._ahead if is_early else timedelta(), rescues_below=self._admission.rescues_below(),
+            self._lease.executor, level.queue, level.priority, limit, watermark=watermark(level.earliest),
+            place=place, executors=executors, ahead=self._ahead if is_early else timedelta(),
         )  # fmt: skip
-        return request if self._gate.has_never_been_used else self._without_limited(request)
-
-    def _without_limited(self, request: ClaimRequest) -> ClaimRequest:
-        """Exclude the codes of which enough tasks already wait here; others are postponed if they are in the way."""
-        self._gate.clear(replace(request, limit=0))
-        return replace(request, excluded=request.excluded | self._gate.full())
+        return self._gate.narrow(self._admission.narrow(request))
 
     def _won(self, request: ClaimRequest) -> list[ClaimedTask]:
         try:
@@ -197,9 +202,9 @@ class Poller:
 
     def _fill_batch(self, tasks: list[ClaimedTask], request: ClaimRequest) -> list[ClaimedTask]:
         """Claim more tasks of this code to fill the batch: they take no further thread."""
-        missing = missing_in_batch(tasks) if len(tasks) == request.limit else 0
-        if (allowance := self._allowance()) is not None:
-            missing = min(missing, allowance - len(tasks))
+        missing = missing_in_batch(tasks)
+        if self._options.max_tasks is not None:
+            missing = min(missing, self._allowed(self._options.max_tasks) - len(tasks))
         if missing <= 0:
             return []
         try:
@@ -207,7 +212,7 @@ class Poller:
         except Error:
             # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)
-            connections.discard_unusable(self._options.database)
+            kept_connections.discard_unusable(self._options.database)
             return []
 
     def _until_next(self) -> float:
@@ -228,10 +233,44 @@ class Poller:
         soonest = min(future)
         # If it could have been claimed ahead and was not, another executor has claimed it, or this one cannot run it.
         ahead = self._ahead if soonest > self._agenda.now + self._ahead else timedelta()
-        return max(0.0, min(interval, (soonest - ahead - self._clock.now()).total_seconds()))
+        return max(0.0, min(interval, (soonest - ahead - self.reader.clock.now()).total_seconds()))
 
     def forget(self) -> None:
         """Forget everything that was read: after an error none of it can be relied on."""
-        self._levels.clear()
+        self._levels.due = []
         self._agenda = None
         self.reader.forget()
+
+
+class LostClaims:
+    """Lost claims: the database holds them in this executor's name, but its answer to the claim never arrived.
+
+    Attributes:
+        has_tried: set by the poller when it tries a claim, whose answer may be lost.
+    """
+
+    def __init__(self, alias: str, lease: Lease, held: Held) -> None:
+        self._alias = alias
+        self._lease = lease
+        self._held = held
+        self._looked = float("-inf")
+        self._took = 0.0
+        self.has_tried = True
+
+    def look(self, at_once: bool) -> None:
+        """Search for lost claims and release them, if it is time to or ``at_once`` is set."""
+        began = clock.monotonic()
+        period = max(SEARCH_EVERY, min(SEARCH_RAREST, self._took / SEARCH_SHARE))
+        if at_once or (self.has_tried and began - self._looked >= period):
+            self._release_all()
+            self.has_tried = at_once  # the server may still commit a claim whose connection is already lost
+            self._looked, self._took = began, clock.monotonic() - began
+
+    def _release_all(self) -> None:
+        # Known claims are read before the query: only the poller claims, so none can be added in between.
+        known = self._held.claims()
+        lost = held_by(self._alias, self._lease.executor) - known
+        if lost:
+            logger.warning("releasing %d %s whose answer was lost", len(lost), plural(len(lost), "claim"))
+        for claim in lost:
+            self._held.settle(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))

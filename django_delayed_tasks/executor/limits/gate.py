@@ -2,20 +2,21 @@
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from threading import Lock
 from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.clearing import Clearing
-from django_delayed_tasks.executor.limits.permits import Permits
-from django_delayed_tasks.executor.limits.waiting_room import LONGEST, SPAN, Waiting, WaitingRoom
+from django_delayed_tasks.executor.limits.head_of_level import HeadOfLevel
+from django_delayed_tasks.executor.limits.permits import Granted, Permits
+from django_delayed_tasks.executor.limits.waiting_room import LONGEST, PER_ROOM, SPAN, Waiting, WaitingRoom
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.deciding import raised
+from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.runner import failed, refusal
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, changed_meanwhile
 from django_delayed_tasks.store.claiming.request import ClaimRequest
@@ -52,9 +53,9 @@ class Gate:
         self._ttl = timedelta(seconds=options.lease)
         self._lease = lease
         self._held = held
-        self._queue = queue
+        self.queue = queue
         self._clock = database_clock
-        self._clearing = Clearing(options.database, self)
+        self._heads = HeadOfLevel(options.database, self)
         self._lock = Lock()
         self._arrived: list[ClaimedTask] = []
         self._rooms: dict[str, WaitingRoom] = {}
@@ -64,29 +65,27 @@ class Gate:
         """Take tasks that were claimed: deliver those of unlimited handlers at once, let the others wait."""
         limited = [task for task in tasks if (handler := find(task.biz_code)) and handler.is_limited]
         if not limited:
-            self._queue.put(tasks)
+            self.queue.put(tasks)
             return
         self._held.park(task.claim for task in limited)
         with self._lock:
             self._arrived += limited
         self._held.wake_gate.set()
         waiting = set(limited)
-        self._queue.put([task for task in tasks if task not in waiting])
-
-    @property
-    def has_never_been_used(self) -> bool:
-        """Whether no task of a limited handler has ever come here."""
-        return not self._arrived and not self._rooms
+        self.queue.put([task for task in tasks if task not in waiting])
 
     @property
     def is_empty(self) -> bool:
         """Whether no task waits here."""
         return not self._arrived and not any(list(self._rooms.values()))
 
-    def clear(self, head: ClaimRequest) -> None:
-        """Postpone tasks at the head of a level that have to wait, since every claim would read them again."""
+    def narrow(self, request: ClaimRequest) -> ClaimRequest:
+        """Exclude the codes of which enough tasks already wait here; others are postponed if they are in the way."""
+        if not self._arrived and not self._rooms:  # no task of a limited handler has ever come here
+            return request
         if not self._options.drain:  # a drain ends when nothing is due, so it would leave postponed tasks behind
-            self._clearing.clear(head)
+            self._heads.clear(replace(request, limit=0))
+        return replace(request, excluded=request.excluded | self.full())
 
     def full(self) -> frozenset[str]:
         """Return the codes of which no more tasks are to be claimed, since enough of them wait here."""
@@ -128,7 +127,7 @@ class Gate:
                 granted += self._serve(room)
             self._release_impatient(room)
         self._pause = LOOK_EVERY[0] if granted else min(self._pause * 1.5, LOOK_EVERY[1])
-        opening = [room.closed_for for room in list(self._rooms.values()) if len(room) and room.is_closed]
+        opening = [seconds for room in list(self._rooms.values()) if (seconds := room.opens_in)]
         return IDLE if self.is_empty else min(self._pause, *opening) if opening else self._pause
 
     def take_back(self) -> list[ClaimedTask]:
@@ -175,7 +174,7 @@ class Gate:
             if has_place := self._options.drain or room.has_place(key):
                 room.enter(task, key)
         if not has_place:
-            self._put_back(room, [task])
+            self._put_back(room, [task], max(SOON, room.closed_for(key)))
 
     def _has_left(self, task: ClaimedTask) -> bool:
         with self._lock:
@@ -186,17 +185,30 @@ class Gate:
 
     def _serve(self, room: WaitingRoom) -> int:
         self._refuse_late(room)
+        granted = 0
+        for _ in range(PER_ROOM):
+            some = self._serve_once(room)
+            granted += len(some.tasks)
+            if not some.next_in or not room.permits.is_keyed:
+                break  # otherwise tasks of exhausted keys may have been chosen in place of others
+        return granted
+
+    def _serve_once(self, room: WaitingRoom) -> Granted:
         most = self._options.threads - self._held.unfinished
-        if most <= 0 or not len(room) or room.is_closed:
-            return 0
-        granted = room.permits.take(room.candidates(), most)
+        candidates = room.candidates()
+        if most <= 0 or not candidates:
+            return Granted([])
+        granted = room.permits.take(candidates, most)
         room.note_granted(granted.tasks, most)
         self._let_through(room, granted.tasks)
-        if granted.next_in:
-            room.close(min(granted.next_in, LONGEST))
-            if granted.next_in > PATIENCE and not self._options.drain:
-                self._put_back(room, self._emptied(room, list(room)), granted.next_in)
-        return len(granted.tasks)
+        for key, seconds in granted.next_in.items():
+            self._close(room, key, seconds)
+        return granted
+
+    def _close(self, room: WaitingRoom, key: str, seconds: float) -> None:
+        room.close(key, min(seconds, LONGEST))
+        if seconds > PATIENCE and not self._options.drain:
+            self._put_back(room, self._emptied(room, [one for one in room if one.key == key]), seconds)
 
     def _refuse_late(self, room: WaitingRoom) -> None:
         """End tasks that are too late to run before they use up a permit."""
@@ -228,7 +240,7 @@ class Gate:
 
     def _start(self, tasks: list[ClaimedTask]) -> None:
         self._held.unpark(task.claim for task in tasks)
-        self._queue.put(tasks)
+        self.queue.put(tasks)
 
     def _release_impatient(self, room: WaitingRoom) -> None:
         if self._options.drain:  # a drain ends when nothing is due, so it would leave postponed tasks behind
@@ -257,7 +269,7 @@ class Gate:
 
     def _fail(self, task: ClaimedTask, handler: TaskHandler, error: BaseException) -> None:
         now = self._clock.now()
-        self._end(task, failed(task, handler, raised(error), now, now))
+        self._end(task, failed(task, handler, raised(error), now, now, self._options.max_rescues))
 
     def _end(self, task: ClaimedTask, settlement: Settlement) -> None:
         self._held.unpark([task.claim])

@@ -45,7 +45,7 @@ class WaitingRoom:
         self._granted: deque[float] = deque(maxlen=REMEMBERED)
         self._turned_away: dict[str, float] = {}
         self._put_back: deque[float] = deque(maxlen=int(LONGEST * PER_SECOND))
-        self._closed_until = float("-inf")
+        self._closed_until: dict[str, float] = {}
         self._short_since: float | None = None
         self._refused: frozenset[str] = frozenset()
 
@@ -67,40 +67,50 @@ class WaitingRoom:
         """Return whether one more task of this key may wait."""
         if not self.permits.is_keyed:
             return True
-        if sum(one.key == key for one in self) < PER_KEY:
+        if self.closed_for(key) < CROWDED and sum(one.key == key for one in self) < PER_KEY:
             return len(self) < 3 * PER_ROOM  # claims that were under way when it was full may exceed PER_ROOM
         self._turned_away[key] = clock.monotonic()
         return False
 
     def full_keys(self) -> frozenset[str]:
-        """Return the keys of which tasks were turned away recently."""
+        """Return the keys of which tasks were turned away recently, or that have no permits for longer."""
         oldest = clock.monotonic() - CROWDED
         self._turned_away = {key: moment for key, moment in list(self._turned_away.items()) if moment > oldest}
-        return frozenset(self._turned_away)
+        closed = (key for key in list(self._closed_until) if self.closed_for(key) > CROWDED)
+        return frozenset(self._turned_away).union(closed if self.permits.is_keyed else ())
 
     def is_full(self, coming: int, threads: int) -> bool:
         """Return whether no more tasks of this code are to be claimed, in addition to those that are ``coming``."""
         enough = PER_ROOM if self.permits.is_keyed else threads if self._short_since is None else 1
         return self.is_closed or len(self) + coming >= enough
 
-    def close(self, seconds: float) -> None:
-        """Note that there will be no permits for this many seconds."""
-        self._closed_until = clock.monotonic() + seconds
+    def close(self, key: str, seconds: float) -> None:
+        """Note that there will be no permits for tasks of this key for this many seconds."""
+        now = clock.monotonic()
+        still = {closed: until for closed, until in list(self._closed_until.items()) if until > now}
+        self._closed_until = still | {key: now + seconds}
+
+    def closed_for(self, key: str) -> float:
+        """Return for how many seconds it is known that there are no permits for tasks of this key."""
+        return max(0.0, self._closed_until.get(key, 0.0) - clock.monotonic())
 
     @property
-    def closed_for(self) -> float:
-        """Seconds for which it is known that there are no permits."""
-        return max(0.0, self._closed_until - clock.monotonic())
+    def opens_in(self) -> float | None:
+        """Seconds until there may be permits again for one of the waiting tasks whose key is closed; None for none."""
+        return min((seconds for one in self if (seconds := self.closed_for(one.key))), default=None)
 
     @property
     def is_closed(self) -> bool:
-        """Whether it is known that there are no permits."""
-        return self.closed_for > 0
+        """Whether it is known that there are no permits for any task."""
+        return not self.permits.is_keyed and self.closed_for("") > 0
 
     def candidates(self) -> dict[ClaimedTask, str]:
-        """Return the waiting tasks with their keys, those whose keys were not refused before coming first."""
+        """Return the waiting tasks with their keys, those whose keys were not refused before coming first.
+
+        Tasks whose keys are closed are left out.
+        """
         waiting = sorted(self, key=lambda one: one.key in self._refused)
-        return {one.task: one.key for one in waiting}
+        return {one.task: one.key for one in waiting if not self.closed_for(one.key)}
 
     def note_granted(self, tasks: list[ClaimedTask], most: int) -> None:
         """Note which of the candidates may run, of the ``most`` that were asked for."""
@@ -130,11 +140,14 @@ class WaitingRoom:
     @property
     def speed(self) -> float:
         """Recent grants per second, counted while there were too few."""
-        if self.permits.rate_speed:
-            return self.permits.rate_speed
+        rate = self.permits.rate_speed
+        if rate and not self.permits.is_keyed:
+            return rate
         since = max(clock.monotonic() - SPAN, self._short_since or 0.0)
         lately = sum(moment >= since for moment in self._granted)
-        return lately / max(clock.monotonic() - since, 0.1)
+        measured = lately / max(clock.monotonic() - since, 0.1)
+        full = len(self.full_keys()) if rate else 0
+        return min(measured, rate * full) if full else measured  # a key begins with a burst
 
     @property
     def last_granted(self) -> float:

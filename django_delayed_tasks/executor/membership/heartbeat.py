@@ -1,6 +1,5 @@
 """The heartbeat renews the lease, in a thread and on a connection of its own, so that no handler can delay it."""
 
-import logging
 from threading import Event
 
 from django.db import DatabaseError
@@ -8,9 +7,10 @@ from django.db import DatabaseError
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 
 class Heartbeat:
@@ -40,5 +40,5 @@ class Heartbeat:
             self._worn_out.set()
         except DatabaseError as error:
             logger.warning("heartbeat failed: %s", error)
-            connections.discard_unusable(self._alias)
+            kept_connections.discard_unusable(self._alias)
         return False

@@ -12,18 +12,20 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import Reaper
+from django_delayed_tasks.executor.membership.retention import Retention
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.records.history import purge
+from django_delayed_tasks.store.records.history import oldest
 from django_delayed_tasks.store.records.once import purge_successes
+from django_delayed_tasks.store.resources.rate_tokens import delete_unused_starts
 from django_delayed_tasks.store.resources.slots import delete_unused_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
 PURGE_BATCH = 1000
 TICK = 0.2
-KEEP_DEAD = timedelta(days=1)
-"""How long rows of ended executors are kept, to be looked at in the admin."""
+OUTLIVES_HISTORY = timedelta(days=1)
+"""How much longer the row of an ended executor is kept than runs that may name it; some were reaped after it ended."""
 
 
 @dataclass(slots=True)
@@ -58,7 +60,7 @@ class Housekeeping:
         lease: Lease,
         peers: Peers,
         database_clock: clock.DatabaseClock,
-        failures: Failures,
+        failures: FailureReports,
     ) -> None:
         self._reaper = Reaper(options, lease, failures)
         self._options = options
@@ -66,13 +68,15 @@ class Housekeeping:
         self._lease = lease
         self._peers = peers
         self._clock = database_clock
+        self._retention = Retention(options.database, options.keep_history)
         self._first_expiry: datetime | None = None
         self._duties = [
             Duty(options.heartbeat, self.look_around),
             Duty(10.0, self.reap),
+            Duty(600.0, self.look_at_retention),
             Duty(10.0, self.purge),
             Duty(10.0, self.purge_successes),
-            Duty(600.0, self.purge_dead),
+            Duty(600.0, self.purge_ended),
             Duty(600.0, self.purge_slots),
         ]
 
@@ -112,10 +116,14 @@ class Housekeeping:
         """Reap the tasks of dead executors."""
         return self._reaper.reap()
 
+    def look_at_retention(self) -> bool:
+        """Learn how long the runs of each code are kept."""
+        self._retention.look_around()
+        return False
+
     def purge(self) -> bool:
         """Delete a batch of expired history: only a batch, since reaping must not wait for a backlog of it."""
-        keep = self._options.keep_history
-        return keep is not None and purge(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
+        return self._retention.purge(PURGE_BATCH)
 
     def purge_successes(self) -> bool:
         """Forget a batch of successes of ``once`` tasks that are older than ``once_retention``."""
@@ -123,10 +131,12 @@ class Housekeeping:
         return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
 
     def purge_slots(self) -> bool:
-        """Delete a batch of slots that no executor has asked for recently."""
-        return delete_unused_slots(self._alias, PURGE_BATCH) == PURGE_BATCH
+        """Delete a batch of slots, and of keys' rate tokens, that no executor has asked for recently."""
+        deleted = delete_unused_slots(self._alias, PURGE_BATCH), delete_unused_starts(self._alias, PURGE_BATCH)
+        return max(deleted) == PURGE_BATCH
 
-    def purge_dead(self) -> bool:
-        """Delete rows of executors that ended long ago."""
-        executors.purge_dead(self._alias, KEEP_DEAD)
-        return False
+    def purge_ended(self) -> bool:
+        """Delete a batch of executors that ended before the oldest run in the history did: no run names them."""
+        now = read_now(self._alias)
+        before = min(now, oldest(self._alias) or now) - OUTLIVES_HISTORY
+        return executors.purge_ended(self._alias, before, PURGE_BATCH) == PURGE_BATCH

@@ -4,16 +4,21 @@ Trust is measured by the monotonic clock from the *start* of the last successful
 later moment, so this process stops trusting its claims before another executor may take them.
 """
 
+import logging
 import os
 import socket
 from datetime import timedelta
 from pathlib import Path
+from threading import Event
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.leases.acquiring import refuse_in_transaction
+from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store import executors
+
+logger = logging.getLogger(__name__)
 
 TRUSTED_PART = 2 / 3
 REFUSED = "an executor cannot be started"
@@ -30,7 +35,10 @@ class Lease:
         self._length = timedelta(seconds=options.lease)
         self._trusted_until = float("-inf")
         self._failing = True
+        self._status = ExecutorStatus.RUNNING
         self.executor = 0
+        self.has_news = Event()
+        """Set when the row should be renewed at once, because the executor does something else."""
 
     def acquire(self) -> None:
         """Register under a new id.
@@ -44,6 +52,7 @@ class Lease:
         self.executor = executors.register(self._alias, self._registration(), self._length, self._is_predecessor_gone)
         _here[self._options.name] = self
         self._renewed(begun)
+        logger.info("%s started", self)
 
     def _is_predecessor_gone(self, host: str, pid: int) -> bool:
         # A row of this process that it knows nothing of is a registration whose answer was lost.
@@ -54,7 +63,7 @@ class Lease:
         """Renew; return False if this executor was declared dead and must :meth:`acquire` again."""
         begun = clock.monotonic()
         try:
-            is_ours = executors.renew(self._alias, self.executor, self._length)
+            is_ours = executors.renew(self._alias, self.executor, self._length, self._status)
         except BaseException:
             self._failing = True
             raise
@@ -64,12 +73,23 @@ class Lease:
             self._trusted_until = float("-inf")
         return is_ours
 
+    def announce_stop(self) -> None:
+        """Have the heartbeat write that this executor is stopping; it does so in its own thread."""
+        if self._status is not ExecutorStatus.STOPPING:
+            self._status = ExecutorStatus.STOPPING
+            self.has_news.set()
+            logger.info("%s is stopping", self)
+
     def end(self) -> None:
-        """End the lease in the database."""
+        """End the lease in the database: this executor has stopped."""
         self._trusted_until = float("-inf")
         if _here.get(self._options.name) is self:
             del _here[self._options.name]
-        executors.retire(self._alias, self.executor)
+        if executors.retire(self._alias, self.executor):
+            logger.info("%s stopped", self)
+
+    def __str__(self) -> str:
+        return f"executor {self._options.name} ({self.executor})"
 
     def _renewed(self, begun: float) -> None:
         self._trusted_until = begun + self._options.lease * TRUSTED_PART
@@ -83,7 +103,7 @@ class Lease:
     @property
     def may_claim(self) -> bool:
         """Whether new claims may be made: never while renewals fail."""
-        return not self._failing and self.is_trusted
+        return not self._failing and clock.monotonic() < self._trusted_until
 
     def _registration(self) -> executors.Registration:
         options = self._options
@@ -94,6 +114,8 @@ class Lease:
             options.threads,
             tuple(get_task_handlers()),
             options.queues,
+            options.exclude_queues,
+            self._status,
         )
 
 

@@ -1,4 +1,4 @@
-"""The live executors: the position of this one among them, which gives claims their affinity, and their codes."""
+"""The live executors: the position of this one among them, which gives claims their affinity, and what they run."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,10 @@ class Peers:
     def __init__(self) -> None:
         self._executor = 0
         self._live: Sequence[Peer] = ()
-        self.codes_elsewhere: frozenset[str] = frozenset()
-        """The codes that other live executors have handlers for."""
 
     def refresh(self, executor: int, live: Sequence[Peer]) -> None:
         """Set the id of this ``executor`` and all ``live`` ones, in the order of their ids."""
         self._executor, self._live = executor, live
-        self.codes_elsewhere = frozenset().union(*(peer.codes for peer in live if peer.id != executor))
 
     @property
     def executors(self) -> int:
@@ -27,7 +24,14 @@ class Peers:
     def among(self, queue: str) -> tuple[int, int]:
         """Return (the position of this executor, the number of executors) among those that serve the queue.
 
-        Return (0, 1) if this executor is not known to serve it, as before the first look at its peers.
+        Return (0, 1) if this executor is alone, or not known to serve it, as before the first look at its peers.
         """
+        if len(self._live) < 2:
+            return 0, 1
         ids = [peer.id for peer in self._live if peer.serves(queue)]
         return (ids.index(self._executor), len(ids)) if self._executor in ids else (0, 1)
+
+    def can_run(self, biz_code: str, queue: str) -> bool:
+        """Return whether another live executor serves the queue and has a handler for the code."""
+        others = (peer for peer in self._live if peer.id != self._executor)
+        return any(biz_code in peer.codes and peer.serves(queue) for peer in others)

@@ -1,20 +1,19 @@
 """Takes the claims of dead executors, and says whose they were."""
 
-import logging
 from collections import Counter
 from collections.abc import Sequence
 
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.settling.failures import Failures
-from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.claiming.claimed_task import load
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.reap import Taken, take_orphans
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import is_final_failure
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 MOST_NAMES = 10
 """Codes, and executors, that a line of the log names."""
@@ -23,40 +22,34 @@ MOST_NAMES = 10
 class Reaper:
     """Reaps the tasks of dead executors; :meth:`reap` is one iteration."""
 
-    def __init__(self, options: ExecutorOptions, lease: Lease, failures: Failures) -> None:
+    def __init__(self, options: ExecutorOptions, lease: Lease, failures: FailureReports) -> None:
         self._alias = options.database
         self._max_rescues = options.max_rescues
         self._lease = lease
         self._failures = failures
 
     def reap(self) -> bool:
-        """Reap all orphaned tasks, log whose they were, and report those that were reaped too often."""
+        """Declare executors dead, reap all orphaned tasks, log whose they were, and report those reaped too often."""
+        executors.declare_expired_dead(self._alias)
         while taken := take_orphans(self._alias, self._max_rescues):
             wakeup.wake()
             for one in taken:
-                if one.then is Then.FAILED:
-                    self._report(one)
+                if one.given_up and is_final_failure(one.settlement.outcome, one.then):
+                    self._failures.report(one.given_up, one.settlement, one.then)
             self._log(taken)
         return False
-
-    def _report(self, taken: Taken) -> None:
-        if failed := load(self._alias, taken.claim):
-            task, error = failed
-            task.executor = taken.executor
-            given_up = Settlement(taken.claim, RunOutcome.LOST, Then.FAILED, error=error)
-            self._failures.report(task, given_up, taken.then)
 
     def _log(self, taken: Sequence[Taken]) -> None:
         own = [one for one in taken if one.executor == self._lease.executor]
         if own:  # this executor has just ended its lease, to stop
-            logger.warning("%d tasks, whose runs have not ended here, may run elsewhere: %s", len(own), codes_of(own))
+            whose = plural(len(own), "task, whose run has", "tasks, whose runs have")
+            logger.warning("%d %s not ended here, may run elsewhere: %s", len(own), whose, codes_of(own))
         others = [one for one in taken if one.executor != self._lease.executor]
         if others:
             names = executors.names(self._alias, {one.executor for one in others})
             owners = Counter(f"{names.get(one.executor, 'of unknown name')} ({one.executor})" for one in others)
-            word = "executor" if len(owners) == 1 else "executors"
-            owned = listed(list(owners))
-            logger.warning("took %d tasks from dead %s %s: %s", len(others), word, owned, codes_of(others))
+            what = f"{plural(len(others), 'task')} from dead {plural(len(owners), 'executor')}"
+            logger.warning("took %d %s %s: %s", len(others), what, listed(list(owners)), codes_of(others))
 
 
 def codes_of(taken: Sequence[Taken]) -> str:

@@ -16,6 +16,7 @@ from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.store.schedules.find import count_due
+from django_delayed_tasks.support.plural import plural
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +99,7 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
 def _stop(executor: Executor, stream: TextIO) -> None:
     """Stop the executor, and say how many runs this waits for; after a while also which."""
     if count := len(executor.pool.current()):
-        runs = "1 run" if count == 1 else f"{count} runs"
+        runs = f"{count} {plural(count, 'run')}"
         within = f"{executor.options.shutdown_timeout:g} s"
         _say(stream, f"Stopping; waiting for {runs} to end, {within} at most. A second signal ends it at once.")
     timer = Timer(WHICH_AFTER, _say_which, (executor, stream))

@@ -7,10 +7,9 @@ from typing import Any
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.executor import Executor
-from django_delayed_tasks.executor.membership.lease import REFUSED
 from django_delayed_tasks.executor.options import from_settings
-from django_delayed_tasks.executor.threads import connections
-from django_delayed_tasks.leases.acquiring import refuse_in_transaction
+from django_delayed_tasks.executor.process.refusals import refuse_unseen
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 
 _lock = Lock()
@@ -22,8 +21,8 @@ def start(**options: Any) -> None:
     """Start the executor of this process. An executor of the parent process does not count as this process's.
 
     Raises:
-        TaskException: this process has an executor already, a live executor has its name, or the caller is inside a
-            transaction.
+        TaskException: this process has an executor already, a live executor has its name, the caller is inside a
+            transaction, or the database is an SQLite database in memory.
         InvalidSetting: an option does not exist or has an invalid value.
     """
     global _executor
@@ -32,7 +31,7 @@ def start(**options: Any) -> None:
         if _executor is not None:
             raise TaskException("this process runs an executor already; call shutdown() first")
         executor = Executor(from_settings(**options))
-        refuse_in_transaction(executor.options.database, REFUSED)
+        refuse_unseen(executor.options.database)
         _start(executor)
         _executor = executor
     atexit.register(shutdown)
@@ -42,7 +41,7 @@ def _start(executor: Executor) -> None:
     # In a thread of its own: a connection opened in the caller's thread would stay checked out of its pool, and would
     # be shared with the children of a server that loads the application before it forks.
     def begin() -> None:
-        with connections.of_thread(executor.options.database):
+        with kept_connections.of_thread(executor.options.database):
             executor.start()
 
     with ThreadPoolExecutor(1, "membership") as threads:

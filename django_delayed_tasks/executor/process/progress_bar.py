@@ -4,6 +4,7 @@ import sys
 from typing import TextIO
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.support.plural import plural
 
 WIDTH = 30
 
@@ -32,7 +33,7 @@ class ProgressBar:
             self.show(done)
             self._stream.write("\n")
         seconds = clock.monotonic() - self._began
-        self._stream.write(f"Drained: {done:,} runs in {seconds:.1f} s.\n")
+        self._stream.write(f"Drained: {done:,} {plural(done, 'run')} in {seconds:.1f} s.\n")
         self._stream.flush()
 
     def _rate(self, done: int) -> float:

@@ -1,4 +1,4 @@
 """Runs tasks: whether a run may start, what it returned, which settlement follows, and the threads that do it all.
 
-START READING in ``runner.py``.
+START READING in ``run.py``.
 """

@@ -4,7 +4,6 @@ If the handler returns, its effects are committed together with the settlement; 
 are also rolled back if the claim is gone. See docs/decisions/0006-atomic-runs.md.
 """
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,14 +18,15 @@ from django.db.transaction import TransactionManagementError
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
-from django_delayed_tasks.store.settling.settle import settle, settle_run
-from django_delayed_tasks.store.settling.settlement import Settlement, in_chunks, plain
+from django_delayed_tasks.store.settling.settle import in_chunks, settle, settle_run
+from django_delayed_tasks.store.settling.settlement import Settlement, plain
 from django_delayed_tasks.store.sql import galera
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_lock_timeout, is_transient, is_unwritable, pause
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 Settled = tuple[list[Settlement], dict[Claim, Then]]
 """The settlements, and the next state of each task by its claim."""

@@ -4,23 +4,22 @@ This is decided here and nowhere else.
 """
 
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, shortened
-from django_delayed_tasks.executor.running.mistakes import meant_instead
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
+from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, planned, recurs
-from django_delayed_tasks.store.schedules.recurrence import recurrence
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.validation import storable, valid_json, valid_when
+from django_delayed_tasks.store.validation import LONGEST_ERROR, storable, valid_json, valid_when
 from django_delayed_tasks.support.redaction import shown
-from django_delayed_tasks.triggers import next_run
 
 _KEPT: dict[str, frozenset[RunOutcome]] = {
     KeepHistory.ALL: frozenset(RunOutcome),
@@ -44,10 +43,20 @@ def raised(error: BaseException) -> Raised:
     return Raised(error, "".join(traceback.format_exception(error)))
 
 
-def decide(task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime) -> Settlement:
-    """Return the settlement of a run that returned ``result``, or raised if that is a :class:`Raised`."""
+def decide(
+    task: ClaimedTask,
+    handler: TaskHandler,
+    result: Any,
+    started: datetime,
+    finished: datetime,
+    max_rescues: int | None = None,
+) -> Settlement:
+    """Return the settlement of a run that returned ``result``, or raised if that is a :class:`Raised`.
+
+    ``max_rescues`` is the option of the executor; None for the setting.
+    """
     try:
-        return _settlement(task, handler, result, started, finished)
+        return _settlement(task, handler, result, started, finished, max_rescues)
     except InvalidOutcome as error:
         return _settlement(task, handler, raised(error), started, finished)
 
@@ -66,24 +75,39 @@ def decide_within(
     return _settlement(task, handler, result, started, finished)
 
 
-def lost(task: ClaimedTask, error: Raised) -> Settlement:
+def lost(task: ClaimedTask, error: Raised, now: datetime, max_rescues: int) -> Settlement:
     """Return the settlement of a run that ended with an error for which neither the handler nor the task is to blame.
 
-    That is a rescue, as if the process had died: the number of rescues is limited.
+    That is a rescue, as if the process had died: the number of rescues is limited. After the last of them a recurring
+    task continues with its next time.
     """
-    return Settlement(task.claim, **_lost(task, error.text))
+    ending = _lost(task, error.text, max_rescues)
+    if ending["then"] is Then.FAILED:
+        if is_early(task) and not planned(task):  # the error came before the run
+            run_extra(task, now)
+        with suppress(InvalidTrigger, OverflowError):  # there is no next time
+            ending |= next_time_of(task, now, now)
+    return Settlement(task.claim, exception=error.error, **ending)
 
 
 def _settlement(
-    task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
+    task: ClaimedTask,
+    handler: TaskHandler,
+    result: Any,
+    started: datetime,
+    finished: datetime,
+    max_rescues: int | None = None,
 ) -> Settlement:
     finished = max(started, finished)  # the clock may have been set back between the two
     if result is None and not recurs(task) and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
         return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
-    ending = _accepted(task, handler, result)
+    if isinstance(result, Raised) and isinstance(result.error, ClaimLost):
+        ending = _lost(task, result.text, max_rescues)
+    else:
+        ending = _accepted(task, handler, result)
     if ending["then"] in (Then.GONE, Then.FAILED):
-        ending |= _next_run(task, started, finished)
+        ending |= next_time_of(task, started, finished)
     if isinstance(result, Raised):
         ending["exception"] = result.error
     if recurs(task):
@@ -93,26 +117,16 @@ def _settlement(
     return Settlement(task.claim, started=started, finished=finished, keep=keep, **ending)
 
 
-def _next_run(task: ClaimedTask, started: datetime, finished: datetime) -> dict[str, Any]:
-    """Return the fields of a settlement that schedule the next run; empty if the task does not recur."""
-    trigger = task.trigger
-    if trigger is None:
-        return {}
-    return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, max(finished, task.when)))
-
-
 def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     try:
         return _ending(task, handler, result)
     except Exception as error:  # what a handler returns may misbehave in any way
         text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
-        raise InvalidOutcome(text + meant_instead(result)) from error
+        raise InvalidOutcome(text + _meant_instead(result)) from error
 
 
 def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, Any]:
     match result:
-        case Raised(error=ClaimLost()):
-            return _lost(task, result.text)
         case Raised(error=InvalidOutcome()):
             return _failed(result.text)  # the next attempt would return the same, after having its effects again
         case Raised():
@@ -127,10 +141,14 @@ def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, A
         case Reschedule():
             return _again(result)
         case Retry():
-            return _attempt_failed(task, handler, str(result.reason), _valid_after(result.after))
+            return _attempt_failed(task, handler, _reason(result.reason), _valid_after(result.after))
         case Fail():
-            return _failed(str(result.reason))
+            return _failed(_reason(result.reason))
     raise InvalidOutcome("expected None, a datetime, a timedelta, Done, Reschedule, Retry or Fail")
+
+
+def _reason(reason: Any) -> str:
+    return str(reason) if isinstance(reason, str | BaseException) else shown(reason, LONGEST_ERROR)
 
 
 def _again(result: Reschedule) -> dict[str, Any]:
@@ -149,7 +167,7 @@ def _carried(biz_ext: Any) -> Any:
 
 def _valid_after(after: Any) -> timedelta | None:
     if after is not None and not isinstance(after, timedelta):
-        raise InvalidOutcome(f"Retry(after={shortened(after)}): must be a timedelta or None")
+        raise InvalidOutcome(f"Retry(after={shown(after)}): must be a timedelta or None")
     valid_when(after, "after")
     return after
 
@@ -163,9 +181,9 @@ def _attempt_failed(
     return {"outcome": RunOutcome.RETRIED, "then": Then.RETRY, "after": delay, "error": storable(error)}
 
 
-def _lost(task: ClaimedTask, error: str) -> dict[str, Any]:
+def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, Any]:
     """End a run that raised ClaimLost: the fence refuses this if the claim is gone; else the run is not to blame."""
-    if task.rescues >= settings.MAX_RESCUES:
+    if task.rescues >= (settings.MAX_RESCUES if max_rescues is None else max_rescues):
         return _failed(error)
     pause = TaskHandler().backoff(task.rescues + 1)
     return {"outcome": RunOutcome.LOST, "then": Then.RESCUED, "after": pause, "error": storable(error)}
@@ -186,4 +204,30 @@ def _failed(error: str) -> dict[str, Any]:
 
 def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
     """Return whether a run with this outcome leaves a row in the history."""
-    return outcome in _KEPT[handler.keep_history]
+    return outcome in _KEPT[handler.kept_runs]
+
+
+_OUTCOMES = (Done, Fail, Reschedule, Retry)
+
+
+def _meant_instead(result: Any) -> str:
+    """Return "; did you mean …?" for a wrong result of a handler, or an empty string if there is nothing to suggest."""
+    try:
+        meant = _meant(result)
+    except Exception:  # a wrong result may misbehave in any way
+        return ""
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def _meant(result: Any) -> str:
+    if isinstance(result, type) and result in _OUTCOMES:
+        return f"{result.__name__}(...), an instance"
+    if result is False:
+        return "Retry(reason=...) or Fail(reason)"
+    if isinstance(result, datetime):
+        return "an aware datetime, as from timezone.make_aware(...)" if result.utcoffset() is None else ""
+    if isinstance(result, BaseException):
+        return "to raise it"
+    if type(result) in (int, float):
+        return "Done(result=...), or timedelta(seconds=...)"
+    return "Done(result=...)" if isinstance(result, bool | str | bytes | dict | list | tuple | set) else ""

@@ -48,7 +48,8 @@ class RunQueue:
     def put(self, tasks: Iterable[ClaimedTask]) -> None:
         """Queue tasks that may start; release them if the queue is closed."""
         batches = batches_of(tasks, self._broken)
-        self._held.join_batch(task.claim for batch in batches for task in batch[1:])
+        if riding := [task.claim for batch in batches for task in batch[1:]]:
+            self._held.join_batch(riding)
         self._put(batches)
 
     def put_alone(self, tasks: Batch) -> None:

@@ -7,19 +7,21 @@ end, if the handler has ``log = True`` or the logger is at DEBUG.
 import logging
 import traceback
 from datetime import timedelta
-from queue import SimpleQueue
+from queue import Queue
 from threading import Thread
 from typing import Any
 
-from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
-logger = logging.getLogger(__name__)
-run_logger = logging.getLogger("django_delayed_tasks.run")
+logger = Log(__name__)
+run_logger = Log("django_delayed_tasks.run")
 
 MOST_WAITING = 10_000
 """Records that wait for a slow handler of the log; further ones are only counted."""
@@ -63,6 +65,11 @@ def log_broken_batch(tasks: list[ClaimedTask], error: BaseException) -> None:
     _emit(logging.WARNING, text, (first.biz_code, len(tasks), first.biz_num, _line_of(error)), error, extra)
 
 
+def _say_slow(left_out: int) -> None:
+    ends = plural(left_out, "the end of %d run was", "the ends of %d runs were")
+    logger.error(f"the log is slow: {ends} not logged", left_out)
+
+
 def _log(level: int, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
     try:
         text, values = _message(settlement, then)
@@ -75,10 +82,7 @@ def _log(level: int, task: ClaimedTask, settlement: Settlement, then: Then) -> N
 
 def _emit(level: int, text: str, values: tuple[Any, ...], error: BaseException | None, extra: dict[str, Any]) -> None:
     exc_info = error and (type(error), error, error.__traceback__)
-    try:
-        run_logger.log(level, text, *values, exc_info=exc_info, extra=extra)
-    except BaseException:  # from a project's filter or handler: it must end neither this thread nor the run
-        logger.exception("the log of runs raised")
+    run_logger.log(level, text, *values, exc_info=exc_info, extra=extra)
 
 
 def _extra(task: ClaimedTask, settlement: Settlement) -> dict[str, Any]:
@@ -136,8 +140,9 @@ class RunLog:
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
-        self._queue: SimpleQueue[tuple[int, ClaimedTask, Settlement, Then] | None] = SimpleQueue()
+        self._queue: Queue[tuple[int, ClaimedTask, Settlement, Then] | None] = Queue()
         self._left_out = 0
+        self._calls_to_finish = 0
         self._thread = Thread(target=self._loop, name="run log", daemon=True)
 
     def start(self) -> None:
@@ -155,17 +160,19 @@ class RunLog:
 
     def finish(self, timeout: float) -> None:
         """Log what is left and end, within ``timeout`` seconds; log how much is not logged by then."""
+        self._calls_to_finish += 1
         self._queue.put(None)
         self._thread.join(timeout)
-        if self._thread.is_alive():
-            logger.error("the log is slow: the ends of about %d runs were not logged", self._queue.qsize())
+        if left := self._queue.unfinished_tasks - self._calls_to_finish:
+            _say_slow(left)
 
     def _loop(self) -> None:
-        with connections.of_thread(self._alias):
-            own = connections.OfThread()
+        with kept_connections.of_thread(self._alias) as own:
             while (end := self._queue.get()) is not None:
                 in_clean_context(_log, *end)
+                end = None  # the next get() would keep its exception, and what the frames of the traceback hold
+                self._queue.task_done()
                 own.tidy()
                 if self._left_out and self._queue.empty():
                     left_out, self._left_out = self._left_out, 0
-                    logger.error("the log is slow: the ends of %d runs were not logged", left_out)
+                    _say_slow(left_out)

@@ -1,29 +1,33 @@
 """The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed."""
 
-import logging
 from contextlib import suppress
 from queue import Empty
 from threading import Event, Thread
+from typing import Any
 
 from django.db import DatabaseError, InterfaceError
 from django.db import connections as django_connections
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
+from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
-from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.settle import Wait, settle
-from django_delayed_tasks.store.settling.settlement import Chunk, Settlement, in_chunks, plain
+from django_delayed_tasks.store.settling.settle import Chunk, Wait, in_chunks, settle
+from django_delayed_tasks.store.settling.settlement import Settlement, plain
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 LOCKED_PAUSE = 0.5
 """Seconds between two attempts to settle rows that another transaction has locked."""
@@ -35,7 +39,7 @@ cause: it may exceed the server's ``max_allowed_packet``, which ends the connect
 class Settler:
     """A thread that settles what has ended. It waits during an outage: no run that ended is repeated for it."""
 
-    def __init__(self, alias: str, held: Held, failures: Failures) -> None:
+    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
         self._alias = alias
         self._held = held
         self._failures = failures
@@ -73,11 +77,11 @@ class Settler:
         return not self._thread.is_alive()
 
     def _loop(self) -> None:
-        with connections.of_thread(self._alias):
+        with kept_connections.of_thread(self._alias):
             self._connect()
             while not self._has_ended:
-                for portion in in_chunks(self._take_locked()):
-                    self._settle_safely(portion)
+                if self._locked:
+                    self._settle_taken()
                 self._settle_safely(self._next_batch())
 
     def _connect(self) -> None:
@@ -86,19 +90,23 @@ class Settler:
         Even if the server has too few connections for all threads, runs that ended are settled.
         """
         with suppress(Exception):  # tried again when there is something to settle
-            connections.opened(self._alias)
+            kept_connections.opened(self._alias)
 
     def _settle_safely(self, batch: list[Settlement]) -> None:
         try:
             if batch:
                 self.settle(batch)
         except BaseException:
-            logger.exception("settling %d runs failed", len(batch))
+            logger.exception("settling %d %s failed", len(batch), plural(len(batch), "run"))
             self._put_aside(batch)
+
+    def _settle_taken(self) -> None:
+        for portion in in_chunks(self._take_locked()):
+            self._settle_safely(portion)
 
     def _take_locked(self) -> list[Settlement]:
         """Return the settlements whose rows were locked, if it is time to try them again."""
-        if not self._locked or clock.monotonic() < self._locked_until:
+        if clock.monotonic() < self._locked_until:
             return []
         locked, self._locked = self._locked, []
         return locked
@@ -109,8 +117,7 @@ class Settler:
         try:
             settlement = self._held.ended.get(timeout=LOCKED_PAUSE if self._locked else None)
             while settlement is not None:
-                batch.add(settlement)
-                if batch.is_full:
+                if batch.add(settlement):
                     return batch.settlements
                 settlement = self._held.ended.get_nowait()
         except Empty:
@@ -131,11 +138,11 @@ class Settler:
             used = None
             try:
                 with self._busy:
-                    used = connections.opened(self._alias)
+                    used = kept_connections.opened(self._alias)
                     became, waiting = settle(self._alias, batch, Wait.A_SECOND)
             except Exception as error:
-                has_broken = connections.has_broken(self._alias, used) and not is_transient(error)
-                breaks = breaks + 1 if has_broken and connections.does_answer(self._alias) else 0
+                has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
+                breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
                     self._wait(error)
                     continue
@@ -145,16 +152,17 @@ class Settler:
             return
 
     def _note_ends(self, batch: list[Settlement], became: dict[Claim, Then], waiting: set[Claim]) -> None:
-        self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
-        ended = [settlement for settlement in batch if settlement.claim not in waiting]
-        self._report(ended, became)
-        self._held.remove(settlement.claim for settlement in ended)
+        if waiting:
+            self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
+            batch = [settlement for settlement in batch if settlement.claim not in waiting]
+        self._report(batch, became)
+        self._held.remove([settlement.claim for settlement in batch])
 
     def _put_aside(self, locked: list[Settlement]) -> None:
-        if locked:
-            logger.warning("%d tasks wait to be settled, such as %s", len(locked), locked[0].claim)
-            self._locked += locked
-            self._locked_until = clock.monotonic() + LOCKED_PAUSE
+        what = plural(len(locked), "task waits", "tasks wait")
+        logger.warning("%d %s to be settled, such as %s", len(locked), what, locked[0].claim)
+        self._locked += locked
+        self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
     def _wait(self, error: Exception) -> None:
         if not self._backoff.failures:
@@ -162,7 +170,8 @@ class Settler:
         self._backoff.wait(self._give_up)
 
     def _report(self, batch: list[Settlement], became: dict[Claim, Then]) -> None:
-        if self._backoff.succeeded():
+        if self._backoff.failures:
+            self._backoff.succeeded()
             logger.warning("settling continues")
         with_good_ends = logs_good_ends()
         for settlement in batch:
@@ -173,7 +182,8 @@ class Settler:
                 self._failures.report(task, settlement, then)
         if len(became) < len(batch):
             lost = [settlement.claim for settlement in batch if settlement.claim not in became]
-            logger.warning("%d claims were gone when their runs ended: %s", len(lost), lost[:10])
+            text = plural(len(lost), "claim was gone when its run", "claims were gone when their runs")
+            logger.warning("%d %s ended: %s", len(lost), text, lost[:10])
 
     def _settle_apart(self, batch: list[Settlement], error: Exception) -> None:
         """Find the settlement that cannot be written, and write it in ASCII or let its task fail visibly instead."""
@@ -191,17 +201,29 @@ class Settler:
 
     def _fail(self, settlement: Settlement, error: Exception) -> None:
         text = in_ascii(storable(f"the settlement could not be written: {error}"))
-        visible = Settlement(settlement.claim, RunOutcome.FAILED, Then.FAILED, error=text, exception=error)
+        visible = Settlement(
+            settlement.claim, RunOutcome.FAILED, Then.FAILED,
+            error=text, stood_for=settlement.stood_for, exception=error,
+        )._replace(**self._next_time(settlement))  # fmt: skip
         try:
             with self._busy:
                 became, waiting = settle(self._alias, [visible], Wait.A_SECOND)
             self._note_ends([visible], became, waiting)
         except Exception as second:
-            connections.discard_unusable(self._alias)
+            kept_connections.discard_unusable(self._alias)
             if _may_pass(second):
                 self._put_aside([visible])
             else:
                 logger.exception("task %s stays claimed until this executor ends", settlement.claim)
+
+    def _next_time(self, settlement: Settlement) -> dict[str, Any]:
+        """Return the fields of a settlement with which a recurring task recurs after all; none if it cannot."""
+        if settlement.then is Then.RECUR:
+            return {"then": Then.RECUR, "when": settlement.when, "after": settlement.after}
+        task, finished = self._held.get(settlement.claim), settlement.finished or clock.host_now()
+        with suppress(InvalidTrigger, OverflowError):
+            return next_time_of(task, settlement.started or finished, finished) if task else {}
+        return {}
 
 
 def _may_pass(error: Exception) -> bool:

@@ -1,15 +1,15 @@
 """A thread that repeats one iteration and survives outages of the database; its pauses, and what it waits for."""
 
-import logging
 import random
 from collections.abc import Callable
 from threading import Event, Thread
 from types import TracebackType
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.logs import Log
 
-logger = logging.getLogger(__name__)
+logger = Log(__name__)
 
 
 class Backoff:
@@ -107,7 +107,7 @@ class Loop:
         self._thread.join(timeout)
 
     def _repeat(self) -> None:
-        with connections.of_thread(self._alias):
+        with kept_connections.of_thread(self._alias):
             while not self._stopped.is_set():
                 self._sleep(self._attempt())
             self._say_farewell()
@@ -124,7 +124,8 @@ class Loop:
                 seconds = self._iterate()
         except BaseException as error:
             return self._failed(error)
-        if self._backoff.succeeded():
+        if self._backoff.failures:
+            self._backoff.succeeded()
             logger.warning("%s continues", self._thread.name)
         return seconds
 
@@ -133,7 +134,7 @@ class Loop:
         if self._backoff.failures == 1:
             logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
         try:
-            connections.discard_unusable(self._alias)
+            kept_connections.discard_unusable(self._alias)
             self._recover()
         except Exception:
             logger.exception("%s could not recover; it tries again", self._thread.name)

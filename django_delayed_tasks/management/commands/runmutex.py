@@ -44,6 +44,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--at-least", type=float, default=0.0, help="seconds for which it is held even if the command ends earlier"
         )
+        parser.add_argument("--at-most", type=float, help="seconds after which the command is ended")
         parser.add_argument("--wait", type=float, default=0.0, help="seconds to wait for it (default 0)")
         parser.add_argument("--database", help="alias of its database")
         parser.usage = "%(prog)s NAME [options] -- command ..."
@@ -69,7 +70,7 @@ class Command(BaseCommand):
             sys.exit(code)
 
     def _run(self, given: dict[str, Any], command: list[str]) -> int:
-        options = {name: given[name] for name in ("ttl", "wait", "at_least")}
+        options = {name: given[name] for name in ("ttl", "wait", "at_least", "at_most")}
         guard = mutex(given["name"], using=given["database"], **options)
         lease = guard.__enter__()
         try:

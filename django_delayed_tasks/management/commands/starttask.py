@@ -13,6 +13,7 @@ from django_delayed_tasks import __version__
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
+from django_delayed_tasks.executor.process.refusals import refuse_unseen
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.management.main_thread import require_main_thread
@@ -104,6 +105,10 @@ class Command(BaseCommand):
     def _check_database(self, alias: str) -> None:
         if alias not in connections:
             raise CommandError(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
+        try:
+            refuse_unseen(alias)
+        except TaskException as error:
+            raise CommandError(str(error)) from None
         try:
             missing = unapplied(alias)
         except DatabaseError as error:

@@ -28,7 +28,7 @@ steal, so that no task stays assigned to an executor that does not take it.
 
 
 def share_of(task_id: int, executors: int, multiplier: int = OWN) -> int:
-    """Return the rank of the executor, among ``executors`` live ones, that this task is assigned to.
+    """Return the place of the executor, among ``executors`` live ones, that this task is assigned to.
 
     The id is mixed first (multiplicative hashing; Knuth, The Art of Computer Programming 3, 6.4): on a Galera cluster
     each node counts ids in steps of the number of nodes, so all ids of one node could fall to a single executor.
@@ -37,19 +37,19 @@ def share_of(task_id: int, executors: int, multiplier: int = OWN) -> int:
 
 
 def share(request: ClaimRequest, multiplier: int = OWN, task_id: str = "id") -> str:
-    """Return the SQL condition that :func:`share_of` the row is the request's rank, for a statement with parameters.
+    """Return the SQL condition that :func:`share_of` the row is the request's place, for a statement with parameters.
 
     The arithmetic overflows no integer type of any supported database.
     """
-    first, last = (-(-_MIXED * place // request.executors) for place in (request.rank, request.rank + 1))
+    first, last = (-(-_MIXED * place // request.executors) for place in (request.place, request.place + 1))
     return f"{task_id} %% {_MIXED} * {multiplier} %% {_MIXED} BETWEEN {first} AND {last - 1}"
 
 
-FEWEST_OF_OTHERS, MOST_OF_ANYBODYS = 8, 2
+STEAL_STEP, CONTESTED_STEAL = 8, 2
 """Steal size: start at 8 rows, grow by 8 after each uncontested steal; 2 when stealing itself is contested."""
 LEFT_BEHIND = timedelta(seconds=10)
 """How much longer other executors' tasks may wait than this executor's own; beyond that they are claimed first."""
-_of_others: dict[tuple[str, int], int] = {}
+_steal_sizes: dict[tuple[str, int], int] = {}
 """By alias and executor: the steal size."""
 
 
@@ -61,7 +61,7 @@ class Affinity:
         self.dialect = dialect
         self.request = request
         self._key = (alias, request.executor)
-        self._is_of_others = False
+        self._is_steal = False
 
     def read(self) -> Rows:
         """Return the due rows that the executor should try to claim."""
@@ -70,19 +70,19 @@ class Affinity:
         mine = self._read(self.request, share(self.request))
         if mine:
             return self._with_left_behind(mine) if self._leaves_behind(mine) else mine
-        self._is_of_others = True
+        self._is_steal = True
         # From the tail: the executors that own these rows take them from the head.
-        latest = self._read(self._others(), self._part(), "DESC")
-        return latest[::-1] or self._read(replace(self.request, limit=min(self.request.limit, MOST_OF_ANYBODYS)))
+        latest = self._read(self._steal(), self._part(), "DESC")
+        return latest[::-1] or self._read(replace(self.request, limit=min(self.request.limit, CONTESTED_STEAL)))
 
     def note(self, won_all: bool) -> None:
         """Adjust the steal size; ``won_all`` says whether all of the rows that were read could be claimed."""
-        if self._is_of_others:
-            more = FEWEST_OF_OTHERS + _of_others.get(self._key, FEWEST_OF_OTHERS)
-            _of_others[self._key] = min(more, self.request.limit) if won_all else FEWEST_OF_OTHERS
+        if self._is_steal:
+            more = STEAL_STEP + _steal_sizes.get(self._key, STEAL_STEP)
+            _steal_sizes[self._key] = min(more, self.request.limit) if won_all else STEAL_STEP
 
-    def _others(self) -> ClaimRequest:
-        most = max(FEWEST_OF_OTHERS, _of_others.get(self._key, 0))
+    def _steal(self) -> ClaimRequest:
+        most = max(STEAL_STEP, _steal_sizes.get(self._key, 0))
         return replace(self.request, limit=min(self.request.limit, most))
 
     def _part(self) -> str:
@@ -95,7 +95,7 @@ class Affinity:
         return watermark is not None and oldest - watermark > LEFT_BEHIND
 
     def _with_left_behind(self, mine: Rows) -> Rows:
-        first = self._read(replace(self.request, limit=min(self.request.limit, FEWEST_OF_OTHERS)), self._part())
+        first = self._read(replace(self.request, limit=min(self.request.limit, STEAL_STEP)), self._part())
         by_id = {row[_ID]: row for row in (*first, *mine)}
         return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
 

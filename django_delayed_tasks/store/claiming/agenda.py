@@ -13,9 +13,10 @@ Both also read which queues are paused: nothing of these is claimed.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import connections
@@ -93,21 +94,22 @@ def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
 
     It may then lack tasks below their level's watermark and, on MariaDB and MySQL, levels that were not in use before.
     """
+    dialect = dialect_of(connections[alias])
     if known is None or not 0 < len(known.watermarks) + len(known.idle) <= MOST_KNOWN:
-        return in_one_statement(alias, lambda cursor: _walk(cursor, dialect_of(connections[alias])))
-    return in_one_statement(alias, lambda cursor: _look(cursor, dialect_of(connections[alias]), known))
+        return in_one_statement(alias, partial(_full_scan, dialect=dialect))
+    return in_one_statement(alias, partial(_look, dialect=dialect, known=known))
 
 
-def _walk(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
-    now, *levels = _WALKS[dialect.connection.vendor](cursor, dialect)
-    paused = _names_of(now.queue)
-    return Agenda(now.earliest, tuple(level for level in levels if level.queue not in paused))
+def _full_scan(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
+    (paused, _, now), *levels = _FULL_SCANS[dialect.connection.vendor](cursor, dialect)
+    names = _names_of(paused)
+    return Agenda(now, tuple([level for level in levels if level.queue not in names]))
 
 
 def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda:
     look = _LOOKS.get(dialect.connection.vendor)
     if look is None:  # a full scan costs no more there
-        return _walk(cursor, dialect)
+        return _full_scan(cursor, dialect)
     while True:
         found = look(cursor, dialect, known)
         strangers = found.strangers - known.watermarks.keys()
@@ -117,26 +119,36 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda
 
 
 def _levels(found: _Looked) -> tuple[Level, ...]:
-    levels = (Level(queue, priority, earliest) for (queue, priority), earliest in found.earliest.items())
-    return tuple(level for level in levels if level.queue not in found.paused)
+    levels = [Level(*key, earliest) for key, earliest in found.earliest.items()]
+    return tuple([level for level in levels if level.queue not in found.paused])
 
 
-# Each full scan yields the current time first, as a level whose name is the JSON text of the paused queues, so that one
+_AGGREGATES = {
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
+    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
+    "postgresql": "json_agg(queue)::text",
+    "sqlite": "json_group_array(queue)",
+}
+_PAUSED = {vendor: f"(SELECT {names} FROM {PAUSED_QUEUE})" for vendor, names in _AGGREGATES.items()}
+"""By vendor: a scalar subquery for the names of the paused queues as JSON text, to be read with something else."""
+
+
+# Each full scan returns the current time first, as a level whose name is the JSON text of the paused queues: one
 # statement reads everything where the database allows it.
 
 
-def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
+def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect) -> list[Level]:
     # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
     cursor.execute(
-        f"SELECT -1, {_paused_names(dialect)}, 0, {dialect.now} UNION ALL"
+        f"SELECT -1, {_PAUSED['mysql']}, 0, {dialect.now} UNION ALL"
         f" SELECT status, queue, priority, MIN(claim_at) FROM {TASK} WHERE status <= {PENDING}"
         f" GROUP BY status, queue, priority"
     )
-    for _, queue, priority, earliest in cursor.fetchall():
-        yield Level(queue, priority, dialect.to_datetime(earliest))
+    return [Level(queue, priority, dialect.to_datetime(moment)) for _, queue, priority, moment in cursor.fetchall()]
 
 
-def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
+def _by_lateral_probes(cursor: CursorWrapper, dialect: Dialect) -> list[Level]:
     first = f"SELECT queue, priority, claim_at FROM {TASK} WHERE status = {PENDING}"
     order = "ORDER BY queue, priority, claim_at LIMIT 1"
     cursor.execute(f"""
@@ -146,13 +158,12 @@ def _by_lateral_walk(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]
             SELECT next.queue, next.priority, next.claim_at FROM level, LATERAL (
                 {first} AND (queue, priority) > (level.queue, level.priority) {order}) next
         )
-        SELECT {_paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
+        SELECT {_PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}
         UNION ALL SELECT queue, priority, claim_at FROM level""")
-    for queue, priority, earliest in cursor.fetchall():
-        yield Level(queue, priority, dialect.to_datetime(earliest))
+    return [Level(queue, priority, dialect.to_datetime(moment)) for queue, priority, moment in cursor.fetchall()]
 
 
-def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level]:
+def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> list[Level]:
     # Two probes for the next level: SQLite reads a range of (queue, priority) from the start of the queue.
     first = f"SELECT n.id FROM {TASK} n WHERE n.status = {PENDING}"
     cursor.execute(f"""
@@ -165,15 +176,14 @@ def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect) -> Iterator[Level
                 ({first} AND n.queue > t.queue ORDER BY n.queue, n.priority, n.claim_at, n.id LIMIT 1))
             FROM level CROSS JOIN {TASK} t ON t.id = level.id
         )
-        SELECT {_paused_names(dialect)}, 0, NULL
+        SELECT {_PAUSED["sqlite"]}, 0, NULL
         UNION ALL SELECT t.queue, t.priority, t.claim_at FROM level CROSS JOIN {TASK} t ON t.id = level.id""")
     (paused, _, _), *rows = cursor.fetchall()
-    yield Level(paused, 0, clock.host_now())
-    for queue, priority, earliest in rows:
-        yield Level(queue, priority, dialect.to_datetime(earliest))
+    levels = [Level(queue, priority, dialect.to_datetime(moment)) for queue, priority, moment in rows]
+    return [Level(paused, 0, clock.host_now()), *levels]
 
 
-_WALKS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_walk, "sqlite": _by_nested_probes}
+_FULL_SCANS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_probes, "sqlite": _by_nested_probes}
 
 
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
@@ -208,7 +218,7 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
                 lead(priority) OVER w AS next_priority
             FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, watermark)
             WINDOW w AS (ORDER BY queue, priority))
-        SELECT 0, {_paused_names(dialect)}, 0, {clock.sql_latest(dialect.connection)}
+        SELECT 0, {_PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}
         UNION ALL SELECT 1, k.queue, k.priority, e.claim_at FROM known k, LATERAL (
             SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.watermark
             ORDER BY t.claim_at LIMIT 1) e
@@ -233,7 +243,7 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
     # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
     # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
-    branches = [f"(SELECT 0, {_paused_names(dialect)}, 0, {dialect.now})"]
+    branches = [f"(SELECT 0, {_PAUSED['mysql']}, 0, {dialect.now})"]
     parameters: list[Any] = []
     for (queue, priority), watermark in known.watermarks.items():
         rows = rows_of(dialect, queue, priority)
@@ -251,20 +261,6 @@ _Look = Callable[[CursorWrapper, Dialect, KnownLevels], _Looked]
 _LOOKS: dict[str, _Look] = {"postgresql": _with_gaps, "mysql": _in_use_only}
 
 
-_AGGREGATES = {
-    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
-    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
-    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
-    "postgresql": "json_agg(queue)::text",
-    "sqlite": "json_group_array(queue)",
-}
-
-
-def _paused_names(dialect: Dialect) -> str:
-    """Return a scalar subquery for the names as JSON text, to be read together with something else."""
-    return f"(SELECT {_AGGREGATES[dialect.connection.vendor]} FROM {PAUSED_QUEUE})"
-
-
 def _names_of(text: str | None) -> frozenset[str]:
-    """Return the names that :func:`_paused_names` wrote as JSON text."""
+    """Return the names that were read as JSON text."""
     return frozenset(json.loads(text)) if text else frozenset()

@@ -253,13 +253,13 @@ def held_by(alias: str, executor: int) -> set[Claim]:
     return decisively(alias, read)
 
 
-def load(alias: str, claim: Claim) -> tuple[ClaimedTask, str] | None:
-    """Return the task of a claim as it is now, with its last error; None if its version has changed or it is gone."""
+def load(alias: str, claim: Claim) -> ClaimedTask | None:
+    """Return the task of a claim as it is now; None if its version has changed or it is gone."""
     connection = connections[alias]
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT last_error, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
+        cursor.execute(f"SELECT executor, {', '.join(COLUMNS)} FROM {TASK} WHERE {fence([claim])}")
         row = cursor.fetchone()
-    return (claimed(row[1:], dialect_of(connection), 0), row[0]) if row else None
+    return claimed(row[1:], dialect_of(connection), executor=row[0]) if row else None
 
 
 def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor: int) -> list[ClaimedTask]:

@@ -48,7 +48,7 @@ def pull_forward(alias: str, codes: Collection[str]) -> int:
         found = [(row[0], row[1]) for row in _rows(alias, sql, sorted(codes))]
         if not found:
             break
-        put_off(alias, found, (0.0, 0.0))
+        postpone(alias, found, (0.0, 0.0))
         pulled += len(found)
     return pulled
 
@@ -77,7 +77,7 @@ def _rows(alias: str, sql: str, parameters: Sequence[Any]) -> list[tuple[Any, ..
     return in_one_statement(alias, read)
 
 
-def put_off(alias: str, claims: Sequence[Claim], delay: Seconds) -> None:
+def postpone(alias: str, claims: Sequence[Claim], delay: Seconds) -> None:
     """Postpone these tasks: they become claimable one after the other within ``delay`` (seconds from now).
 
     A task that has changed since it was read is left alone. ``when`` is kept, and no attempt is counted.

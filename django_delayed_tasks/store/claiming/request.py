@@ -22,7 +22,7 @@ class ClaimRequest:
     Attributes:
         watermark: a moment before which nothing claimable is expected; None if it is unknown.
         excluded: codes that this executor has no handler for.
-        rank: the executor's place among the ``executors`` live ones.
+        place: the executor's place among the ``executors`` live ones.
         ahead: tasks due within this time count as due; the executor that claims one holds it until it is due.
         only: if not empty, claim only tasks of this code, and only from the first ``limit`` due ones.
         rescues_below: claim only tasks with fewer rescues than this; None for any.
@@ -34,7 +34,7 @@ class ClaimRequest:
     limit: int
     watermark: datetime | None = None
     excluded: frozenset[str] = field(default=frozenset())
-    rank: int = 0
+    place: int = 0
     executors: int = 1
     ahead: timedelta = timedelta()
     only: str = ""
@@ -102,7 +102,7 @@ def candidates(
         conditions.append(share)
     sql = (
         f"SELECT {', '.join(columns)} FROM {table} WHERE {' AND '.join(conditions)}"
-        f" ORDER BY {', '.join(f'{column} {direction}' for column in (*order, 'claim_at', 'id'))}"
+        f" ORDER BY {', '.join([f'{column} {direction}' for column in (*order, 'claim_at', 'id')])}"
         f" LIMIT {request.limit:d}"
     )
     return sql, parameters

@@ -1,70 +1,52 @@
-"""PostgreSQL's NOTIFY and LISTEN: a hint to executors in other processes that there is something to claim.
+"""PostgreSQL's NOTIFY and LISTEN.
 
-Nothing depends on it. The notice is sent after the commit, not in the same transaction: a transaction that commits a
-NOTIFY holds a server-wide lock until the commit is on disk, so all callers that add tasks would wait for each other.
+The notice is sent after the commit, not in the same transaction: a transaction that commits a NOTIFY holds a
+server-wide lock until the commit is on disk, so all callers that add tasks would wait for each other.
 """
 
-import logging
-import os
 import secrets
 import selectors
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from django.db import Error, connections
+from django.db import connections
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.store.notices import notice
+from django_delayed_tasks.store.notices.notice import Deaf, Notice
 
 if TYPE_CHECKING:
     import psycopg
 
-logger = logging.getLogger(__name__)
-
 CHANNEL: Final = "django_delayed_tasks"
-SILENCE: Final = 60.0
-"""Seconds for which no notice is sent after one has failed: the database may not support NOTIFY."""
 ECHO: Final = 3.0
 """Seconds within which a pooler delivers a notice, if it delivers notices at all."""
 _KEEPALIVE: Final[dict[str, Any]] = {
     "connect_timeout": 5, "keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3,
 }  # fmt: skip
-_TOKEN: Final = secrets.token_hex(4)
-_silent_until: dict[str, float] = {}
-
-
-class Notice(NamedTuple):
-    """The news that something to claim was added to this queue ("": to any queue)."""
-
-    queue: str
-    is_own: bool
-    """Whether this process sent it."""
-
-
-def _process() -> str:
-    return f"{_TOKEN}-{os.getpid()}"  # a fork has the same token
+_POOLED: Final = (
+    "the pooler in front of the database passes no notices on (transaction mode?): let executors connect to the server "
+    "itself"
+)
 
 
 def can_notify(alias: str) -> bool:
-    """Return whether this database delivers notices."""
-    return connections[alias].vendor == "postgresql"
+    """Return True: every PostgreSQL server delivers notices."""
+    return True
 
 
-def notify(alias: str, queue: str = "") -> None:
-    """Send a notice, outside any transaction, that something was added; a failure is logged and not raised."""
-    if _silent_until.get(alias, 0.0) > clock.monotonic():
-        return
-    try:
-        with connections[alias].cursor() as cursor:
-            cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{_process()} {queue}"])
-    except Error as error:
-        _silent_until[alias] = clock.monotonic() + SILENCE
-        logger.info("executors in other processes are not notified of new tasks and find them by polling: %s", error)
+def notify(alias: str, queue: str) -> None:
+    """Send a notice to all listeners.
+
+    Raises:
+        django.db.Error: the database refuses it.
+    """
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{notice.process()} {queue}"])
 
 
 def can_listen(alias: str) -> bool:
-    """Return whether this process can receive notices: on PostgreSQL, with psycopg 3."""
-    if not can_notify(alias):
-        return False
+    """Return whether this process can receive notices: it needs psycopg 3."""
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
 
     return bool(is_psycopg3)
@@ -77,14 +59,12 @@ def _connect(parameters: dict[str, Any]) -> "psycopg.Connection[Any]":
     return connect(**parameters, autocommit=True)
 
 
-class Deaf(Exception):
-    """The connection leads to a pooler that delivers no notices."""
-
-
 class Ears:
     """A dedicated connection that receives notices; ``fileno()`` is readable when there is one."""
 
-    def __init__(self, alias: str) -> None:
+    is_broadcast = True
+
+    def __init__(self, alias: str, executor: str) -> None:
         """Connect and listen.
 
         Raises:
@@ -97,7 +77,7 @@ class Ears:
         self._number = self._connection.fileno()
         try:
             if self._is_pooled() and not self._hears_itself(parameters):
-                raise Deaf
+                raise Deaf(_POOLED)
             self._connection.execute(f"LISTEN {CHANNEL}")
         except BaseException:
             self.close()
@@ -140,8 +120,7 @@ class Ears:
         notices = []
         self._connection.pgconn.consume_input()
         while said := self._connection.pgconn.notifies():
-            process, _, queue = said.extra.decode(errors="replace").partition(" ")
-            notices.append(Notice(queue, process == _process()))
+            notices.append(Notice.parsed(said.extra))
         return notices
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Waking executors when due tasks have been committed: those in this process and, on PostgreSQL, in other processes.
+"""Waking executors when due tasks have been committed: those in this process and in other processes.
 
 This is only a hint: polling alone would find the tasks, too.
 """
@@ -12,7 +12,7 @@ from django.db import connections, transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.store.notices.postgres import can_notify, notify
+from django_delayed_tasks.store.notices.channels import can_notify, notify
 from django_delayed_tasks.store.sql.transactions import in_transaction
 from django_delayed_tasks.store.validation import Schedule, When
 from django_delayed_tasks.support import forks

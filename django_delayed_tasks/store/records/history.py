@@ -1,20 +1,95 @@
 """The history: rows are written in the transaction that ends the run, and the oldest rows are purged."""
 
-from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Any, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import RUN, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
 COLUMNS = "task_id, version, biz_code, biz_num, attempt, executor, when_time, outcome, started, finished, result, error"
 OF_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.attempts, NULLIF(t.executor, 0)"
 """The expressions for the columns before ``when_time``, read from a task row ``t``."""
+
+
+class End(NamedTuple):
+    """What the history says of how a run ended; ``result`` is JSON text.
+
+    ``stood_for``: the time that the run of a recurring task was for, if it is not the row's.
+    """
+
+    id: int
+    version: int
+    outcome: int
+    started: datetime | None
+    finished: datetime | None
+    result: str | None
+    error: str
+    stood_for: datetime | None
+
+
+class Known(NamedTuple):
+    """The columns of a claimed task that the history repeats, for a run that knows them."""
+
+    biz_code: str
+    biz_num: str
+    attempts: int
+    executor: int
+    when: datetime
+
+
+_SENT = (
+    Column("id", "int"),
+    Column("version", "int"),
+    Column("outcome", "int"),
+    Column("started", "moment"),
+    Column("finished", "moment"),
+    Column("result", "text"),
+    Column("error", "text"),
+    Column("stood_for", "moment"),
+)
+
+
+def record(cursor: CursorWrapper, dialect: Dialect, ends: Sequence[End]) -> None:
+    """Write a history row for each end; the server adds the task's columns.
+
+    The caller's transaction is rolled back if one of the claims is not held.
+    """
+    sent = dialect.rows(_SENT, ends)
+    of = sent.column
+    cursor.execute(
+        f"INSERT INTO {RUN} ({COLUMNS})"
+        f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
+        f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}"
+        f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
+        sent.parameters,
+    )
+
+
+def _same_claim(of: dict[str, str]) -> str:
+    """Return the fence for a task row that is looked up for a sent row."""
+    return f"t.id = {of['id']} AND t.version = {of['version']}"
+
+
+def record_known(cursor: CursorWrapper, dialect: Dialect, task: Known, end: End) -> None:
+    """Write the history row of a run whose task is not to be read again."""
+    when = end.stood_for or task.when
+    cursor.execute(
+        f"INSERT INTO {RUN} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {dialect.json('%s')}, %s)",
+        [
+            end.id, end.version, task.biz_code, task.biz_num, task.attempts, task.executor, dialect.stored(when),
+            end.outcome, end.started and dialect.stored(end.started), end.finished and dialect.stored(end.finished),
+            end.result, end.error,
+        ],
+    )  # fmt: skip
 
 
 def record_without_run(
@@ -34,23 +109,68 @@ def record_without_run(
     return int(cursor.rowcount)
 
 
-def purge(alias: str, older_than: timedelta, batch_size: int = 1000) -> int:
-    """Delete the oldest rows of the history, at most ``batch_size``, if older than ``older_than``; return their number.
+def oldest(alias: str) -> datetime | None:
+    """Return when the oldest run in the history ended, as nearly as its primary key tells; None if there is none."""
+    runs: Any = TaskRun.objects.using(alias).order_by("id")
+    finished: datetime | None = runs.values_list("finished", flat=True).first()
+    return finished
 
-    Rows are written as runs end, so the primary key nearly follows their age: no index on a time is needed.
+
+@dataclass(frozen=True)
+class AllBut:
+    """All codes but these."""
+
+    codes: frozenset[str]
+
+    def __contains__(self, code: object) -> bool:
+        return code not in self.codes
+
+
+class Purged(NamedTuple):
+    """What one call of :func:`purge` did: the number of rows ``deleted``, and the id after which the next continues."""
+
+    deleted: int
+    position: int
+    is_complete: bool
+    """Whether all rows that are old enough have been read."""
+
+
+def purge(alias: str, older_than: timedelta, codes: Container[str], after: int = 0, batch_size: int = 1000) -> Purged:
+    """Read at most ``batch_size`` rows with ids above ``after``; delete those of the ``codes`` that are old enough.
+
+    Rows are written as runs end, so the primary key nearly follows their age: no index on a time is needed, and rows
+    of other codes are read once, when the position passes them.
     """
-    old = in_one_statement(alias, lambda cursor: _oldest(cursor, alias, older_than, batch_size))
-    return atomically(alias, lambda cursor: _delete(cursor, old)) if old else 0
-
-
-def _oldest(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> list[int]:
     cutoff = dialect_of(connections[alias]).later(-older_than)
+    rows = in_one_statement(alias, lambda cursor: _read(cursor, cutoff, after, batch_size))
+    old = [row.id for row in rows if row.is_old and row.biz_code in codes]
+    if old:
+        atomically(alias, lambda cursor: _delete(cursor, old))
+    passed = list(takewhile(lambda row: row.is_old, rows))
+    position = passed[-1].id if passed else after
+    if not rows and in_one_statement(alias, _newest) < after:
+        position = 0  # after TRUNCATE, or from a backup, ids begin again
+    return Purged(len(old), position, is_complete=len(passed) < batch_size)
+
+
+class _Row(NamedTuple):
+    id: int
+    biz_code: str
+    is_old: bool
+
+
+def _read(cursor: CursorWrapper, cutoff: str, after: int, most: int) -> list[_Row]:
     cursor.execute(
-        f"SELECT id, CASE WHEN finished < {cutoff} THEN 1 ELSE 0 END FROM {RUN} ORDER BY id LIMIT {batch_size:d}"
+        f"SELECT id, biz_code, CASE WHEN finished < {cutoff} THEN 1 ELSE 0 END FROM {RUN}"
+        f" WHERE id > {after:d} ORDER BY id LIMIT {most:d}"
     )
-    return [row[0] for row in cursor.fetchall() if row[1]]
+    return [_Row(pk, biz_code, bool(is_old)) for pk, biz_code, is_old in cursor.fetchall()]
 
 
-def _delete(cursor: CursorWrapper, ids: Sequence[int]) -> int:
+def _newest(cursor: CursorWrapper) -> int:
+    cursor.execute(f"SELECT COALESCE(MAX(id), 0) FROM {RUN}")
+    return int(cursor.fetchone()[0])
+
+
+def _delete(cursor: CursorWrapper, ids: Sequence[int]) -> None:
     cursor.execute(f"DELETE FROM {RUN} WHERE id IN ({', '.join(map(str, ids))})")
-    return len(ids)

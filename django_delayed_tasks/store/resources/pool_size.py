@@ -29,8 +29,10 @@ def _insert(alias: str, rows: list[Resource]) -> None:
     in_one_statement(alias, lambda _: resources.bulk_create(rows, ignore_conflicts=True))
 
 
-def shape(alias: str, pool: str, size: int) -> None:
+def shape(alias: str, pool: str, size: int, short: int | None = None) -> None:
     """Make ``size`` the number of enabled resources in the pool.
+
+    With ``short``, the pool grows as it is used: it gets so many more, and is at least doubled, up to ``size``.
 
     Shrinking disables the resources that have been free longest; growing enables those again, as they are, before
     creating new ones. No resource is deleted, so a held one is still counted after the size went down and up again.
@@ -39,12 +41,13 @@ def shape(alias: str, pool: str, size: int) -> None:
     found = list(rows.values_list("id", "name", "enabled"))
     enabled = [pk for pk, _, is_enabled in found if is_enabled]
     disabled = [pk for pk, _, is_enabled in found if not is_enabled]
+    wanted = size if short is None else min(size, len(enabled) + (short and max(short, len(enabled))))
     if len(enabled) > size:
         _enable(alias, enabled[: len(enabled) - size], False)
-    elif len(enabled) < size:
-        _enable(alias, disabled[: size - len(enabled)], True)
+    elif len(enabled) < wanted:
+        _enable(alias, disabled[: wanted - len(enabled)], True)
         names = {name for _, name, _ in found}
-        add_missing(alias, pool, _unused(names, size - len(enabled) - len(disabled)))
+        add_missing(alias, pool, _unused(names, wanted - len(enabled) - len(disabled)))
 
 
 def _unused(names: set[str], count: int) -> list[str]:

@@ -1,9 +1,10 @@
 """Rate tokens (``rate``): each start of a run leases a token for the rate's period; it comes back by the clock alone.
 
 There are as many tokens as the rate allows starts in a period, so no period of this length, wherever it begins, has
-more starts.
+more starts. A handler with a ``concurrency_key`` has tokens for each key, created as they are needed.
 """
 
+import hashlib
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -19,6 +20,10 @@ from django_delayed_tasks.store.sql.transactions import decisively, in_one_state
 
 STARTS: Final = f"{RESERVED}starts."
 """The prefix of the tokens' pool names; the code follows."""
+KEY_STARTS: Final = f"{RESERVED}key-starts."
+"""The same for tokens of one key; the code and a hash of the key follow."""
+UNUSED: Final = timedelta(hours=1)
+"""Tokens of a key that have been free for this long are deleted."""
 
 
 class Taken(NamedTuple):
@@ -28,34 +33,91 @@ class Taken(NamedTuple):
     next_in: float | None
 
 
-def shape_starts(alias: str, code: str, starts: int, period: timedelta) -> None:
-    """Make ``starts`` the number of rate tokens of this code; each held one comes back within ``period`` from now."""
-    pool_size.shape(alias, STARTS + code, starts)
+def tokens_of(code: str, key: str = "") -> str:
+    """Return the name of the pool that has the tokens of this code, or those of one key."""
+    if not key:
+        return STARTS + code
+    digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{KEY_STARTS}{code}.{digest}"
+
+
+def provide_tokens(alias: str, pool: str, starts: int, period: timedelta, short: int | None = None) -> None:
+    """Make ``starts`` the number of rate tokens in the pool; each held one comes back within ``period`` from now.
+
+    ``short`` is as in :func:`~django_delayed_tasks.store.resources.pool_size.shape`.
+    """
+    pool_size.shape(alias, pool, starts, short)
     later = dialect_of(connections[alias]).later(period)
 
     def write(cursor: CursorWrapper) -> None:
         cursor.execute(
             f"UPDATE {RESOURCE} SET busy_before = {later} WHERE pool = %s AND enabled = TRUE AND busy_before > {later}",
-            [STARTS + code],
+            [pool],
         )
 
     in_one_statement(alias, write)
 
 
-def take_starts(alias: str, code: str, period: timedelta, count: int) -> Taken:
+def take_tokens(alias: str, pool: str, period: timedelta, count: int) -> Taken:
     """Take up to ``count`` rate tokens for ``period``."""
-    rows = _look(alias, STARTS + code, count)
+    return _take_of(alias, _look(alias, pool, count), period, count)
+
+
+def take_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> Taken:
+    """Take up to ``count`` rate tokens from a pool that has only as many as were needed so far, ``starts`` at most.
+
+    ``is_shaped``: whether ``starts`` and ``period`` have been applied to the tokens that are there.
+    """
+    rows = _look(alias, pool, count)
+    short = count - sum(wait <= 0 for _, _, wait in rows)
+    if not is_shaped:
+        provide_tokens(alias, pool, starts, period, short)
+    elif short:
+        pool_size.shape(alias, pool, starts, short)
+    else:
+        return _take_of(alias, rows, period, count)
+    return take_tokens(alias, pool, period, count)
+
+
+def delete_unused_starts(alias: str, batch: int) -> int:
+    """Delete tokens of keys that have been free for :data:`UNUSED`; return their number."""
+    dialect = dialect_of(connections[alias])
+
+    def read(cursor: CursorWrapper) -> list[tuple[int, int]]:
+        cursor.execute(
+            f"SELECT id, version FROM {RESOURCE} WHERE pool LIKE %s AND busy_before < {dialect.later(-UNUSED)}"
+            f" LIMIT {batch:d}",
+            [f"{KEY_STARTS}%"],
+        )
+        return [(pk, version) for pk, version in cursor.fetchall()]
+
+    unused = in_one_statement(alias, read)
+
+    def delete(cursor: CursorWrapper) -> int:
+        cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
+        return int(cursor.rowcount)
+
+    return in_one_statement(alias, delete) if unused else 0
+
+
+Row = tuple[int, int, float]
+"""A token: (id, version, seconds until it is free)."""
+
+
+def _take_of(alias: str, rows: list[Row], period: timedelta, count: int) -> Taken:
     free = [(pk, version) for pk, version, wait in rows if wait <= 0]
     taken = _take(alias, free, period) if free else 0
     waits = [wait for _, _, wait in rows if wait > 0]
+    if 0 < taken == len(rows) < count:
+        waits = [period.total_seconds()]  # there are no more tokens than these
     return Taken(taken, min(waits, default=None))
 
 
-def _look(alias: str, pool: str, count: int) -> list[tuple[int, int, float]]:
-    """Return the tokens that are free first, in that order, as (id, version, seconds until it is free)."""
+def _look(alias: str, pool: str, count: int) -> list[Row]:
+    """Return the tokens that are free first, in that order."""
     dialect = dialect_of(connections[alias])
 
-    def read(cursor: CursorWrapper) -> list[tuple[int, int, float]]:
+    def read(cursor: CursorWrapper) -> list[Row]:
         cursor.execute(
             f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
             f" ORDER BY busy_before, id LIMIT {count:d}",

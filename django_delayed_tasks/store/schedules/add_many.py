@@ -18,7 +18,10 @@ from django_delayed_tasks.store.sql.transactions import TRIES, atomically
 from django_delayed_tasks.store.validation import Schedule, When
 
 LARGEST_TEXT = 1_000_000
-"""The largest number of characters of data in one statement; a server may limit statements to 16 MB."""
+"""The largest number of characters of data and numbers in one statement.
+
+A server may limit statements to 16 MB, and a character may take twelve bytes.
+"""
 SENT = (
     Column("biz_code", "text"),
     Column("biz_num", "text"),
@@ -43,15 +46,16 @@ def add_many(alias: str, schedules: Iterable[Schedule], if_exists: IfExists, bat
     Raises:
         TaskExists: with ``IfExists.RAISE``, when a task exists already; nothing of its batch is written.
     """
-    return sum(_add_batch(alias, batch, if_exists) for batch in _batches(schedules, batch_size))
+    return sum(_add_batch(alias, batch, if_exists) for batch in batches(schedules, batch_size))
 
 
-def _batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule]]:
+def batches(schedules: Iterable[Schedule], size: int) -> Iterator[list[Schedule]]:
+    """Yield the schedules in batches of ``size``, or fewer if they have much text."""
     batch: list[Schedule] = []
     text = 0
     for schedule in schedules:
         batch.append(schedule)
-        text += len(schedule.biz_ext or "")
+        text += len(schedule.biz_ext or "") + len(schedule.biz_num)
         if len(batch) == size or text > LARGEST_TEXT:
             yield batch
             batch, text = [], 0

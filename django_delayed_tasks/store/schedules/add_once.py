@@ -57,8 +57,7 @@ def _refuse_succeeded(cursor: CursorWrapper, alias: str, schedules: Sequence[Sch
 def add_many_once(alias: str, schedules: Sequence[Schedule], if_exists: IfExists, batch_size: int) -> int:
     """Add as ``add_many.add_many`` does, leaving out what has been done; return how many were written."""
     written = 0
-    for start in range(0, len(schedules), batch_size):
-        batch = list(schedules[start : start + batch_size])
+    for batch in add_many.batches(schedules, batch_size):
         written += atomically(alias, lambda cursor, batch=batch: _add_batch(cursor, alias, batch, if_exists))  # type: ignore[misc]
     return written
 

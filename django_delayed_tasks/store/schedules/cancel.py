@@ -1,5 +1,6 @@
 """Cancelling the task of an identity, and deleting waiting tasks by a fragment of their number."""
 
+from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,9 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.records.history import record_without_run
-from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.fences import Claim, fence
+from django_delayed_tasks.store.sql.locks import lock_unchanged
 from django_delayed_tasks.store.sql.tables import FAILED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import valid_part
@@ -27,12 +30,30 @@ def cancel_claim(alias: str, task_id: int, version: int) -> CancelResult:
     return atomically(alias, lambda cursor: _cancel(cursor, alias, "id = %s AND version = %s", [task_id, version]))
 
 
+def cancel_seen(alias: str, seen: Collection[Claim]) -> list[int]:
+    """Cancel each of these tasks as :func:`cancel` does, unless it has changed since it was seen; return their ids."""
+    return atomically(alias, lambda cursor: _cancel_seen(cursor, dialect_of(connections[alias]), seen)) if seen else []
+
+
+def _cancel_seen(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim]) -> list[int]:
+    found = lock_unchanged(cursor, dialect, seen)
+    if running := [claim for claim, status in found.items() if status == RUNNING]:
+        cursor.execute(f"{dialect.update(TASK)} SET {_requested(dialect.now)} WHERE {fence(running)}")
+    if waiting := [claim for claim, status in found.items() if status != RUNNING]:
+        record_without_run(cursor, fence(waiting, "t."), RunOutcome.CANCELLED, dialect.now)
+        cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(waiting)}")
+    return [task_id for task_id, _ in found]
+
+
+def _requested(now: str) -> str:
+    return f"cancel_requested_at = {now}, update_time = {now}, pause_requested = NULL, {FORGET_DEFERRED}"
+
+
 def _cancel(cursor: CursorWrapper, alias: str, condition: str, parameters: list[Any]) -> CancelResult:
     # The write comes first: it locks the row on every database, so what is read next cannot change.
     dialect = dialect_of(connections[alias])
     now = dialect.now
-    changes = f"cancel_requested_at = {now}, update_time = {now}, pause_requested = NULL, {FORGET_DEFERRED}"
-    cursor.execute(f"UPDATE {TASK} SET {changes} WHERE {condition}", parameters)
+    cursor.execute(f"UPDATE {TASK} SET {_requested(now)} WHERE {condition}", parameters)
     if not cursor.rowcount:
         return CancelResult.MISSING
     cursor.execute(f"SELECT id, status FROM {TASK} WHERE {condition}", parameters)

@@ -1,6 +1,6 @@
-"""Edits from the admin, fenced by the versions the page showed: run now, postpone, retry, change.
+"""Edits of tasks that were seen, fenced by the versions that they had: run now, postpone, retry, change.
 
-A task that has changed since the page was shown, or that is running, is left as it is.
+A task that has changed since, or that is running, is left as it is.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,8 +12,10 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
+from django_delayed_tasks.store.schedules.reschedule import shifted
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence
+from django_delayed_tasks.store.sql.locks import lock_unchanged
 from django_delayed_tasks.store.sql.tables import FAILED, PAUSED, PENDING, RESET, RESET_COUNTS, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 
@@ -40,7 +42,7 @@ def run_now(alias: str, seen: Collection[Claim]) -> list[int]:
 def postpone(alias: str, seen: Collection[Claim], by: timedelta) -> list[int]:
     """Postpone the pending ones of these tasks by ``by``, from their time or now if it has passed; return their ids."""
     dialect = dialect_of(connections[alias])
-    later = _after(dialect, dialect.greatest("claim_at", dialect.now), by)
+    later = shifted(dialect, dialect.greatest("claim_at", dialect.now), by)
     # when_time comes first: MySQL evaluates from left to right and sees the values already assigned.
     return _steer(alias, seen, (PENDING,), f"when_time = {later}, claim_at = {later}, {RESET_COUNTS}")
 
@@ -90,30 +92,11 @@ def _steer(
     dialect = dialect_of(connections[alias])
 
     def write(cursor: CursorWrapper) -> list[int]:
-        unchanged = _locked(cursor, dialect, seen, statuses)
+        found = lock_unchanged(cursor, dialect, seen)
+        unchanged = [claim for claim, status in found.items() if status in statuses and claim[1] < LAST_VERSION]
         if unchanged:
             sql = f"UPDATE {TASK} SET version = version + 1, update_time = {dialect.now}, {assignments}"
             cursor.execute(f"{sql} WHERE {fence(unchanged)}", parameters)
         return [task_id for task_id, _ in unchanged]
 
     return atomically(alias, write) if seen and assignments else []
-
-
-def _locked(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim], statuses: Collection[int]) -> list[Claim]:
-    """Lock the tasks that are unchanged since they were seen and in one of these statuses; return their claims."""
-    dialect.begin_writing(cursor, TASK)
-    # The status is compared here and not in SQL, so that only the primary key's entries are read, and locked.
-    cursor.execute(f"SELECT id, version, status FROM {TASK} WHERE {fence(seen)} ORDER BY id{dialect.for_update}")
-    found = cursor.fetchall()
-    return [(task_id, version) for task_id, version, status in found if status in statuses and version < LAST_VERSION]
-
-
-def _after(dialect: Dialect, moment: str, by: timedelta) -> str:
-    return _AFTER[dialect.connection.vendor].format(moment=moment, micros=by // timedelta(microseconds=1))
-
-
-_AFTER = {
-    "mysql": "({moment} + INTERVAL {micros} MICROSECOND)",
-    "postgresql": "({moment} + {micros} * INTERVAL '1 microsecond')",
-    "sqlite": "django_format_dtdelta('+', {moment}, {micros})",
-}

@@ -16,18 +16,58 @@ from django_delayed_tasks.store.validation import valid_fragment, valid_moment, 
 Row = TypeVar("Row", Task, TaskRun)
 
 
-def find_pending(alias: str, biz_code: str | None, biz_num: BizNum | None, when: datetime | None) -> "QuerySet[Task]":
+def find_pending(
+    alias: str,
+    biz_code: str | None,
+    biz_num: BizNum | None,
+    when: datetime | None,
+    due_before: datetime | None = None,
+    due_after: datetime | None = None,
+) -> "QuerySet[Task]":
     """Return pending tasks, earliest first.
 
-    ``biz_num`` is a fragment of the number, compared case-insensitively. ``when`` matches exactly if any task has
-    exactly this time; otherwise all later tasks match.
+    ``biz_num`` is a fragment of the number, compared case-insensitively. Of the moments, ``due_after`` is included and
+    ``due_before`` is not. ``when`` matches exactly if any of these tasks has exactly this time; otherwise all later
+    ones match.
     """
-    tasks = _narrowed(Task.objects.using(alias).filter(status=TaskStatus.PENDING), biz_code, biz_num)
+    tasks = find_all(alias, biz_code, biz_num, due_before, due_after).filter(status=TaskStatus.PENDING)
     if when is not None:
         moment = valid_moment(when)
         exact = tasks.filter(when=moment)
         tasks = exact if exact.exists() else tasks.filter(when__gt=moment)
     return tasks.order_by("when", "id")
+
+
+def find_all(
+    alias: str,
+    biz_code: str | None,
+    biz_num: BizNum | None,
+    due_before: datetime | None,
+    due_after: datetime | None,
+) -> "QuerySet[Task]":
+    """Return tasks in any status, in no order; the arguments are those of :func:`find_pending`."""
+    tasks = _narrowed(Task.objects.using(alias).all(), biz_code, biz_num)
+    if due_after is not None:
+        tasks = tasks.filter(when__gte=valid_moment(due_after, "due_after"))
+    if due_before is not None:
+        tasks = tasks.filter(when__lt=valid_moment(due_before, "due_before"))
+    return tasks
+
+
+def find_failed(tasks: "QuerySet[Task]", since: datetime | None) -> "QuerySet[Task]":
+    """Return those of these tasks that are FAILED and, with ``since``, have not changed before that moment."""
+    failed = tasks.filter(status=TaskStatus.FAILED)
+    return failed if since is None else failed.filter(update_time__gte=valid_moment(since, "failed_since"))
+
+
+def find_task(alias: str, biz_code: str, biz_num: str) -> Task | None:
+    """Return the task of this identity, in any status; None if there is none."""
+    return Task.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).first()
+
+
+def find_runs_of(alias: str, biz_code: str, biz_num: str) -> "QuerySet[TaskRun]":
+    """Return the runs of this identity, newest first."""
+    return TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
 
 
 def find_runs(alias: str, biz_code: str | None, biz_num: BizNum | None) -> "QuerySet[TaskRun]":

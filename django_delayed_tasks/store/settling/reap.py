@@ -13,6 +13,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, load
 from django_delayed_tasks.store.executors import declare_expired_dead
 from django_delayed_tasks.store.schedules import recurrence
 from django_delayed_tasks.store.settling.settle import Wait, settle
@@ -21,6 +22,7 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.support.plural import plural
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 SPREAD = 5.0
@@ -28,17 +30,26 @@ SPREAD = 5.0
 
 
 class Taken(NamedTuple):
-    """A task that was reaped: its claim, what became of it, its code, and the id of the executor that had it."""
+    """A task that was reaped.
 
-    claim: Claim
+    Attributes:
+        settlement: how its claim ended.
+        then: what became of it.
+        executor: the id of the executor that had it.
+        given_up: the task as it was, if it is not rescued again.
+    """
+
+    settlement: Settlement
     then: Then
     biz_code: str
     executor: int
+    given_up: ClaimedTask | None
 
 
 def reap(alias: str, max_rescues: int, limit: int = 500) -> dict[Claim, Then]:
-    """Do as :func:`take_orphans`; return only what became of each claim."""
-    return {taken.claim: taken.then for taken in take_orphans(alias, max_rescues, limit)}
+    """Declare executors dead whose lease has expired, then do as :func:`take_orphans`; return what became of claims."""
+    declare_expired_dead(alias)
+    return {taken.settlement.claim: taken.then for taken in take_orphans(alias, max_rescues, limit)}
 
 
 def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[Taken]:
@@ -47,17 +58,18 @@ def take_orphans(alias: str, max_rescues: int, limit: int = 500) -> list[Taken]:
     A row that another transaction has locked is left to a later call: a caller's long transaction must not keep the
     other tasks waiting.
     """
-    in_one_statement(alias, lambda cursor: declare_expired_dead(cursor, alias))
     orphans = in_one_statement(alias, lambda cursor: _orphans(cursor, alias, limit))
     if not orphans:
         return []
     now = recurrence.read_now(alias)
     settlements = [_rescue(orphan, max_rescues, now) for orphan in orphans]
+    # Before they are settled: one that recurs may be claimed for its next time at once.
+    given_up = {claim: load(alias, claim) for claim, _, then, *_ in settlements if then is not Then.RESCUED}
     became = settle(alias, settlements, Wait.NOT_AT_ALL).became
     return [
-        Taken((orphan.id, orphan.version), then, orphan.biz_code, orphan.executor)
-        for orphan in orphans
-        if (then := became.get((orphan.id, orphan.version)))
+        Taken(settlement, then, orphan.biz_code, orphan.executor, given_up.get(settlement.claim))
+        for orphan, settlement in zip(orphans, settlements, strict=True)
+        if (then := became.get(settlement.claim))
     ]
 
 
@@ -86,7 +98,7 @@ def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
 def _rescue(orphan: _Orphan, max_rescues: int, now: datetime) -> Settlement:
     claim, rescues = (orphan.id, orphan.version), orphan.rescues
     if rescues >= max_rescues:
-        error = f"its executor died {rescues + 1} times while it ran; not rescued again"
+        error = f"its executor died {rescues + 1} {plural(rescues + 1, 'time')} while it ran; not rescued again"
         given_up = Settlement(claim, RunOutcome.LOST, Then.FAILED, error=error)
         return given_up._replace(**_next_time(orphan, now))
     # One of the tasks that were claimed together may have killed the process. After the first time all of them run
@@ -101,7 +113,10 @@ def _next_time(orphan: _Orphan, now: datetime) -> dict[str, Any]:
         return {}
     try:
         trigger = parse_stored(orphan.trigger_text)
-        return recurrence.recurrence(trigger, next_time(trigger, orphan.when_time, now))
+        is_extra = orphan.when_time > now  # an additional run, before the planned time
+        return recurrence.recurrence(
+            trigger, orphan.when_time if is_extra else next_time(trigger, orphan.when_time, now)
+        )
     except (InvalidTrigger, OverflowError):
         return {}
 

@@ -6,9 +6,10 @@ schedule that was deferred during the run wins, then a cancel request, then the 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from functools import partial
 from typing import Any, NamedTuple
 
 from django.db import DatabaseError, connections
@@ -16,14 +17,19 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.records.history import COLUMNS, OF_TASK
+from django_delayed_tasks.store.records.history import End, Known, record, record_known
 from django_delayed_tasks.store.records.once import remember
-from django_delayed_tasks.store.settling.next_state import next_state
+from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
-from django_delayed_tasks.store.sql.tables import RUN, RUNNING, TASK
+from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
+
+LARGEST = 500
+"""The number of settlements at which a chunk is full."""
+LARGEST_TEXT = 1_000_000
+"""The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 
 _Work = Callable[[CursorWrapper], "Ended"]
 
@@ -62,7 +68,7 @@ def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FORE
     if not chosen:
         return Ended({}, set())
     if wait is Wait.NOT_AT_ALL:
-        return atomically(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
+        return atomically(alias, partial(_settle_unlocked, alias=alias, settlements=chosen))
     if wait is Wait.FOREVER:
         return _settle(alias, chosen, atomically)
     try:
@@ -71,7 +77,7 @@ def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FORE
         if not is_lock_timeout(error):
             raise
     try:
-        return briefly(alias, lambda cursor: _settle_unlocked(cursor, alias, chosen))
+        return briefly(alias, partial(_settle_unlocked, alias=alias, settlements=chosen))
     except DatabaseError as error:  # the history's table is locked, for example while an index is created
         if not is_lock_timeout(error):
             raise
@@ -79,11 +85,11 @@ def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FORE
 
 
 def _settle(alias: str, chosen: list[Settlement], transact: Callable[[str, _Work], Ended]) -> Ended:
-    all_gone = all(settlement.then is Then.GONE for settlement in chosen)
+    all_gone = {settlement.then for settlement in chosen} == {Then.GONE}
     if all_gone and not in_transaction(connections[alias]):  # within one, what it wrote could not be undone
         with suppress(_Changed):
-            return transact(alias, lambda cursor: _settle_gone(cursor, alias, chosen))
-    return transact(alias, lambda cursor: _settle_locked(cursor, alias, chosen))
+            return transact(alias, partial(_settle_gone, alias=alias, settlements=chosen))
+    return transact(alias, partial(_settle_locked, alias=alias, settlements=chosen))
 
 
 def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
@@ -146,7 +152,7 @@ def _settle_found(
     alike: defaultdict[tuple[str, tuple[Any, ...]], list[int]] = defaultdict(list)
     for settlement in held:
         if became[settlement.claim] is not Then.GONE:
-            sql, parameters = next_state(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
+            sql, parameters = row_changes(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
             alike[sql, tuple(parameters)].append(settlement.claim[0])
     for (sql, values), ids in alike.items():
         cursor.execute(f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
@@ -156,7 +162,7 @@ def _settle_found(
 def _keep_records(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> None:
     """Write what outlives the claims: the history, and what has been done that is to be done only once."""
     if kept := [settlement for settlement in settlements if settlement.keep]:
-        record(cursor, dialect, kept)
+        record(cursor, dialect, [_end(settlement) for settlement in kept])
     if once := [settlement.claim for settlement in settlements if settlement.once]:
         remember(cursor, dialect, once)
 
@@ -188,46 +194,6 @@ def _resolved(settlement: Settlement, met: _Met) -> Settlement:
     return settlement
 
 
-_RECORD = (
-    Column("id", "int"),
-    Column("version", "int"),
-    Column("outcome", "int"),
-    Column("started", "moment"),
-    Column("finished", "moment"),
-    Column("result", "text"),
-    Column("error", "text"),
-    Column("stood_for", "moment"),
-)
-
-
-def record(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> None:
-    """Write a history row for each settlement; the server adds the task's columns.
-
-    The caller's transaction is rolled back if one of the claims is not held.
-    """
-    sent = dialect.rows(_RECORD, [_recorded(settlement) for settlement in settlements])
-    of = sent.column
-    cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS})"
-        f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
-        f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}"
-        f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
-        sent.parameters,
-    )
-
-
-def _same_claim(of: dict[str, str]) -> str:
-    """Return the fence for a task row that is looked up for a sent row."""
-    return f"t.id = {of['id']} AND t.version = {of['version']}"
-
-
-def _recorded(settlement: Settlement) -> tuple[Any, ...]:
-    return (
-        *settlement.claim, int(settlement.outcome), settlement.started, settlement.finished, settlement.result,
-        settlement.error, settlement.stood_for,
-    )  # fmt: skip
-
-
 def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
     """Settle a run in the transaction that holds its effects, if its task is then gone and no schedule was deferred.
 
@@ -243,17 +209,36 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
         if not cursor.rowcount:
             return False
         if settlement.keep:
-            _record_run(cursor, dialect, task, settlement)
+            known = Known(task.biz_code, task.biz_num, task.attempts, task.executor, task.when)
+            record_known(cursor, dialect, known, _end(settlement))
     return True
 
 
-def _record_run(cursor: CursorWrapper, dialect: Dialect, task: ClaimedTask, settlement: Settlement) -> None:
-    when = settlement.stood_for or task.when
-    cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {dialect.json('%s')}, %s)",
-        [
-            *task.claim, task.biz_code, task.biz_num, task.attempts, task.executor, dialect.stored(when),
-            int(settlement.outcome), settlement.started and dialect.stored(settlement.started),
-            settlement.finished and dialect.stored(settlement.finished), settlement.result, settlement.error,
-        ],
-    )  # fmt: skip
+def _end(one: Settlement) -> End:
+    """Return what the history says of a settlement."""
+    return End(*one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, one.stood_for)
+
+
+class Chunk:
+    """Settlements for one statement: no more of them, and no more text, than it can carry."""
+
+    def __init__(self) -> None:
+        self.settlements: list[Settlement] = []
+        self._text = 0
+
+    def add(self, settlement: Settlement) -> bool:
+        """Add one settlement; return whether the chunk is now full."""
+        self.settlements.append(settlement)
+        self._text += len(settlement.result or "") + len(settlement.error)
+        return len(self.settlements) == LARGEST or self._text > LARGEST_TEXT
+
+
+def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:
+    """Yield all of the settlements, in chunks."""
+    chunk = Chunk()
+    for settlement in settlements:
+        if chunk.add(settlement):
+            yield chunk.settlements
+            chunk = Chunk()
+    if chunk.settlements:
+        yield chunk.settlements

@@ -1,6 +1,5 @@
-"""Settlements: values that say how a claim ends, the form in which a database can hold them, and how many at once."""
+"""Settlements: values that say how a claim ends, and the form in which a database can hold them."""
 
-from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -11,10 +10,6 @@ from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.escapes import in_ascii, json_in_ascii, json_with_escapes
 from django_delayed_tasks.store.sql.fences import Claim
 
-LARGEST = 500
-"""The number of settlements at which a chunk is full."""
-LARGEST_TEXT = 1_000_000
-"""The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 RESULT_CHANGED = "the database cannot store all characters of the result: they were replaced by escapes in its texts"
 
 
@@ -56,8 +51,11 @@ def released(task: ClaimedTask, after: timedelta = timedelta()) -> Settlement:
 
 
 def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:
-    """Return whether the attempts are used up: the task is FAILED, or a recurring task waits for its next time."""
-    return became is Then.FAILED or (outcome is RunOutcome.FAILED and became is Then.RECUR)
+    """Return whether attempts or rescues are used up: the task is FAILED, or a recurring one waits for its next time.
+
+    A run that is LOST is only followed by the next time of a recurring task if there are no rescues left.
+    """
+    return became is Then.FAILED or (outcome in (RunOutcome.FAILED, RunOutcome.LOST) and became is Then.RECUR)
 
 
 def plain(dialect: Dialect, settlement: Settlement) -> Settlement:
@@ -74,32 +72,3 @@ def plain(dialect: Dialect, settlement: Settlement) -> Settlement:
         result = json_with_escapes(result)
         error = f"{error}\n{RESULT_CHANGED}".lstrip()
     return settlement._replace(error=error, result=result, biz_ext=biz_ext)
-
-
-class Chunk:
-    """Settlements for one statement: no more of them, and no more text, than it can carry."""
-
-    def __init__(self) -> None:
-        self.settlements: list[Settlement] = []
-        self._text = 0
-
-    def add(self, settlement: Settlement) -> None:
-        """Add one settlement."""
-        self.settlements.append(settlement)
-        self._text += len(settlement.result or "") + len(settlement.error)
-
-    @property
-    def is_full(self) -> bool:
-        return len(self.settlements) == LARGEST or self._text > LARGEST_TEXT
-
-
-def in_chunks(settlements: Iterable[Settlement]) -> Iterator[list[Settlement]]:
-    """Yield all of the settlements, in chunks."""
-    chunk = Chunk()
-    for settlement in settlements:
-        chunk.add(settlement)
-        if chunk.is_full:
-            yield chunk.settlements
-            chunk = Chunk()
-    if chunk.settlements:
-        yield chunk.settlements

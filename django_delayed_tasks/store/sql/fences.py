@@ -24,7 +24,7 @@ def fence(claims: Iterable[Claim], prefix: str = "") -> str:
         f"({prefix}version = {version} AND {prefix}id IN ({', '.join(map(str, sorted(ids)))}))"
         for version, ids in versions.items()
     ]
-    return _any_of(groups)
+    return groups[0] if len(groups) == 1 else _any_of(groups)
 
 
 def in_status(status: int, prefix: str = "") -> str:

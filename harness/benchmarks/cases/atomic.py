@@ -16,7 +16,7 @@ RATE = "tasks/s"
 DATABASES = ("mariadb", "postgres", "mysql")
 COMMANDS: dict[str, Sequence[Sequence[Any]]] = {
     PRODUCT: [("drain", f"threads={THREADS}")] * PROCESSES,
-    RAW: [("transactions", rank, PROCESSES, THREADS) for rank in range(PROCESSES)],
+    RAW: [("transactions", place, PROCESSES, THREADS) for place in range(PROCESSES)],
 }
 
 

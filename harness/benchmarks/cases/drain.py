@@ -47,7 +47,7 @@ def lean(bench: Bench, database: str, processes: int) -> None:
     """The same with the lean pipeline."""
     tasks = bench.size(TASKS)
     bench.run("lean", "fill", tasks, database=database)
-    answers = together(bench, database, [("lean", "drain", rank, processes) for rank in range(processes)])
+    answers = together(bench, database, [("lean", "drain", place, processes) for place in range(processes)])
     bench.note(database, LEAN, variant_of("plain", processes), RATE, tasks / seconds_of(answers))
 
 

@@ -18,7 +18,7 @@ from harness.benchmarks.peers.environments import NotMeasured
 from harness.benchmarks.peers.stores import Stores
 from harness.benchmarks.peers.workers import drain_rate
 
-BESIDE = {"redis": "mariadb"}
+TOGETHER_WITH = {"redis": "mariadb"}
 """A store that is none of the suite's databases is measured with one that is."""
 
 
@@ -41,7 +41,7 @@ def measured_on(databases: tuple[str, ...]) -> Iterator[tuple[str, Peer]]:
     """The peers, and where."""
     for peer in PEERS:
         for database in peer.databases:
-            if BESIDE.get(database, database) in databases:
+            if TOGETHER_WITH.get(database, database) in databases:
                 yield database, peer
 
 

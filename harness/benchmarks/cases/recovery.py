@@ -1,6 +1,6 @@
 """One of two executors is killed (SIGKILL) while they drain: seconds until the last of its tasks has ended elsewhere.
 
-With default options: a lease of 15 s, of which at most the last heartbeat's 5 s are over when it is killed. Handlers
+With default options: a lease of 10 s, of which at most the last heartbeat's 3 s are over when it is killed. Handlers
 take 50 ms, so the survivor has run everything else before the lease ends.
 """
 
@@ -10,7 +10,8 @@ from harness.benchmarks.goals import Goal
 
 TASKS, KILLED_AFTER = 2_000, 2.5
 WAYS = {"stays": "killed, stays away", "returns": "killed, started again under its name"}
-LEASE = 15.0
+MOST = 20.0
+"""Seconds."""
 
 
 def measure(bench: Bench) -> None:
@@ -27,6 +28,6 @@ def measure(bench: Bench) -> None:
 
 
 GOALS = [
-    Goal("recovery", Figure("recovery", database, PRODUCT, WAYS["stays"], "s"), LEASE + 5.0, is_most=True)
+    Goal("recovery", Figure("recovery", database, PRODUCT, WAYS["stays"], "s"), MOST, is_most=True)
     for database in ("sqlite", "mariadb", "postgres", "mysql")
 ]

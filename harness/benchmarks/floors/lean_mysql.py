@@ -32,10 +32,10 @@ REMOVE = "DELETE FROM lean_task WHERE id IN (%s) AND status = 1 AND executor = '
 FILL_BATCH = 2000
 
 
-def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Callable[[], int]:
+def pipeline(entry: dict[str, Any], batch: int, place: int, processes: int) -> Callable[[], int]:
     """Return a function that drains the table; each of several takes ids of its own, so that they never meet."""
     claimer, settler = _cursor(entry), _cursor(entry)
-    share = f"AND id %% {processes} = {rank}" if processes > 1 else ""
+    share = f"AND id %% {processes} = {place}" if processes > 1 else ""
 
     def claim(limit: int) -> Sequence[Row]:
         claimer.execute(CANDIDATES.replace("ORDER BY", f"{share} ORDER BY"), (limit,))

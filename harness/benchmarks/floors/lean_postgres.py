@@ -41,7 +41,7 @@ def fill(entry: dict[str, Any], tasks: int) -> None:
         connection.execute("ANALYZE lean_task")
 
 
-def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int) -> Callable[[], int]:
+def pipeline(entry: dict[str, Any], batch: int, place: int, processes: int) -> Callable[[], int]:
     """Return a function that drains the table; several skip each other's rows."""
     claimer, settler = _connect(entry), _connect(entry)
 

@@ -35,9 +35,9 @@ class MySQL:
 
     now = "UTC_TIMESTAMP(6)"
 
-    def __init__(self, cursor: Any, rank: int, processes: int) -> None:
+    def __init__(self, cursor: Any, place: int, processes: int) -> None:
         self._cursor = cursor
-        share = f"AND id %% {processes} = {rank}"
+        share = f"AND id %% {processes} = {place}"
         self._select = f"SELECT id, version + 1, biz_num {DUE} {share} ORDER BY claim_at, id LIMIT %s"
 
     def claim(self, limit: int) -> Sequence[Claimed]:
@@ -56,7 +56,7 @@ class PostgreSQL:
 
     now = "clock_timestamp()"
 
-    def __init__(self, cursor: Any, rank: int, processes: int) -> None:
+    def __init__(self, cursor: Any, place: int, processes: int) -> None:
         self._cursor = cursor
 
     def claim(self, limit: int) -> Sequence[Claimed]:
@@ -71,10 +71,10 @@ class PostgreSQL:
         return rows
 
 
-def pipeline(entry: dict[str, Any], batch: int, rank: int, processes: int, threads: int) -> Callable[[], int]:
+def pipeline(entry: dict[str, Any], batch: int, place: int, processes: int, threads: int) -> Callable[[], int]:
     """Return a function that drains the table of its due tasks in ``threads`` threads, and returns their number."""
     way = PostgreSQL if "postgres" in entry["ENGINE"] else MySQL
-    store = way(connect(entry).cursor(), rank, processes)
+    store = way(connect(entry).cursor(), place, processes)
     workers = [connect(entry).cursor() for _ in range(threads)]
     statements = [sql.replace("NOW", way.now) for sql in (LOCK, RECORD, DELETE)]
     return lambda: drain(store.claim, workers, statements, batch)

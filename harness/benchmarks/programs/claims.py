@@ -47,11 +47,11 @@ class Executor:
 
     def claim(self) -> list[Any]:
         """A batch of the level that is due."""
-        from django_delayed_tasks.executor.claiming.agenda_reader import watermark_of
+        from django_delayed_tasks.executor.claiming.agenda_reader import watermark
         from django_delayed_tasks.store.claiming.request import ClaimRequest
 
         request = ClaimRequest(
-            EXECUTOR, self.level.queue, self.level.priority, BATCH, watermark=watermark_of(self.level)
+            EXECUTOR, self.level.queue, self.level.priority, BATCH, watermark=watermark(self.level.earliest)
         )
         claimed = self.strategy(ALIAS, request)
         if len(claimed) != BATCH:

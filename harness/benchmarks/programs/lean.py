@@ -21,7 +21,7 @@ def main(word: str, *numbers: str) -> None:
         floor.fill(entry, int(numbers[0]))
         print(json.dumps({}))
     else:
-        drain = floor.pipeline(entry, BATCH, rank=int(numbers[0]), processes=int(numbers[1]))
+        drain = floor.pipeline(entry, BATCH, place=int(numbers[0]), processes=int(numbers[1]))
         begin_together(drain)
 
 

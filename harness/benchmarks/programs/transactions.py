@@ -10,11 +10,11 @@ from harness.benchmarks.programs.together import begin_together
 BATCH = 100
 
 
-def main(rank: int, processes: int, threads: int) -> None:
+def main(place: int, processes: int, threads: int) -> None:
     """Drain the database of the settings."""
     from harness.benchmarks.floors.transactions import pipeline
 
-    begin_together(pipeline(settings.DATABASES["default"], BATCH, rank, processes, threads))
+    begin_together(pipeline(settings.DATABASES["default"], BATCH, place, processes, threads))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ LEFT_OUT = ("executor/limits",)
 TESTS = (
     "tests/api", "tests/executor", "tests/handlers", "tests/leases", "tests/races",
     "tests/recurring", "tests/store", "tests/triggers", "tests/processes", "tests/test_conf.py",
-    "tests/test_package.py",
+    "tests/test_database_checks.py", "tests/test_forks.py", "tests/test_outcomes.py", "tests/test_package.py",
+    "tests/test_states.py",
 )  # fmt: skip
 """Folders and files of tests that are run."""
 NO_TESTS = (

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -48,27 +49,32 @@ class Reach:
         """Return the tests to run for a mutant while they take less than ``budget``: the quick and near ones first.
 
         They are the tests that reach the statement. If there are none, since it runs on import or in another process,
-        they are those that reach its function, and for the executor all that start processes; outside of functions
-        they are all tests, and near are those whose files have the names that the change has.
+        they are those that reach its function, and for the executor all that start processes. If there are none either,
+        they are all tests, and near are those that reach the file at all, or have the names that the change has.
         """
         tests = self._reaching(mutant.path, mutant.lines)
         fitness: Mapping[str, float] = {}
+        of_file: set[str] = set()
         if not tests and mutant.body:
             tests = self._reaching(mutant.path, mutant.body)
             if mutant.path.startswith(f"{PACKAGE}/executor"):
                 tests |= {test for test in self.seconds if test.startswith("tests/processes")}
-        elif not tests:
-            tests, fitness = {*self.seconds}, named_in(mutant)
-        folder = mutant.path.removeprefix(PACKAGE).split("/")[1]
+        if not tests:
+            tests, fitness, of_file = {*self.seconds}, named_in(mutant), self._reaching_file(mutant.path)
+        places = {file: nearness(file, mutant.path) for file in {test.split("::")[0] for test in tests}}
 
         def order(test: str) -> tuple[float, str]:
-            fits = 3 * (f"/{folder}/" in test) + 10 * fitness.get(test.split("::")[0], 0)
+            file = test.split("::")[0]
+            fits = places[file] + 10 * fitness.get(file, 0) + 10 * (test in of_file)
             return self.seconds[test] / (1 + fits), test
 
         return list(self._within(sorted(tests, key=order), budget))
 
     def _reaching(self, path: str, lines: Iterable[int]) -> set[str]:
         return set().union(*(self.tests_by_line.get((path, line), ()) for line in lines))
+
+    def _reaching_file(self, path: str) -> set[str]:
+        return set().union(*(tests for place, tests in self.tests_by_line.items() if place[0] == path))
 
     def _within(self, tests: Iterable[str], budget: float) -> Iterator[str]:
         for test in tests:
@@ -78,9 +84,16 @@ class Reach:
             yield test
 
 
+def nearness(test: str, module: str) -> int:
+    """Return how near a file of tests is to a module: 3 for each folder they share, and 10 for the same name."""
+    folders, others = Path(test).parts[1:-1], Path(module).parts[1:-1]
+    shared = takewhile(lambda pair: pair[0] == pair[1], zip(folders, others, strict=False))
+    return 3 * len(list(shared)) + 10 * (Path(test).stem == f"test_{Path(module).stem}")
+
+
 def named_in(mutant: Mutant) -> dict[str, float]:
     """Return how well the names in a change fit each file of tests: a name that is in few files counts for more."""
-    names = {*NAME.findall(mutant.key.split(":")[1]), *NAME.findall(mutant.change)}
+    names = {Path(mutant.path).stem, *NAME.findall(mutant.key.split(":")[1]), *NAME.findall(mutant.change)}
     fitness: defaultdict[str, float] = defaultdict(float)
     texts = {file: {*NAME.findall((ROOT / file).read_text())} for file in test_files(TESTS)}
     for name in names:

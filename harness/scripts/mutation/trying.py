@@ -69,9 +69,8 @@ class Trial:
     def _without_tests(self, copy: Copy, mutant: Mutant, tests: list[str], ran: Ran) -> tuple[str, str]:
         """Return the outcome when no test began: noticed if none begins again, and they do without the mutant."""
         broken = [event["where"] for event in ran.events if event["event"] == "not collected"]
-        some = [test for test in tests if test.split("::")[0] in broken][:1] or tests[:1]
-        none_began = ran.code != 0 and not any(event["event"] == "begins" for event in ran.events)
-        if none_began and self._run_mutated(copy, mutant, some).code == ran.code and self._passes(copy, some):
+        some = [test for test in tests if test.split("::")[0] in broken][:1] or tests[:FIRST]
+        if breaks(ran) and breaks(self._run_mutated(copy, mutant, some)) and self._passes(copy, some):
             return NOTICED, "the import"
         return NO_ANSWER, f"exit code {ran.code}: {ran.output[-300:]}"
 
@@ -91,6 +90,11 @@ class Trial:
     def _run(self, copy: Copy, tests: Sequence[str]) -> Ran:
         files = list(dict.fromkeys(test.split("::")[0] for test in tests))
         return copy.run(files, self._reach.limits(tests))
+
+
+def breaks(ran: Ran) -> bool:
+    """Return whether the run failed before any test began."""
+    return ran.code != 0 and not any(event["event"] == "begins" for event in ran.events)
 
 
 def failed_test(ran: Ran) -> str | None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import random
+import time
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from harness.torture.faults.base import Fault, in_mix
 
 if TYPE_CHECKING:
     from harness.torture.world import World
+
+PATIENCE = 10.0
+"""Seconds for which the driver tries to connect; executors may have taken every connection themselves."""
 
 
 @in_mix
@@ -29,6 +33,9 @@ class ConnectionsExhausted(Fault):
         self.refusals = 0
 
     def inject(self, world: "World", chance: random.Random) -> bool:
+        # The driver may have lost its connection to an earlier fault, and gets no other once all are taken.
+        if not have_connection(PATIENCE):
+            return False
         full = Event()
         self._stop = Event()
         self._thread = Thread(target=self._hold_all, args=(self._stop, full), name="hog", daemon=True)
@@ -36,9 +43,7 @@ class ConnectionsExhausted(Fault):
         full.wait(60)
         try:
             return end_connections_of(world)
-        except DatabaseError:
-            # The driver has lost its connection to an earlier fault, and gets no other while all are taken. What is not
-            # injected is not healed, so the connections are given back here.
+        except DatabaseError:  # what is not injected is not healed
             self.heal(world)
             return False
 
@@ -61,6 +66,21 @@ class ConnectionsExhausted(Fault):
         self._stop.set()
         if self._thread:
             self._thread.join(60)
+
+
+def have_connection(patience: float) -> bool:
+    """Return whether the driver has a connection that works, or gets one within ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    while connection.connection is None or not connection.is_usable():
+        with contextlib.suppress(DatabaseError):  # mysqlclient refuses to close what is closed
+            connection.close()
+        try:
+            connection.ensure_connection()
+        except DatabaseError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+    return True
 
 
 def end_connections_of(world: "World") -> bool:

@@ -173,7 +173,7 @@ inline delete_gone(me, of_id, of_version, of_schedule, is_deleted) {
     }
 }
 
-/* settling.settle._settle_locked with next_state: the row is locked and looked at first, so that the transaction is one step */
+/* settling.settle._settle_locked with row_changes: the row is locked and looked at first, so that the transaction is one step */
 inline settle_locked(me, is_held, then, of_schedule) {
     d_step {
         if

@@ -11,7 +11,7 @@ inline forget() {
     my_id = 0; my_version = 0; my_schedule = 0; then = 0; is_ok = 0; in_name_of = 0
 }
 
-/* executor/claiming/poller.py, running/workers.py, settling/settler.py of one process, a task at a time. Each atomic block is one transaction and
+/* executor/claiming/poller.py, running/worker_pool.py, settling/settler.py of one process, a task at a time. Each atomic block is one transaction and
    what the process makes of its answer; between two of them others may do anything, for any length of time. */
 proctype process(byte me) {
     byte in_name_of, my_id, my_version, my_schedule;
@@ -26,7 +26,7 @@ end_idle:
         read_candidates(me, my_id, my_version, my_schedule);
         goto claiming
       }
-    :: atomic { losses < LOSSES && IS_HELD_BY(lease[me]) -> /* lost_claims._release_all: the claim's answer was lost */
+    :: atomic { losses < LOSSES && IS_HELD_BY(lease[me]) -> /* poller.LostClaims._release_all: the claim's answer was lost */
         held_by(me, my_id, my_version);
         then = RELEASED
       };

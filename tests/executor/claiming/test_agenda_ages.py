@@ -58,7 +58,7 @@ def test_after_an_error_nothing_is_known(make_bench: Any, monkeypatch: pytest.Mo
     assert bench.numbers == ["0", "urgent"]
 
 
-def sweeps_are_slow(bench: Bench) -> None:
+def full_scans_are_slow(bench: Bench) -> None:
     """Make full scans slow, so that the next reading is not one."""
     bench.poller.reader.scans = FullScans()
     for took in (0.0, 0.1, 0.1):
@@ -69,7 +69,7 @@ def test_nor_where_levels_begin(bench: Bench) -> None:
     """The next reading is a full scan, however slow those are."""
     handler_of(lambda task: None)
     bench.poller.poll()
-    sweeps_are_slow(bench)
+    full_scans_are_slow(bench)
     bench.poller.poll()
     assert bench.poller.found_nothing is EACH_IS_COMPLETE
     bench.poller.forget()
@@ -92,7 +92,7 @@ def test_only_a_full_scan_tells_that_nothing_is_left(make_bench: Any) -> None:
     handler_of(lambda task: None)
     bench.poller.poll()
     assert bench.poller.found_nothing
-    sweeps_are_slow(bench)
+    full_scans_are_slow(bench)
     bench.poller.poll()
     assert bench.poller.found_nothing is EACH_IS_COMPLETE
     bench.poller.poll()

@@ -7,12 +7,13 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.lookahead import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
+from django_delayed_tasks.executor.claiming.prefetch import FIRST, LONGEST, MARGIN, REMEMBERED, Lookahead
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running import performer
-from django_delayed_tasks.executor.running.performer import hold_until_due
+from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.executor.running.worker import hold_until_due
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, hold_until, is_early, not_before
 from django_delayed_tasks.store.claiming.request import ClaimRequest
@@ -86,7 +87,8 @@ class TestPoller:
 
     def test_what_cannot_be_claimed_ahead_is_waited_for(self, bench: Bench) -> None:
         # It has no handler here: it is released at once, and not looked at again before its time.
-        bench.peers.codes_elsewhere = frozenset({"unknown"})
+        registered("other", codes=("unknown",))
+        bench.peers.refresh(bench.lease.executor, executors.live("default"))
         with clock.frozen_at(database_now()):
             add("1", "unknown", when=NOT_YET)
             bench.poller.poll()
@@ -212,7 +214,7 @@ class TestExecutor:
         handler_of(lambda task: ran.append(task.biz_num))
         refusals = iter([False])
         with executing() as executor:
-            monkeypatch.setattr(performer, "hold_until_due", lambda tasks, clock: next(refusals, True))
+            monkeypatch.setattr(worker, "hold_until_due", lambda tasks, clock: next(refusals, True))
             add()
             wait_until(lambda: ran)
             wait_until(lambda: not Task.objects.exists())

@@ -10,15 +10,15 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.claiming import poller
-from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
+from django_delayed_tasks.executor.claiming.poller import LostClaims
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.transactions import atomically
 from tests.executor.batches import batched
 from tests.executor.parts import Bench, add, claim
@@ -33,13 +33,13 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has not noticed yet that the connection of that claim is gone."""
-    forgotten = LostClaims("default", bench.lease, bench.held)
-    forgotten.look(at_once=True)
+    lost_claims = LostClaims("default", bench.lease, bench.held)
+    lost_claims.look(at_once=True)
     add()
     [task] = claim(bench.lease.executor)
     later = clock.monotonic() + 60
     monkeypatch.setattr(clock, "monotonic", lambda: later)
-    forgotten.look(at_once=False)
+    lost_claims.look(at_once=False)
     assert [settlement.claim for settlement in bench.released] == [task.claim]
 
 
@@ -57,18 +57,18 @@ def test_after_an_error_it_is_looked_for_at_once(bench: Bench) -> None:
 
 def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that is idle asks the database no more than whether something is due."""
-    forgotten = LostClaims("default", bench.lease, bench.held)
+    lost_claims = LostClaims("default", bench.lease, bench.held)
     now = clock.monotonic()
     for seconds, count in ((0, 1), (5, 0), (100, 1), (200, 0)):
         monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
         with statements() as sent:
-            forgotten.look(at_once=seconds == 0)
+            lost_claims.look(at_once=seconds == 0)
         assert len(sent) == count
 
 
 def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a hundredth of the time at most."""
-    forgotten = LostClaims("default", bench.lease, bench.held)
+    lost_claims = LostClaims("default", bench.lease, bench.held)
     now = [clock.monotonic()]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
 
@@ -81,8 +81,8 @@ def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.Mon
     with connection.execute_wrapper(watch):
         for seconds, count in ((0, 1), (20, 1), (11, 2)):
             now[0] += seconds
-            forgotten.may_come()
-            forgotten.look(at_once=False)
+            lost_claims.has_tried = True
+            lost_claims.look(at_once=False)
             assert len(looked) == count
 
 
@@ -206,9 +206,9 @@ class TestEndOfATransaction:
             lose_connection()
             with pytest.raises(OperationalError):
                 atomically("default", lambda cursor: cursor.execute("SELECT 1"))
-            connections.discard_unusable("default")
+            kept_connections.discard_unusable("default")
             atomically("default", lambda cursor: cursor.execute("SELECT 1"))
-            assert not connections.discard_unusable("default")
+            assert not kept_connections.discard_unusable("default")
 
         in_thread(use)
 
@@ -225,9 +225,9 @@ class TestBrokenConnection:
             return usual(alias, request)
 
         def poll() -> None:
-            before = connections.losses
+            before = kept_connections.losses
             bench.poller.poll()
-            assert (bench.numbers, connections.losses - before) == (["0"], 1)
+            assert (bench.numbers, kept_connections.losses - before) == (["0"], 1)
             monkeypatch.setattr(poller, "missing_in_batch", lambda tasks: 0)
             bench.finish(bench.delivered)
             bench.poller.poll()
@@ -250,8 +250,8 @@ def test_a_transaction_that_was_left_open_is_discarded() -> None:
 
     def leave_open() -> None:
         transaction.set_autocommit(False)
-        assert connections.discard_unusable("default")
+        assert kept_connections.discard_unusable("default")
         assert transaction.get_autocommit()
-        assert not connections.discard_unusable("default")
+        assert not kept_connections.discard_unusable("default")
 
     in_thread(leave_open)

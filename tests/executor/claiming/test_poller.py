@@ -102,7 +102,7 @@ def test_prefetches_for_fast_handlers_and_not_for_slow_ones(make_bench: Any) -> 
     assert len(bench.delivered) == 4
     for _ in range(20):
         bench.held.work_done = (bench.held.work_done[0] + 100, bench.held.work_done[1] + 0.01)
-        bench.poller.demand.wanted()
+        bench.poller.claim_size.wanted()
     bench.finish(bench.delivered[-2:], seconds=0.0001)
     bench.poller.poll()
     assert len(bench.delivered) > 40
@@ -117,6 +117,16 @@ def test_claims_nothing_while_the_lease_is_in_doubt(bench: Bench, monkeypatch: p
     assert bench.delivered == []
 
 
+def test_asks_soon_whether_the_lease_is_renewed_however_rarely_it_polls(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing wakes it when it may claim again."""
+    bench = make_bench(poll_interval=3600.0)
+    now = clock.monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: now + 11)
+    assert bench.poller.poll() <= 1.0
+
+
 def test_max_tasks_is_exact(make_bench: Any) -> None:
     handler_of(lambda task: None)
     for number in range(5):
@@ -126,11 +136,27 @@ def test_max_tasks_is_exact(make_bench: Any) -> None:
     assert len(bench.delivered) == 3
 
 
+def test_max_tasks_ends_soon_after_the_last_settlement_however_rarely_it_polls(make_bench: Any) -> None:
+    """The end of the last run wakes the poller; its settlement, which comes later, does not."""
+    handler_of(lambda task: None)
+    add()
+    bench = make_bench(max_tasks=1, poll_interval=3600.0)
+    bench.poller.poll()
+    assert not bench.poller.drained.is_set(), "what was claimed has yet to be run"
+    [claim] = [task.claim for task in bench.delivered]
+    bench.held.finish([claim])
+    assert bench.poller.poll() < 1.0
+    bench.held.remove([claim])
+    bench.poller.poll()
+    assert bench.poller.drained.is_set()
+
+
 class TestUnknownCodes:
     def test_are_released_untouched_and_not_claimed_again_at_once(self, bench: Bench) -> None:
         add("strange", code="unknown", when=timedelta(seconds=-30))
         before = Task.objects.values("attempts", "status", "when", "biz_ext").get()
-        bench.peers.codes_elsewhere = frozenset({"unknown"})
+        registered("other", codes=("unknown",))
+        bench.peers.refresh(bench.lease.executor, executors.live("default"))
         bench.poller.poll()
         release("default", bench.released)
         assert bench.delivered == []
@@ -191,7 +217,7 @@ def sweeps_took(bench: Bench, *seconds: float) -> None:
         bench.poller.reader.scans.note(clock.monotonic(), took)
 
 
-def sweeps_are_slow(bench: Bench) -> None:
+def full_scans_are_slow(bench: Bench) -> None:
     """Make full scans slow, as they are if there are many finished tasks that the database could not remove."""
     sweeps_took(bench, 0.0, 0.1, 0.1)
 
@@ -210,7 +236,7 @@ class TestCommittedLate:
         now = clock.monotonic()
         monkeypatch.setattr(clock, "monotonic", lambda: now)
         bench.poller.poll()
-        sweeps_are_slow(bench)
+        full_scans_are_slow(bench)
         add_below_the_watermark("late")
         bench.poller.poll()
         assert bench.numbers == (["late"] if connection.vendor == "sqlite" else [])
@@ -226,7 +252,7 @@ class TestCommittedLate:
         now = clock.monotonic()
         monkeypatch.setattr(clock, "monotonic", lambda: now)
         bench.poller.poll()
-        sweeps_are_slow(bench)
+        full_scans_are_slow(bench)
         add_below_the_watermark("late")
         pause = bench.poller.poll()
         monkeypatch.setattr(clock, "monotonic", lambda: now + pause)
@@ -247,7 +273,7 @@ class TestCommittedLate:
         bench = make_bench(drain=True)
         handler_of(lambda task: None)
         bench.poller.poll()
-        sweeps_are_slow(bench)
+        full_scans_are_slow(bench)
         bench.poller.poll()
         add_below_the_watermark("late")
         bench.poller.poll()
@@ -263,7 +289,7 @@ def test_the_next_of_a_level_is_known_after_the_first_was_claimed(make_bench: An
     with clock.frozen_at(moment):
         add("first")
         add("second", when=timedelta(seconds=1))
-        assert bench.poller.poll() == 0
+        assert bench.poller.poll() == 5.0  # the only thread is taken
         bench.finish(bench.delivered[-1:])
         assert bench.poller.poll() == pytest.approx(1.0)
 
@@ -281,7 +307,7 @@ def test_a_storm_in_one_queue_leaves_room_for_another(make_bench: Any) -> None:
     assert "other" in bench.numbers
 
 
-def test_two_executors_share_by_rank(make_bench: Any) -> None:
+def test_two_executors_share_by_their_places(make_bench: Any) -> None:
     handler_of(lambda task: None)
     for number in range(40):
         add(str(number))

@@ -14,55 +14,54 @@ def level(queue: str, priority: int = 0, later: float = 0.0) -> Level:
     return Level(queue, priority, NOW + timedelta(seconds=later))
 
 
-def served(turns: RoundRobin, count: int, gives: int = 10) -> list[str]:
+def served(levels: RoundRobin, count: int, gives: int = 10) -> list[str]:
     """Return the queues that are served, one after the other; each of them yields tasks."""
     queues = []
     for _ in range(count):
-        first = turns.next()
-        assert first is not None
-        turns.took(gives, 10)
+        first = levels.due[0]
+        levels.took(gives, 10)
         queues.append(first.queue)
     return queues
 
 
 def test_equals_are_served_one_after_the_other() -> None:
-    turns = RoundRobin(0.2)
-    turns.begin([level("storm"), level("a"), level("b")], NOW)
-    assert served(turns, 7) == ["storm", "a", "b", "storm", "a", "b", "storm"]
+    levels = RoundRobin(0.2)
+    levels.begin([level("storm"), level("a"), level("b")], NOW)
+    assert served(levels, 7) == ["storm", "a", "b", "storm", "a", "b", "storm"]
 
 
 def test_it_continues_where_it_was_when_the_agenda_is_read_again() -> None:
-    turns = RoundRobin(0.2)
+    levels = RoundRobin(0.2)
     found = []
     for _ in range(4):
-        turns.begin([level("storm"), level("a"), level("b")], NOW)
-        found += served(turns, 1)
+        levels.begin([level("storm"), level("a"), level("b")], NOW)
+        found += served(levels, 1)
     assert found == ["storm", "a", "b", "storm"]
 
 
 def test_the_higher_priority_comes_first_however_often() -> None:
-    turns = RoundRobin(0.2)
-    turns.begin([level("low", -1), level("high", 5), level("middle"), level("high too", 5)], NOW)
-    assert served(turns, 4) == ["high", "high too", "high", "high too"]
+    levels = RoundRobin(0.2)
+    levels.begin([level("low", -1), level("high", 5), level("middle"), level("high too", 5)], NOW)
+    assert served(levels, 4) == ["high", "high too", "high", "high too"]
 
 
 def test_a_level_that_does_not_give_what_is_wanted_is_done_with() -> None:
-    turns = RoundRobin(0.2)
-    turns.begin([level("empty"), level("full")], NOW)
-    assert served(turns, 1, gives=0) == ["empty"]
-    assert served(turns, 3) == ["full"] * 3
-    assert served(turns, 1, gives=9) == ["full"]
-    assert turns.next() is None
+    levels = RoundRobin(0.2)
+    levels.begin([level("empty"), level("full")], NOW)
+    assert served(levels, 1, gives=0) == ["empty"]
+    assert served(levels, 3) == ["full"] * 3
+    assert served(levels, 1, gives=9) == ["full"]
+    assert levels.due == []
 
 
 def test_what_is_due_in_a_moment_comes_last() -> None:
-    turns = RoundRobin(0.2)
-    turns.begin([level("soon", 5, later=0.01), level("now", -5)], NOW)
-    assert served(turns, 2) == ["now", "now"]
+    levels = RoundRobin(0.2)
+    levels.begin([level("soon", 5, later=0.01), level("now", -5)], NOW)
+    assert served(levels, 2) == ["now", "now"]
 
 
 @pytest.mark.parametrize(("equals", "wanted", "share"), [(1, 300, 300), (3, 300, 100), (50, 300, SMALLEST), (50, 8, 8)])
 def test_what_is_wanted_is_shared_among_equals(equals: int, wanted: int, share: int) -> None:
-    turns = RoundRobin(0.2)
-    turns.begin([*(level(str(number)) for number in range(equals)), level("other", -1)], NOW)
-    assert turns.share(wanted) == share
+    levels = RoundRobin(0.2)
+    levels.begin([*(level(str(number)) for number in range(equals)), level("other", -1)], NOW)
+    assert levels.share(wanted) == share

@@ -76,7 +76,7 @@ def test_an_outage_between_two_permits(bench: GateBench, monkeypatch: pytest.Mon
     def fail(*arguments: Any) -> Any:
         raise OperationalError("gone away")
 
-    monkeypatch.setattr(permits, "take_starts", fail)
+    monkeypatch.setattr(permits, "take_tokens", fail)
     with pytest.raises(OperationalError):
         bench.tick()
     assert not Resource.objects.filter(pool="proxies").exclude(holder="").exists()

@@ -17,9 +17,9 @@ from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.resources.slots import take_slots
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.failures import Told
+from tests.executor.failure_reports import Told
 from tests.executor.membership.test_housekeeping import housekeeping, orphan, runs
-from tests.executor.parts import Bench, add, claim, registered
+from tests.executor.parts import Bench, add, claim, handler_of, registered
 
 pytestmark = pytest.mark.django_db
 
@@ -86,6 +86,7 @@ def test_a_backlog_is_purged_without_a_pause(
 
 
 def test_a_duty_that_is_done_waits_for_its_period(make_bench: Any, later: Callable[[float], None]) -> None:
+    handler_of(lambda task: None)
     bench = make_bench(keep_history=DAY)
     keeper = housekeeping(bench)
     keeper.tick()

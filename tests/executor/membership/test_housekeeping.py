@@ -12,21 +12,20 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership import reaper
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.peers import Peers
-from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.executors import Peer
-from django_delayed_tasks.store.records.history import purge
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.failures import Told
+from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
 pytestmark = pytest.mark.django_db
 
 
-def housekeeping(bench: Bench, failures: Failures | None = None) -> Housekeeping:
+def housekeeping(bench: Bench, failures: FailureReports | None = None) -> Housekeeping:
     bench.clock.set(clock.host_now())
     return Housekeeping(bench.options, bench.lease, bench.peers, bench.clock, failures or Told())
 
@@ -101,43 +100,62 @@ def test_rank_and_codes_of_the_others(bench: Bench) -> None:
     registered("other", codes=("theirs",))
     housekeeping(bench).tick()
     assert (bench.peers.among("default"), bench.peers.executors) == ((0, 2), 2)
-    assert bench.peers.codes_elsewhere == {"theirs"}
+    assert bench.peers.can_run("theirs", "default")
+    assert not bench.peers.can_run("ours", "default")
 
 
 def test_rank_of_one_that_is_not_listed() -> None:
-    rank = Peers()
-    rank.refresh(9, [peer(1), peer(2)])
-    assert rank.among("default") == (0, 1)
+    peers = Peers()
+    peers.refresh(9, [peer(1), peer(2)])
+    assert peers.among("default") == (0, 1)
 
 
 def test_rank_among_those_that_serve_the_queue() -> None:
     """What one does not serve is not left to it."""
-    rank = Peers()
-    rank.refresh(3, [peer(1, "mail"), peer(2), peer(3), peer(4, "mail", "default")])
-    assert (rank.among("default"), rank.among("mail"), rank.executors) == ((1, 3), (2, 4), 4)
+    peers = Peers()
+    peers.refresh(3, [peer(1, "mail"), peer(2), peer(3), peer(4, "mail", "default")])
+    assert (peers.among("default"), peers.among("mail"), peers.executors) == ((1, 3), (2, 4), 4)
 
 
 def peer(executor: int, *queues: str) -> Peer:
     return Peer(executor, frozenset(), clock.host_now(), frozenset(queues) if queues else None)
 
 
-def test_what_another_serves_is_in_its_row(bench: Bench) -> None:
-    registered("other", queues=("mail",))
+@pytest.mark.parametrize("other", [{"queues": ("mail", "default")}, {}])
+@pytest.mark.parametrize("excluded", [(), ("default",)])
+def test_what_another_serves_is_in_its_row(bench: Bench, other: Any, excluded: tuple[str, ...]) -> None:
+    registered("other", codes=("theirs",), exclude_queues=excluded, **other)
     housekeeping(bench).tick()
-    assert (bench.peers.among("default"), bench.peers.among("mail")) == ((0, 1), (0, 2))
+    assert bench.peers.among("mail") == (0, 2)
+    assert bench.peers.among("default") == ((0, 1) if excluded else (0, 2))
+    assert bench.peers.can_run("theirs", "mail")
+    assert bench.peers.can_run("theirs", "default") == (not excluded)
+
+
+def test_an_executor_says_what_it_excludes(make_bench: Any) -> None:
+    make_bench(exclude_queues=("slow", "mail"))
+    row = Executor.objects.get()
+    assert (row.queues, row.exclude_queues) == (None, ["mail", "slow"])
+
+
+def test_the_row_of_an_older_release_excludes_nothing(bench: Bench) -> None:
+    Executor.objects.filter(id=registered("other")).update(exclude_queues=None, status=None)
+    housekeeping(bench).tick()
+    assert bench.peers.among("default") == (0, 2)
 
 
 @pytest.mark.parametrize("strange", [5, True, [["a"]], "text", {"a": 1}])
 def test_a_strange_row_of_an_executor_stops_nothing(bench: Bench, strange: Any) -> None:
     task_id = orphan()
-    Executor.objects.filter(id=registered("strange")).update(queues=strange, codes=strange)
+    rows = Executor.objects.filter(id=registered("strange"))
+    rows.update(queues=strange, codes=strange, exclude_queues=strange)
     housekeeping(bench).tick()
     assert bench.peers.among("default")[1] == bench.peers.executors
     assert Task.objects.get(id=task_id).status == TaskStatus.PENDING
 
 
 def test_no_codes_are_known_at_first() -> None:
-    assert Peers().codes_elsewhere == frozenset()
+    assert not Peers().can_run("code", "default")
 
 
 def runs(count: int) -> None:
@@ -147,37 +165,50 @@ def runs(count: int) -> None:
     settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.GONE) for task in tasks])
 
 
-def test_purge_deletes_old_history_in_batches() -> None:
-    runs(5)
-    assert purge("default", timedelta(days=1)) == 0
-    with clock.frozen_at(clock.host_now() + timedelta(days=2)):
-        assert purge("default", timedelta(days=1), batch_size=3) == 3
-        assert purge("default", timedelta(days=1), batch_size=3) == 2
-    assert not TaskRun.objects.exists()
-
-
-def test_purge_stops_at_the_first_young_row() -> None:
-    runs(3)
-    young = TaskRun.objects.order_by("id")[1]
-    TaskRun.objects.exclude(id=young.id).update(finished=clock.host_now() - timedelta(days=3))
-    assert purge("default", timedelta(days=1)) == 2
-    assert TaskRun.objects.get().id == young.id
-
-
 def test_keep_history_none_purges_nothing(make_bench: Any) -> None:
     bench = make_bench(keep_history=None)
     runs(2)
     with clock.frozen_at(clock.host_now() + timedelta(days=1000)):
-        housekeeping(bench).purge()
+        keeper = housekeeping(bench)
+        keeper.look_at_retention()
+        keeper.purge()
     assert TaskRun.objects.count() == 2
 
 
-def test_long_dead_executors_are_forgotten(bench: Bench) -> None:
-    executors.retire("default", registered("gone"))
-    with clock.frozen_at(clock.host_now() + timedelta(days=2)):
+@pytest.mark.parametrize("keep_history", [timedelta(days=7), None])
+def test_an_executor_is_kept_for_as_long_as_a_run_may_name_it(make_bench: Any, keep_history: timedelta | None) -> None:
+    bench = make_bench(keep_history=keep_history)
+    runs(2)
+    executors.retire("default", Executor.objects.get(name="writer").pk)
+    executors.retire("default", registered("stopped later"))
+    with clock.frozen_at(clock.host_now() + timedelta(days=30)):
         executors.renew("default", bench.lease.executor, timedelta(seconds=15))
-        housekeeping(bench).purge_dead()
+        housekeeping(bench).purge_ended()
+        assert Executor.objects.count() == 3
+        TaskRun.objects.filter(id=TaskRun.objects.order_by("id")[0].id).update(finished=clock.host_now())
+        housekeeping(bench).purge_ended()
     assert list(Executor.objects.values_list("name", flat=True)) == ["bench"]
+
+
+def test_without_a_history_an_executor_is_kept_for_a_day(bench: Bench) -> None:
+    executors.retire("default", registered("gone"))
+    for days, left in ((0.9, ["bench", "gone"]), (1.1, ["bench"])):
+        with clock.frozen_at(clock.host_now() + timedelta(days=days)):
+            executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+            housekeeping(bench).purge_ended()
+        assert list(Executor.objects.order_by("name").values_list("name", flat=True)) == left
+
+
+def test_a_run_that_was_reaped_late_still_has_its_executor(bench: Bench) -> None:
+    """No executor was alive for a month: the run was recorded long after the lease had run out."""
+    add("orphan")
+    claim(registered("killed"))
+    with clock.frozen_at(clock.host_now() + timedelta(days=30)):
+        executors.renew("default", bench.lease.executor, timedelta(seconds=15))
+        keeper = housekeeping(bench)
+        keeper.reap()
+        keeper.purge_ended()
+    assert TaskRun.objects.get().executor == Executor.objects.get(name="killed").pk
 
 
 def test_claim_one_is_claimed() -> None:

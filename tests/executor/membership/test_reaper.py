@@ -1,15 +1,17 @@
 """What the log says when the claims of dead executors are taken."""
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.executor.membership.reaper import MOST_NAMES, Reaper, listed
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
-from tests.executor.failures import Told
+from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, registered
 
 pytestmark = pytest.mark.django_db
@@ -44,7 +46,7 @@ def test_a_row_that_is_gone_has_no_name(bench: Bench, caplog: pytest.LogCaptureF
     gone = leave("web2", "mail")
     Executor.objects.filter(pk=gone).delete()
     Reaper(bench.options, bench.lease, Told()).reap()
-    assert said(caplog) == [f"took 1 tasks from dead executor of unknown name ({gone}): mail 1"]
+    assert said(caplog) == [f"took 1 task from dead executor of unknown name ({gone}): mail 1"]
 
 
 def test_an_executor_that_stops_does_not_call_itself_dead(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -71,6 +73,33 @@ def test_a_task_that_is_given_up_is_an_error(bench: Bench, caplog: pytest.LogCap
     )
     given: dict[str, Any] = vars(record)
     assert (given["biz_num"], given["executor"], given["duration"]) == ("web2-0", executor, None)
+
+
+@pytest.mark.parametrize("is_extra", [False, True])
+def test_so_is_one_that_recurs_and_it_waits_for_its_next_time(
+    is_extra: bool, bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    add("1", "report", trigger=Interval(hours=1), when=timedelta(minutes=30) if is_extra else timedelta())
+    planned = Task.objects.get().when
+    if is_extra:
+        Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))  # as "run now" does
+    executor = registered("web2")
+    [claimed] = claim(executor)
+    Task.objects.update(rescues=3)
+    executors.retire("default", executor)
+    failures = Told()
+    Reaper(bench.options, bench.lease, failures).reap()
+    row = Task.objects.get()
+    assert (row.status, row.rescues) == (TaskStatus.PENDING, 0)
+    assert row.when == planned if is_extra else row.when > clock.host_now() + timedelta(minutes=30)
+    [(task, error)] = failures.told
+    assert (task.claim, task.when, task.executor) == (claimed.claim, planned, executor)
+    failures.log.start()
+    failures.log.finish(30)
+    [record] = [record for record in caplog.records if record.name == "django_delayed_tasks.run"]
+    assert (record.levelno, record.getMessage()) == (
+        logging.ERROR, f"report 1 failed for good this time; it recurs: {error}",
+    )  # fmt: skip
 
 
 def test_a_long_list_is_cut() -> None:

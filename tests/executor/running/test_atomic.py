@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
@@ -67,6 +67,45 @@ def test_the_history_is_of_what_was_claimed() -> None:
     assert run_once(handle, task) is None
     run = TaskRun.objects.get()
     assert (run.biz_num, run.when, run.attempt) == ("mine", when, 1)
+
+
+class TestTries:
+    """A conflict with another transaction says nothing about the task: the run is tried again at once."""
+
+    @pytest.mark.parametrize(
+        ("error", "tries"),
+        [
+            (OperationalError(1213, "deadlock"), 3),
+            (DatabaseError("database is locked"), 3),
+            (OperationalError(1205, "lock wait timeout"), 1),  # it has waited long enough, and its thread with it
+            (OperationalError(2006, "gone away"), 1),
+            (ValueError("no"), 1),
+        ],
+    )
+    def test_of_one_attempt(self, error: Exception, tries: int) -> None:
+        tried: list[int] = []
+
+        def handle(task: Any) -> None:
+            tried.append(task.attempts)
+            write()
+            raise error
+
+        settlement = run_once(handle)
+        assert tried == [1] * tries
+        assert settled_later(settlement) is Then.RETRY
+        assert effects() == []
+
+    def test_the_last_one_counts(self) -> None:
+        tried: list[int] = []
+
+        def handle(task: Any) -> None:
+            tried.append(task.attempts)
+            write(f"effect {len(tried)}")
+            if len(tried) < 3:
+                raise OperationalError(1213, "deadlock")
+
+        assert run_once(handle) is None
+        assert effects() == ["effect 3"]
 
 
 def test_a_lost_claim_takes_the_effects_back() -> None:

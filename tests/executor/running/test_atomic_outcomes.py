@@ -10,7 +10,7 @@ from django.db import transaction
 
 from django_delayed_tasks import Done, Fail, Retry, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.runner import run
+from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import AddAction, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle

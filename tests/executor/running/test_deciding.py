@@ -152,9 +152,14 @@ def test_a_broken_backoff_costs_no_retry(broken: Any) -> None:
 
 @pytest.mark.parametrize(
     ("keep_history", "kept"),
-    [("all", [True, True, True]), ("failures", [False, True, True]), ("none", [False, False, False])],
+    [
+        ("all", [True, True, True]),
+        ("failures", [False, True, True]),
+        ("none", [False, False, False]),
+        (timedelta(days=1), [True, True, True]),
+    ],
 )
-def test_history_is_kept_as_the_handler_says(keep_history: str, kept: list[bool]) -> None:
+def test_history_is_kept_as_the_handler_says(keep_history: str | timedelta, kept: list[bool]) -> None:
     class Keeping(Handler):
         pass
 

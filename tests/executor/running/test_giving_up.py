@@ -1,16 +1,21 @@
 """A run is given up for lost once: either its worker notes how it ended, or the watchdog does."""
 
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
 import pytest
+from django.db import connection
 
-from django_delayed_tasks.executor.running import workers
-from django_delayed_tasks.executor.running.performer import Performer, Running
-from django_delayed_tasks.executor.threads import connections
+from django_delayed_tasks import Interval, clock
+from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.executor.running.worker import Performer, Running
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome
-from tests.executor.parts import Bench, add, claim, executing, handler_of
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.tables import TASK
+from tests.executor.parts import Bench, add, claim, drain, executing, handler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
@@ -25,12 +30,12 @@ def test_what_was_given_up_before_it_began_does_not_begin(bench: Bench) -> None:
     running = Running(claim(bench.lease.executor), began=0.0)
     bench.held.add(running.tasks)
     assert running.abandon()
-    Performer(bench.lease, bench.held, bench.queue, bench.clock).perform(running)
+    Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock).perform(running)
     assert (ran, bench.released) == ([], [])
 
 
 def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take further tasks that the watchdog does not see, beside the thread that replaces it."""
+    """It would take further tasks that the watchdog does not see, in addition to the thread that replaces it."""
     started, go_on = Event(), Event()
 
     def handle(task: Any) -> None:
@@ -57,16 +62,23 @@ def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.M
         wait_until(lambda: TaskRun.objects.exists())
 
 
-def test_an_error_around_the_run_leaves_no_task_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one of a database's backend, when a thread that was idle looks after its connections."""
+@pytest.fixture
+def no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error around the next run.
+
+    As one of a database's backend, when a thread that was idle looks after its connections.
+    """
     errors = [RuntimeError("no connection")]
 
     def refresh() -> None:
         if errors:
             raise errors.pop()
 
-    monkeypatch.setattr(workers, "IDLE", -1.0)
-    monkeypatch.setattr(connections, "refresh", refresh)
+    monkeypatch.setattr(worker, "IDLE", -1.0)
+    monkeypatch.setattr(kept_connections, "refresh", refresh)
+
+
+def test_an_error_around_the_run_leaves_no_task_claimed(no_connection: None) -> None:
     handler_of(lambda task: None)
     add()
     with executing(threads=1) as executor:
@@ -77,3 +89,70 @@ def test_an_error_around_the_run_leaves_no_task_claimed(monkeypatch: pytest.Monk
         (1, RunOutcome.DONE),
     ]
     assert "no connection" in TaskRun.objects.order_by("id")[0].error
+
+
+@pytest.mark.parametrize("max_rescues", [0, 5])
+def test_the_executors_own_option_says_how_often(max_rescues: int, no_connection: None) -> None:
+    """The setting is 3."""
+    handler_of(lambda task: None)
+    add()
+    Task.objects.update(rescues=max_rescues)
+    drain(threads=1, max_rescues=max_rescues)
+    assert Task.objects.get().status == TaskStatus.FAILED
+
+
+@pytest.mark.parametrize("max_rescues", [0, 5])
+def test_so_it_does_for_a_run_that_is_told_that_its_claim_is_gone(max_rescues: int) -> None:
+    def handle(task: Any) -> None:
+        raise ClaimLost("gone")
+
+    handler_of(handle)
+    add()
+    Task.objects.update(rescues=max_rescues)
+    drain(threads=1, max_rescues=max_rescues)
+    assert Task.objects.get().status == TaskStatus.FAILED
+
+
+def test_and_it_is_rescued_up_to_that_often() -> None:
+    def handle(task: Any) -> None:
+        raise ClaimLost("gone")
+
+    handler_of(handle)
+    add()
+    Task.objects.update(rescues=4)
+    drain(threads=1, max_rescues=5)
+    row = Task.objects.get()
+    assert (row.status, row.rescues) == (TaskStatus.PENDING, 5)
+
+
+@pytest.mark.parametrize("is_extra", [False, True])
+def test_a_recurring_task_without_rescues_continues_with_its_next_time(
+    is_extra: bool, no_connection: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    told: list[str] = []
+    handler_of(lambda task: None, on_failed=lambda self, task, error: told.append(error))
+    add(trigger=Interval(hours=1), when=timedelta(minutes=30) if is_extra else timedelta())
+    planned = Task.objects.get().when
+    if is_extra:
+        Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))  # as "run now" does
+    Task.objects.update(rescues=3)
+    drain(threads=1)
+    row = Task.objects.get()
+    assert row.status == TaskStatus.PENDING
+    assert row.when == planned if is_extra else row.when > clock.host_now() + timedelta(minutes=30)
+    assert "no connection" in row.last_error
+    assert [error for error in told if "no connection" in error] == told != []
+    [record] = [record for record in caplog.records if record.name == "django_delayed_tasks.run"]
+    assert (record.levelname, record.getMessage()) == (
+        "ERROR", "code 1 failed for good this time; it recurs: RuntimeError: no connection",
+    )  # fmt: skip
+
+
+def test_nor_does_one_whose_trigger_cannot_be_read_end_the_worker(no_connection: None) -> None:
+    handler_of(lambda task: None)
+    add(trigger=Interval(hours=1), when=timedelta())
+    with connection.cursor() as cursor:
+        cursor.execute(f"UPDATE {TASK} SET rescues = 3, trigger_text = 'no trigger'")
+    with executing(threads=1) as executor:
+        wait_until(lambda: Task.objects.get().status == TaskStatus.FAILED)
+        assert executor.pool._workers[0].is_alive()

@@ -8,8 +8,8 @@ import pytest
 
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock, monotonic
+from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.executor.running.run_queue import REMEMBERED, BrokenBatches
-from django_delayed_tasks.executor.running.runner import run
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.settling.settle import settle

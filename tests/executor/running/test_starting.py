@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Interval
-from django_delayed_tasks.executor.running.runner import refusal, run
+from django_delayed_tasks.executor.running.run import refusal, run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask

@@ -1,13 +1,20 @@
 """Hooks get the exception that ended a run, and not its text alone."""
 
+import gc
+import logging
 from threading import Event
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 
 from django_delayed_tasks import Fail, signals, task_handler
 from django_delayed_tasks.exceptions import InvalidOutcome, TaskTimeout
+from django_delayed_tasks.executor.settling import settler as settler_module
+from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import add, drain, executing, handler_of
+from tests.executor.settling.test_settler import answering
+from tests.executor.settling.test_settler_loses_nothing import all_locked
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -90,3 +97,30 @@ def test_a_handler_that_does_not_take_it_is_called_as_before(form: str) -> None:
     add()
     drain()
     assert calls == [("1", True, None if form == "two" else ERROR)]
+
+
+class Tracked(Exception):
+    """An error whose end can be awaited."""
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_none_is_kept_once_it_is_reported(atomic: bool, is_locked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A traceback holds frames, and so what a handler has in its variables."""
+    kept: list[ReferenceType[BaseException]] = []
+    monkeypatch.setattr(logging.getLogger("django_delayed_tasks.run"), "propagate", False)  # pytest keeps records
+    if is_locked:
+        monkeypatch.setattr(settler_module, "settle", answering([all_locked, settle]))
+
+    def handle(task: Any) -> None:
+        raise Tracked
+
+    def on_failed(self: Any, task: Any, error: str, exception: BaseException | None = None) -> None:
+        assert exception
+        kept.append(ref(exception))
+
+    handler_of(handle, atomic=atomic, max_attempts=1, on_failed=on_failed)
+    add()
+    with executing():
+        wait_until(lambda: kept)
+        wait_until(lambda: gc.collect() >= 0 and kept[0]() is None)

@@ -10,7 +10,7 @@ from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.settling.progress_reports import REPORT_EVERY, ProgressReports
+from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import executors
@@ -114,7 +114,7 @@ class TestProgress:
         with django_assert_num_queries(0):
             for row in range(1000):
                 task.progress(row / 1000, f"row {row}")
-        assert reports.write() == REPORT_EVERY
+        assert reports.write() == 1
         assert reported() == (0.999, "row 999")
         assert Task.objects.get().progress_at is not None
 

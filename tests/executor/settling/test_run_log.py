@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import Done, Fail, Interval, Retry, Task, TaskRun, cancel_task, reschedule_task
+from django_delayed_tasks import Done, Fail, Interval, Reschedule, Retry, Task, TaskRun, cancel_task, reschedule_task
 from django_delayed_tasks.exceptions import InvalidOutcome, TaskTimeout
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.batches import batched
@@ -105,6 +105,28 @@ def test_it_is_logged_once_it_is_committed(atomic: bool, records: Records) -> No
     assert (records.levels, records.statuses) == (["ERROR"], [TaskStatus.FAILED])
     assert records.messages == ["code 1 failed for good: no"]
     assert not records.all[0].exc_info
+
+
+SECRET: Any = {"token": "s3cret"}
+
+
+@ways
+@atomic_or_not
+@pytest.mark.parametrize(
+    "result", [Fail(SECRET), Retry(reason=SECRET), Retry(after=SECRET), Reschedule(SECRET), [Done(SECRET)]], ids=repr
+)
+def test_no_message_shows_what_is_redacted(
+    register: Any, atomic: bool, result: Any, records: Records, settings: Any
+) -> None:
+    settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True, "REDACT": ["token"]}
+    register(lambda task: result, max_attempts=1, atomic=atomic)
+    add()
+    drain()
+    [record] = records.all
+    shown = logging.Formatter().format(record) + repr(vars(record))
+    shown += Task.objects.get().last_error + TaskRun.objects.get().error
+    assert "'token': '********'" in shown
+    assert "s3cret" not in shown
 
 
 @ways

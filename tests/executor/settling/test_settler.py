@@ -1,6 +1,7 @@
 """The settler: natural batches, and what cannot be written."""
 
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from threading import Event
 from typing import Any
 
@@ -8,19 +9,19 @@ import pytest
 from django.conf import settings
 from django.db import DataError, OperationalError, connection, transaction
 
+from django_delayed_tasks import Interval
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
-from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
-from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.schedules.cancel import cancel
-from django_delayed_tasks.store.settling.settle import Wait, settle
-from django_delayed_tasks.store.settling.settlement import LARGEST, Settlement
-from django_delayed_tasks.store.sql import transactions
-from tests.executor.failures import Told
+from django_delayed_tasks.store.settling.settle import LARGEST, Wait, settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import kept_connections, transactions
+from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, claim_one, registered
 from tests.waiting import wait_until
 
@@ -30,7 +31,7 @@ BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_bac
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def settler_of(held: Held, failures: Failures | None = None) -> Settler:
+def settler_of(held: Held, failures: FailureReports | None = None) -> Settler:
     return Settler("default", held, failures or Told())
 
 
@@ -83,6 +84,39 @@ def test_what_cannot_be_written_fails_visibly_and_alone() -> None:
     assert (task.id, task.status) == (second.id, TaskStatus.FAILED)
     assert "could not be written" in task.last_error
     assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 2
+
+
+def test_a_recurring_task_whose_end_cannot_be_written_recurs() -> None:
+    task = claim_one(trigger=Interval(hours=1), when=timedelta())
+    when = task.when + timedelta(hours=1)
+    settler_of(Held(OPTIONS)).settle([done(task.claim, result="{no json")._replace(then=Then.RECUR, when=when)])
+    row = Task.objects.get()
+    assert (row.status, row.when) == (TaskStatus.PENDING, when)
+    assert TaskRun.objects.get().outcome == RunOutcome.FAILED
+    assert "could not be written" in row.last_error
+
+
+@pytest.mark.parametrize(("outcome", "then"), [(RunOutcome.RESCHEDULED, Then.AGAIN), (RunOutcome.RETRIED, Then.RETRY)])
+def test_also_if_it_was_to_run_again_for_the_same_time(outcome: RunOutcome, then: Then) -> None:
+    task = claim_one(trigger=Interval(hours=1), when=timedelta())
+    held = Held(OPTIONS)
+    held.add([task])
+    again = Settlement(task.claim, outcome, then, task.when, task.when, timedelta(minutes=1), result="{no json")
+    settler_of(held).settle([again._replace(stood_for=task.when)])
+    row = Task.objects.get()
+    assert (row.status, row.when) == (TaskStatus.PENDING, task.when + timedelta(hours=1))
+    run = TaskRun.objects.get()
+    assert (run.outcome, run.when) == (RunOutcome.FAILED, task.when)
+    assert "could not be written" in row.last_error
+
+
+def test_but_not_one_without_a_trigger_that_can_be_read() -> None:
+    task = claim_one(trigger=Interval(hours=1), when=timedelta())
+    task._trigger_text, task._trigger = "no trigger", None
+    held = Held(OPTIONS)
+    held.add([task])
+    settler_of(held).settle([done(task.claim, result="{no json")])
+    assert Task.objects.get().status == TaskStatus.FAILED
 
 
 def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,11 +230,11 @@ class TestBreakingConnections:
         settler = settler_of(held)
         for task in tasks:
             held.settle(done(task.claim))
-        losses = connections.losses
+        losses = kept_connections.losses
         settler.start()
         assert settler.finish(timeout=60)
         assert tries == [2] * settler_module.MOST_BREAKS + [1, 1]
-        assert connections.losses - losses == settler_module.MOST_BREAKS
+        assert kept_connections.losses - losses == settler_module.MOST_BREAKS
         assert not Task.objects.exists()
 
 

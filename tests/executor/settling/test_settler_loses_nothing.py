@@ -10,15 +10,15 @@ from django.db import DataError, InterfaceError, OperationalError
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling import settler as settler_module
-from django_delayed_tasks.executor.settling.failures import Failures
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
-from django_delayed_tasks.executor.threads import connections
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.parts import add, claim, registered
 from tests.executor.settling.test_settler import OPTIONS, answering, done, settler_of
 from tests.threads import start_thread
@@ -72,7 +72,7 @@ def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyP
     def fail(alias: str, used: Any) -> bool:
         raise InterfaceError("the driver cannot close it")
 
-    monkeypatch.setattr(connections, "has_broken", fail)
+    monkeypatch.setattr(kept_connections, "has_broken", fail)
     settler = settler_of(held)
     held.settle(done(task.claim))
     settle_rest(settler)
@@ -83,7 +83,7 @@ def test_a_failure_that_cannot_be_told_is_settled_all_the_same() -> None:
     """It was written; that its claim has ended must be known here too."""
     [task], held = holding("a")
 
-    class Full(Failures):
+    class Full(FailureReports):
         def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
             raise RuntimeError("nowhere to put it")
 
@@ -174,8 +174,8 @@ def test_an_outage_is_no_batch_that_breaks_connections(
     answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle]
     monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
-    monkeypatch.setattr(connections, "has_broken", lambda alias, used: True)
-    monkeypatch.setattr(connections, "does_answer", lambda alias: False)
+    monkeypatch.setattr(kept_connections, "has_broken", lambda alias, used: True)
+    monkeypatch.setattr(kept_connections, "does_answer", lambda alias: False)
     settler_of(held).settle([done(task.claim)])
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
     said = [record.getMessage() for record in caplog.records]

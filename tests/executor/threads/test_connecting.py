@@ -8,7 +8,7 @@ from django.db.backends.signals import connection_created
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.settler import Settler
-from tests.executor.failures import Told
+from tests.executor.failure_reports import Told
 
 TIMEOUT = 60.0  # seconds
 

@@ -32,8 +32,8 @@ def identity(name: str) -> executors.Registration:
     return executors.Registration(name, "host", 1, 1, ())
 
 
-def request(executor: int, rank: int = 0, executors: int = 1, limit: int = 5) -> ClaimRequest:
-    return ClaimRequest(executor, "default", 0, limit, rank=rank, executors=executors)
+def request(executor: int, place: int = 0, executors: int = 1, limit: int = 5) -> ClaimRequest:
+    return ClaimRequest(executor, "default", 0, limit, place=place, executors=executors)
 
 
 def test_every_node_is_recognised(nodes: tuple[str, ...]) -> None:

@@ -13,9 +13,9 @@ from django.test import override_settings
 
 from django_delayed_tasks import api
 from django_delayed_tasks.backends.galera import base
-from django_delayed_tasks.executor.threads.connections import discard_unusable
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.sql.kept_connections import discard_unusable
 from tests.complaints import numbers
 from tests.processes.database import database_now
 from tests.processes.waiting import wait_until

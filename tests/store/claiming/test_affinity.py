@@ -8,7 +8,7 @@ from django.db import connection
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming import affinity, compare_and_set
-from django_delayed_tasks.store.claiming.affinity import FEWEST_OF_OTHERS, share_of
+from django_delayed_tasks.store.claiming.affinity import STEAL_STEP, share_of
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
@@ -20,13 +20,13 @@ pytestmark = pytest.mark.usefixtures("db", "frozen")
 @pytest.fixture(autouse=True)
 def none_known() -> Iterator[None]:
     """Forget what executors of other tests have seen."""
-    affinity._of_others.clear()
+    affinity._steal_sizes.clear()
     yield
-    affinity._of_others.clear()
+    affinity._steal_sizes.clear()
 
 
 def leave_to_others(count: int) -> None:
-    """Make ``count`` tasks due, all of which are assigned to another executor than the one of rank 0."""
+    """Make ``count`` tasks due, all of which are assigned to another executor than the one of place 0."""
     api.add_tasks([verbs.task(str(number)) for number in range(3 * count)])
     theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1][:count]
     assert len(theirs) == count
@@ -34,20 +34,20 @@ def leave_to_others(count: int) -> None:
 
 
 def claim(limit: int = 100) -> int:
-    """Return how many tasks the executor of rank 0 claims at once."""
-    return len(compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, limit, rank=0, executors=2)))
+    """Return how many tasks the executor of place 0 claims at once."""
+    return len(compare_and_set.claim(ALIAS, ClaimRequest(1, "default", 0, limit, place=0, executors=2)))
 
 
 def best_left() -> int:
     """How many it would go for now."""
-    return affinity._of_others[ALIAS, 1]
+    return affinity._steal_sizes[ALIAS, 1]
 
 
 def test_more_each_time_that_it_gets_all_of_them() -> None:
     leave_to_others(100)
     for times in (2, 3, 4):
         assert claim() > 0
-        assert best_left() == times * FEWEST_OF_OTHERS
+        assert best_left() == times * STEAL_STEP
 
 
 def test_no_more_than_it_has_room_for() -> None:
@@ -60,14 +60,14 @@ def test_no_more_than_it_has_room_for() -> None:
 def test_few_again_when_others_were_quicker() -> None:
     leave_to_others(100)
     claim()
-    request = ClaimRequest(1, "default", 0, 100, rank=0, executors=2)
+    request = ClaimRequest(1, "default", 0, 100, place=0, executors=2)
     share = affinity.Affinity(ALIAS, dialect_of(connection), request)
     assert share.read()
     share.note(won_all=False)
-    assert best_left() == FEWEST_OF_OTHERS
+    assert best_left() == STEAL_STEP
 
 
 def test_what_is_its_own_says_nothing_of_others() -> None:
     api.add_tasks([verbs.task(str(number)) for number in range(20)])
     claim(limit=1)
-    assert affinity._of_others == {}
+    assert affinity._steal_sizes == {}

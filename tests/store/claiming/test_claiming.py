@@ -163,11 +163,11 @@ def test_nothing_is_due(db: None, frozen: None, strategy: Strategy) -> None:
 def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
     """Two executors that look at the same rows take different ones, and leave none behind."""
     api.add_tasks([verbs.task(str(i)) for i in range(40)])
-    first = verbs.claim(executor=1, limit=5, rank=0, executors=2)
-    second = verbs.claim(executor=2, limit=5, rank=1, executors=2)
+    first = verbs.claim(executor=1, limit=5, place=0, executors=2)
+    second = verbs.claim(executor=2, limit=5, place=1, executors=2)
     assert {share_of(run.id, 2) for run in first} == {0}
     assert {share_of(run.id, 2) for run in second} == {1}
-    rest = [run for _ in range(20) for run in verbs.claim(executor=1, limit=5, rank=0, executors=2)]
+    rest = [run for _ in range(20) for run in verbs.claim(executor=1, limit=5, place=0, executors=2)]
     assert len(first) + len(second) + len(rest) == 40
 
 
@@ -175,7 +175,7 @@ def test_affinity_shares_what_there_is(db: None, frozen: None) -> None:
 @pytest.mark.parametrize("multiplier", [OWN, *OTHERS])
 def test_the_database_computes_the_same_share(db: None, executors: int, multiplier: int) -> None:
     ids = [1, 2, 3, 4, 65_535, 65_536, 65_537, 2**31, 2**40 + 7, 2**63 - 1]
-    requests = [ClaimRequest(1, "default", 0, 1, rank=rank, executors=executors) for rank in range(executors)]
+    requests = [ClaimRequest(1, "default", 0, 1, place=place, executors=executors) for place in range(executors)]
     with connections[ALIAS].cursor() as cursor:
         for task_id in ids:
             cases = [f"CASE WHEN {share(one, multiplier, str(task_id))} THEN 1 ELSE 0 END" for one in requests]
@@ -188,7 +188,7 @@ def test_what_is_left_behind_is_taken_whosever_it_is(db: None, frozen: None) -> 
     api.add_tasks([verbs.task(str(i)) for i in range(40)])
     theirs = {task.id for task in Task.objects.all() if share_of(task.id, 2) == 1}
     Task.objects.filter(id__in=theirs).update(claim_at=NOW - HOUR)
-    request = ClaimRequest(1, "default", 0, 4, rank=0, executors=2)
+    request = ClaimRequest(1, "default", 0, 4, place=0, executors=2)
     mine = compare_and_set.read_candidates(Affinity(ALIAS, dialect_of(connections[ALIAS]), request))
     assert not theirs & {run.id for run in mine}
     knowing = replace(request, watermark=NOW - HOUR - timedelta(seconds=5))

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import api, clock
+from django_delayed_tasks import api
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.records.history import purge
+from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import settle_run
-from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, EXECUTOR, HOUR, NOW
 
@@ -152,27 +150,3 @@ def test_a_long_error(db: None, error: str) -> None:
     verbs.add()
     verbs.settle(verbs.failed(verbs.claim_one(), error))
     assert TaskRun.objects.get().error == verbs.present().last_error == error
-
-
-def runs_finished(*moments: timedelta) -> None:
-    api.add_tasks([verbs.task(f"{i:03}") for i in range(len(moments))])
-    for run, ago in zip(sorted(verbs.claim(), key=str), moments, strict=True):
-        verbs.settle(Settlement(run.claim, RunOutcome.DONE, Then.GONE, finished=NOW - ago))
-
-
-def test_purge_deletes_what_is_older(db: None, frozen: None) -> None:
-    """Rows that are exactly as old remain."""
-    runs_finished(3 * HOUR, 2 * HOUR, HOUR)
-    assert [purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
-    with clock.frozen_at(NOW + timedelta(microseconds=1)):
-        assert [purge(ALIAS, 2 * HOUR) for _ in range(2)] == [1, 0]
-    assert TaskRun.objects.get().finished == NOW - HOUR
-
-
-def test_purge_takes_the_oldest_first_and_no_more_than_a_batch(db: None, frozen: None) -> None:
-    runs_finished(*[2 * HOUR] * 5)
-    assert [purge(ALIAS, HOUR, batch_size=2) for _ in range(4)] == [2, 2, 1, 0]
-
-
-def test_purge_of_nothing(db: None) -> None:
-    assert purge(ALIAS, HOUR) == 0

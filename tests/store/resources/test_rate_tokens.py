@@ -7,29 +7,29 @@ from django.db import connection
 
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import rate_tokens
-from django_delayed_tasks.store.resources.rate_tokens import STARTS, shape_starts, take_starts
+from django_delayed_tasks.store.resources.rate_tokens import provide_tokens, take_tokens, tokens_of
 from tests.store.meters import reads, statements
 from tests.store.verbs import ALIAS
 
 pytestmark = pytest.mark.django_db
 
 MINUTE = timedelta(minutes=1)
-CODE = "test"
+POOL = tokens_of("test")
 
 
 def take(count: int) -> int:
-    return take_starts(ALIAS, CODE, MINUTE, count).starts
+    return take_tokens(ALIAS, POOL, MINUTE, count).starts
 
 
 def pass_by(seconds: float) -> None:
     """Let ``seconds`` pass for all rate tokens."""
-    for row in Resource.objects.filter(pool=STARTS + CODE):
+    for row in Resource.objects.filter(pool=POOL):
         Resource.objects.filter(pk=row.pk).update(busy_before=row.busy_before - timedelta(seconds=seconds))
 
 
 @pytest.fixture(autouse=True)
 def five() -> None:
-    shape_starts(ALIAS, CODE, 5, MINUTE)
+    provide_tokens(ALIAS, POOL, 5, MINUTE)
 
 
 def test_no_more_than_the_rate() -> None:
@@ -50,9 +50,9 @@ def test_each_comes_back_when_its_period_has_passed() -> None:
 
 
 def test_tells_when_the_next_one_is_free() -> None:
-    assert take_starts(ALIAS, CODE, MINUTE, 3).next_in is None
+    assert take_tokens(ALIAS, POOL, MINUTE, 3).next_in is None
     pass_by(20)
-    taken = take_starts(ALIAS, CODE, MINUTE, 3)
+    taken = take_tokens(ALIAS, POOL, MINUTE, 3)
     assert taken.starts == 2
     assert taken.next_in is not None
     assert 39 < taken.next_in <= 40
@@ -62,40 +62,45 @@ def test_of_several_the_next_one_is_the_first() -> None:
     take(2)
     pass_by(20)
     take(3)
-    taken = take_starts(ALIAS, CODE, MINUTE, 5)
+    taken = take_tokens(ALIAS, POOL, MINUTE, 5)
     assert taken.starts == 0
     assert taken.next_in is not None
     assert 39 < taken.next_in <= 40
 
 
+def test_when_all_were_taken_at_once_the_next_one_is_a_period_away() -> None:
+    assert take_tokens(ALIAS, POOL, MINUTE, 6) == (5, 60.0)
+    assert take_tokens(ALIAS, tokens_of("other"), MINUTE, 6) == (0, None)
+
+
 def test_two_that_found_the_same_ones_free() -> None:
-    rows = rate_tokens._look(ALIAS, STARTS + CODE, 3)
+    rows = rate_tokens._look(ALIAS, POOL, 3)
     free = [(pk, version) for pk, version, _ in rows]
     assert rate_tokens._take(ALIAS, free, MINUTE) == 3
     assert rate_tokens._take(ALIAS, free, MINUTE) == 0
 
 
 def test_what_others_took_meanwhile_is_not_counted() -> None:
-    free = [(pk, version) for pk, version, _ in rate_tokens._look(ALIAS, STARTS + CODE, 5)]
+    free = [(pk, version) for pk, version, _ in rate_tokens._look(ALIAS, POOL, 5)]
     take(2)
     assert rate_tokens._take(ALIAS, free, MINUTE) == 3
 
 
 def test_rates_do_not_share() -> None:
-    shape_starts(ALIAS, "other", 1, MINUTE)
+    provide_tokens(ALIAS, tokens_of("other"), 1, MINUTE)
     take(5)
-    assert take_starts(ALIAS, "other", MINUTE, 5).starts == 1
+    assert take_tokens(ALIAS, tokens_of("other"), MINUTE, 5).starts == 1
 
 
 def test_a_higher_rate_has_more() -> None:
     take(5)
-    shape_starts(ALIAS, CODE, 8, MINUTE)
+    provide_tokens(ALIAS, POOL, 8, MINUTE)
     assert take(9) == 3
 
 
 def test_a_lower_rate_forgets_no_start_that_was_made() -> None:
     take(3)
-    shape_starts(ALIAS, CODE, 3, MINUTE)
+    provide_tokens(ALIAS, POOL, 3, MINUTE)
     assert take(5) == 0
 
 
@@ -103,8 +108,8 @@ def test_no_start_is_forgotten_when_the_rate_goes_down_and_up() -> None:
     """In a rolling deploy, old and new executors each set their own rate."""
     take(5)
     for _ in range(3):
-        shape_starts(ALIAS, CODE, 2, MINUTE)
-        shape_starts(ALIAS, CODE, 5, MINUTE)
+        provide_tokens(ALIAS, POOL, 2, MINUTE)
+        provide_tokens(ALIAS, POOL, 5, MINUTE)
         assert take(5) == 0
     assert Resource.objects.count() == 5
     pass_by(60.1)
@@ -113,20 +118,20 @@ def test_no_start_is_forgotten_when_the_rate_goes_down_and_up() -> None:
 
 def test_a_shorter_period_holds_for_starts_that_were_made() -> None:
     take(5)
-    shape_starts(ALIAS, CODE, 5, MINUTE / 2)
+    provide_tokens(ALIAS, POOL, 5, MINUTE / 2)
     pass_by(30.1)
-    assert take_starts(ALIAS, CODE, MINUTE / 2, 5).starts == 5
+    assert take_tokens(ALIAS, POOL, MINUTE / 2, 5).starts == 5
 
 
 def test_shaping_is_done_once() -> None:
     with statements() as sent:
-        shape_starts(ALIAS, CODE, 5, MINUTE)
+        provide_tokens(ALIAS, POOL, 5, MINUTE)
     assert len(sent) == 2
     assert Resource.objects.count() == 5
 
 
 def test_two_statements() -> None:
-    shape_starts(ALIAS, CODE, 1000, MINUTE)
+    provide_tokens(ALIAS, POOL, 1000, MINUTE)
     with statements() as sent:
         take(3)
     assert len(sent) == 2
@@ -134,7 +139,7 @@ def test_two_statements() -> None:
 
 def test_what_is_read_does_not_grow_with_the_rate() -> None:
     def looked_at(size: int) -> int:
-        shape_starts(ALIAS, CODE, size, MINUTE)
+        provide_tokens(ALIAS, POOL, size, MINUTE)
         if connection.vendor == "postgresql":  # without statistics it may think the table empty, and read all of it
             with connection.cursor() as cursor:
                 cursor.execute("ANALYZE")

@@ -80,10 +80,10 @@ def contents(task: Task) -> dict[str, Any]:
     return {field.attname: getattr(task, field.attname) for field in Task._meta.concrete_fields}
 
 
-def is_anew(task: Task, before: Task) -> bool:
+def is_fresh(task: Task, before: Task) -> bool:
     """Pending, with another version and its attempt counter reset."""
-    anew = (task.status, task.attempts, task.rescues, task.last_error) == (TaskStatus.PENDING, 0, 0, "")
-    return anew and task.version == before.version + 1 and task.update_time == NOW
+    is_new = (task.status, task.attempts, task.rescues, task.last_error) == (TaskStatus.PENDING, 0, 0, "")
+    return is_new and task.version == before.version + 1 and task.update_time == NOW
 
 
 @pytest.mark.usefixtures("db", "frozen")
@@ -94,14 +94,14 @@ class TestVerbs:
         after = present()
         assert (after.when, after.claim_at) == (NOW, NOW)
         assert (after.biz_ext, after.queue, after.priority) == ({"a": 1}, "mail", 3)
-        assert is_anew(after, task)
+        assert is_fresh(after, task)
 
     def test_run_now_keeps_a_time_that_has_passed(self) -> None:
         task = backing_off()
         assert edit.run_now(ALIAS, [seen(task)]) == [task.pk]
         after = present()
         assert (after.when, after.claim_at) == (NOW - HOUR, NOW)
-        assert is_anew(after, task)
+        assert is_fresh(after, task)
 
     @pytest.mark.parametrize(
         ("when", "by", "expected"),
@@ -119,7 +119,7 @@ class TestVerbs:
         assert edit.postpone(ALIAS, [seen(task)], by) == [task.pk]
         after = present()
         assert (after.when, after.claim_at) == (expected, expected)
-        assert is_anew(after, task)
+        assert is_fresh(after, task)
 
     def test_postpone_counts_from_the_next_attempt(self) -> None:
         task = backing_off(3 * HOUR)
@@ -131,7 +131,7 @@ class TestVerbs:
         task = given_up(when)
         assert edit.retry_failed(ALIAS, [seen(task)]) == [task.pk]
         assert (present().when, present().claim_at) == (when, claim_at)
-        assert is_anew(present(), task)
+        assert is_fresh(present(), task)
 
     def test_of_many_only_those_that_are_as_seen(self) -> None:
         for num in ("same", "replaced", "gone", "running"):
@@ -173,7 +173,7 @@ class TestEdit:
         task = backing_off()
         assert edit.edit(ALIAS, seen(task), Edit(when=NOW + HOUR))
         assert (present().when, present().claim_at) == (NOW + HOUR, NOW + HOUR)
-        assert is_anew(present(), task)
+        assert is_fresh(present(), task)
 
     def test_when_of_a_paused_task(self) -> None:
         task = backing_off()

@@ -167,12 +167,17 @@ def test_a_successor_takes_over_at_once(db: None, frozen: None) -> None:
     assert reap() == [Then.RESCUED]
 
 
-def test_dead_rows_are_purged(db: None, frozen: None) -> None:
-    for name in ("a", "b"):
-        executors.retire(ALIAS, register(name))
+def test_ended_rows_are_purged_the_oldest_first(db: None, frozen: None) -> None:
+    ended = {name: register(name) for name in "abcde"}
+    for moment, name in enumerate("cabed"):
+        with clock.frozen_at(NOW + moment * MOMENT):
+            executors.retire(ALIAS, ended[name])
     alive = register()
-    with clock.frozen_at(NOW + HOUR):
-        assert executors.purge_dead(ALIAS, HOUR) == 0
-    with clock.frozen_at(NOW + HOUR + MOMENT):
-        assert executors.purge_dead(ALIAS, HOUR) == 2
-    assert Executor.objects.get().pk == alive
+
+    def left() -> str:
+        return "".join(Executor.objects.filter(alive=None).order_by("name").values_list("name", flat=True))
+
+    assert (executors.purge_ended(ALIAS, NOW, 2), left()) == (0, "abcde")
+    assert (executors.purge_ended(ALIAS, NOW + 4 * MOMENT, 2), left()) == (2, "bde")
+    assert (executors.purge_ended(ALIAS, NOW + 4 * MOMENT, 3), left()) == (2, "d")
+    assert Executor.objects.get(alive=True).pk == alive

@@ -83,15 +83,15 @@ def change_all() -> list[Any]:
 
 def run_all() -> list[Any]:
     """Claims and their ends, with calls for running tasks; and what an executor that died leaves."""
-    for num in ("done", "again", "retry", "failed", "stopped", "beside", "released", "orphan"):
+    for num in ("done", "again", "retry", "failed", "stopped", "deferred", "released", "orphan"):
         verbs.add(num, biz_ext=DATA)
     runs = {run.biz_num: run for run in verbs.claim()}
     api.cancel_task(CODE, "stopped")
-    verbs.add("beside", HOUR, biz_ext=[DATA])
+    verbs.add("deferred", HOUR, biz_ext=[DATA])
     ends = [
         verbs.done(runs["done"], result='"\\\\é"'), verbs.again(runs["again"], HOUR, [DATA]),
         verbs.retry(runs["retry"], error="a\\'é"), verbs.failed(runs["failed"]), verbs.retry(runs["stopped"]),
-        verbs.done(runs["beside"]), verbs.released(runs["released"]), verbs.done(runs["once"], once=True),
+        verbs.done(runs["deferred"]), verbs.released(runs["released"]), verbs.done(runs["once"], once=True),
     ]  # fmt: skip
     became = sorted(str(then) for then in verbs.settle(*ends).values())
     has_data = [num for num, run in sorted(runs.items()) if run.biz_ext == DATA]

@@ -12,13 +12,22 @@ __all__ = ["Column", "Dialect", "dialect_of"]
 _DIALECTS: dict[str, type[Dialect]] = {"mysql": MySQL, "postgresql": PostgreSQL, "sqlite": SQLite}
 
 
+_KEPT_AS = "_ddt_dialect"
+"""The attribute of a connection that keeps its dialect."""
+
+
 def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
-    """Return the dialect of this connection's server.
+    """Return the dialect of this connection's server; it lives as long as the connection's object.
 
     Raises:
         NotImplementedError: the database vendor is not supported.
     """
+    kept: Dialect | None = getattr(connection, _KEPT_AS, None)
+    if kept is not None:
+        return kept
     try:
-        return _DIALECTS[connection.vendor](connection)
+        dialect = _DIALECTS[connection.vendor](connection)
     except KeyError:
         raise NotImplementedError(f"database vendor {connection.vendor!r} is not supported") from None
+    setattr(connection, _KEPT_AS, dialect)
+    return dialect

@@ -1,7 +1,7 @@
 """The base dialect: the SQL fragments that every database has, in the form that most of them share."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, NamedTuple
@@ -105,6 +105,10 @@ class Dialect:
         """Return the table, with a hint to find its rows by primary key where the database needs one."""
         return table
 
+    def by_index(self, table: str, index: str) -> str:
+        """Return the table, with a hint to find its rows through this index where the database needs one."""
+        return table
+
     def update(self, table: str) -> str:
         """Return the beginning of an UPDATE that finds its rows by primary key."""
         return f"UPDATE {self.by_key(table)}"
@@ -136,7 +140,7 @@ class Dialect:
         for most columns of most batches.
         """
         values = dict(zip(columns, zip(*rows, strict=True), strict=True))
-        literals = {column: self._literal(of_column) for column, of_column in values.items()}
+        literals = self._literals(values)
         if all(literals.values()):
             literals[columns[0]] = ""
         sent = {column: self._to_send(column, values[column]) for column, literal in literals.items() if not literal}
@@ -144,16 +148,20 @@ class Dialect:
         expressions = {column.name: literal or self.received(column) for column, literal in literals.items()}
         return Sent(source, parameters, expressions)
 
-    def _literal(self, values: Sequence[Any]) -> str:
-        """Return the literal for a column whose values are all the same; "" if they differ or are better sent."""
-        first = values[0]
-        if values.count(first) < len(values):
-            return ""
-        if isinstance(first, datetime):
-            return self.moment_literal(first)
-        if isinstance(first, str):
-            return f"'{first}'" if _WORD.fullmatch(first) else ""
-        return "NULL" if first is None else str(first).upper()
+    def _literals(self, columns: Mapping[Column, Sequence[Any]]) -> dict[Column, str]:
+        """Return the literal for each column whose values are all the same; "" if they differ or are better sent."""
+        literals: dict[Column, str] = {}
+        for column, values in columns.items():
+            first = values[0]
+            if values.count(first) < len(values) or (isinstance(first, str) and not _WORD.fullmatch(first)):
+                literals[column] = ""
+            elif isinstance(first, datetime):
+                literals[column] = self.moment_literal(first)
+            elif isinstance(first, str):
+                literals[column] = f"'{first}'"
+            else:
+                literals[column] = "NULL" if first is None else str(first).upper()
+        return literals
 
     def _to_send(self, column: Column, values: Sequence[Any]) -> Sequence[Any]:
         if column.type != "moment":

@@ -71,6 +71,9 @@ class MySQL(Dialect):
     def by_key(self, table: str) -> str:
         return f"{table} FORCE INDEX (PRIMARY)"
 
+    def by_index(self, table: str, index: str) -> str:
+        return f"{table} FORCE INDEX ({index})"
+
     def delete(self, table: str) -> str:
         return f"DELETE {table} FROM {self.by_key(table)}"
 

@@ -16,6 +16,13 @@ class SQLite(Dialect):
     for_update = ""
     driving_join = "CROSS JOIN"
 
+    @property
+    def now(self) -> str:
+        return f"'{clock.host_now().replace(tzinfo=None)}'"
+
+    def moment_literal(self, moment: datetime) -> str:
+        return f"'{moment.astimezone(UTC).replace(tzinfo=None)}'"
+
     def stored(self, moment: datetime) -> str:
         # The same as adapt_datetimefield_value, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
@@ -39,12 +46,12 @@ class SQLite(Dialect):
         return not self.connection.connection.in_transaction
 
     def later(self, by: timedelta) -> str:
-        return clock.literal(self.connection, clock.host_now() + by)
+        return self.moment_literal(clock.host_now() + by)
 
     def greatest(self, one: str, other: str) -> str:
         return f"MAX({one}, {other})"
 
     def table(self, columns: Sequence[Column], values: Sequence[Sequence[Any]]) -> SQL:
-        names = ", ".join(f"json_extract(value, '$[{i}]') AS {column.name}" for i, column in enumerate(columns))
+        names = ", ".join([f"json_extract(value, '$[{i}]') AS {column.name}" for i, column in enumerate(columns)])
         text = json.dumps(list(zip(*values, strict=True)), default=str)
         return f"(SELECT {names} FROM json_each(%s)) v", [text]

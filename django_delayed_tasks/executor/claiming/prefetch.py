@@ -1,0 +1,96 @@
+"""How much to claim before a thread is free for it: how many tasks, and how long before they are due."""
+
+from collections import deque
+from datetime import timedelta
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.worker import LONGEST_HOLD
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
+
+AHEAD = 0.1
+"""Seconds of work to hold in the local queue: a more urgent task that becomes due meanwhile waits that long."""
+QUIET = 0.5
+"""Seconds without an ended run after which the mean duration is forgotten."""
+_SHARE = 0.3
+"""The weight of the latest runs in the mean duration."""
+
+LONGEST: Final = LONGEST_HOLD
+"""Seconds to look ahead at most. A claimed task counts as running: it is too late to cancel or reschedule it."""
+FIRST: Final = 0.002
+"""Seconds that a reading or a claim is assumed to take before one was measured."""
+MARGIN: Final = 0.001
+"""Seconds allowed for two threads to wake up."""
+REMEMBERED: Final = 100
+"""Statements that are remembered; the slowest of them counts, so about one task in a hundred may still be late."""
+
+
+class ClaimSize:
+    """How many tasks to claim, from how long runs take: enough to keep the threads busy, no more than start soon.
+
+    Nothing is prefetched for slow handlers: other executors could run the tasks that would wait here.
+    """
+
+    def __init__(self, options: ExecutorOptions, held: Held) -> None:
+        self._threads = options.threads
+        self._batch_size = options.batch_size
+        self._held = held
+        self._seen = (0, 0.0)
+        self._seen_at = clock.monotonic()
+        self._mean: float | None = None
+        self._target = options.threads
+
+    def wanted(self) -> int:
+        """Return how many tasks to claim now: 0 while half of the target is held or the settler is far behind."""
+        done = self._held.work_done
+        if done[0] > self._seen[0]:
+            self._follow(done)
+        elif self._seen_at + QUIET < clock.monotonic():
+            self._mean, self._target = None, self._threads
+        return min(self._batch_size, self._held.room_for(self._target))
+
+    def _follow(self, done: tuple[int, float]) -> None:
+        """Change the target to suit the mean duration of the latest runs."""
+        runs, seconds = done[0] - self._seen[0], done[1] - self._seen[1]
+        self._seen, self._seen_at = done, clock.monotonic()
+        latest = max(seconds / runs, 1e-6)
+        self._mean = latest if self._mean is None else self._mean + _SHARE * (latest - self._mean)
+        self._target = min(self._held.most, self._threads + int(self._threads * AHEAD / self._mean))
+
+
+class Lookahead:
+    """How long before they are due to claim tasks: as long as a claim takes, so that their runs start on time.
+
+    No run starts early: the thread that will run such a task holds it until it is due by the database's clock. See
+    docs/decisions/0010-start-on-time.md.
+    """
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        self._is_drain = options.drain
+        self._readings = deque([FIRST], maxlen=REMEMBERED)
+        self._claims = deque([FIRST], maxlen=REMEMBERED)
+
+    def note_reading(self, seconds: float) -> None:
+        """Note that the agenda was read in ``seconds``."""
+        self._readings.append(seconds)
+
+    def note_claim(self, seconds: float) -> None:
+        """Note that tasks were claimed in ``seconds``."""
+        self._claims.append(seconds)
+
+    @property
+    def length(self) -> timedelta:
+        """How long before it is due a task may be claimed: long enough to read the agenda once more and claim.
+
+        It is 0 for a drain, which runs only what is due.
+        """
+        if self._is_drain:
+            return timedelta()
+        return timedelta(seconds=min(LONGEST, max(self._readings) + max(self._claims) + MARGIN))
+
+    def mark(self, tasks: list[ClaimedTask]) -> None:
+        """Mark tasks that were claimed ahead: none of them starts before it is due."""
+        for task in tasks:
+            hold_until(task, claimable_at(task))

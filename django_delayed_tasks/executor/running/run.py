@@ -1,0 +1,228 @@
+"""START READING HERE. One run: the tasks of one call of a handler, from their claims to their settlements.
+
+A single task is a batch of one. Tasks that are too late are refused, the start of the others is announced, the handler
+is called, what it returned or raised is decided, and the end is announced. For most handlers the settler writes the
+settlements. An atomic run writes them itself, as the last statement of the handler's own transaction.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+
+from django_delayed_tasks import signals
+from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
+from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
+from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
+from django_delayed_tasks.executor.running.run_queue import Batch
+from django_delayed_tasks.executor.settling.failure_reports import report_here
+from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import (
+    ClaimedTask,
+    forget_extra,
+    forget_what_was_read,
+    is_early,
+    recurs,
+    run_extra,
+)
+from django_delayed_tasks.store.schedules.recurrence import recurrence
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
+from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
+
+logger = Log(__name__)
+
+Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
+Became = Mapping[Claim, Then]
+"""The next states of the tasks that the run has settled itself; empty if it leaves that to the settler."""
+
+
+class RunEnd(NamedTuple):
+    """``left``: settlements yet to be written; ``alone``: tasks to be run one by one, as if there had been no batch."""
+
+    left: list[Settlement]
+    alone: Batch
+
+
+def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None = None) -> RunEnd:
+    """Call the handler once for the tasks that may still start; ``max_rescues`` is as in :func:`decide`.
+
+    If it raises for several tasks, none of them is settled: each is then run alone, so that one that cannot be done
+    does not hold up the others. If it raises for a single task, the attempt of that task has failed.
+    """
+    started = clock.now()
+    try:
+        to_run, refused = _screened(tasks, handler, started)
+        if not to_run:
+            return RunEnd(refused, [])
+        if signals.run_started.receivers:
+            _announce_start(to_run, handler)
+            started = clock.now()  # the receivers' time does not count
+        end = _attempted(to_run, handler, clock, started, partial(decide, max_rescues=max_rescues))
+        return end._replace(left=refused + end.left) if refused else end
+    except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
+        logger.warning("%s: the run was interrupted by %s", _named(tasks), type(error).__name__)
+        finished = clock.now()
+        return RunEnd([failed(task, handler, raised(error), started, finished, max_rescues) for task in tasks], [])
+
+
+def _named(tasks: Batch) -> str:
+    return f"{tasks[0]}" if len(tasks) == 1 else f"a batch of {len(tasks)} tasks such as {tasks[0]}"
+
+
+def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[Batch, list[Settlement]]:
+    """Return the tasks that may start, and the settlements of the others."""
+    to_run, refused = [], []
+    for task in tasks:
+        if settlement := refusal(task, handler, now):
+            refused.append(settlement)
+            continue
+        to_run.append(task)
+        if recurs(task):
+            _choose_time(task, now)
+    return to_run, refused
+
+
+def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement | None:
+    """Return the settlement of a task that is too late to start, or None if it may start; change nothing.
+
+    Lateness is checked before the first attempt only: a retry belongs to a run that was on time.
+    """
+    try:
+        trigger = task.trigger
+    except InvalidTrigger as error:
+        keep = keeps(handler, RunOutcome.FAILED)
+        return Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error), keep=keep)
+    if trigger and is_early(task):
+        return None
+    now = max(now, task.when)  # it was claimed, so it is due: the estimate of the database's clock may be a bit behind
+    if not (why := _too_late(task, handler, trigger, now)):
+        return None
+    keep = keeps(handler, RunOutcome.EXPIRED)
+    when = time_of(trigger, task.when, now) if trigger else task.when
+    next_one = recurrence(trigger, next_time(trigger, when, now)) if trigger else {}
+    expired = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, keep=keep, stood_for=when)
+    return expired._replace(error=f"not started: {why}", **next_one)
+
+
+def failed(
+    task: ClaimedTask,
+    handler: TaskHandler,
+    error: Raised,
+    started: datetime,
+    finished: datetime,
+    max_rescues: int | None = None,
+) -> Settlement:
+    """Return how a task ends that failed outside of its handler; one that was too late to start has not been run."""
+    return refusal(task, handler, started) or decide(task, handler, error, started, finished, max_rescues)
+
+
+def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, now: datetime) -> str:
+    """Return why it is too late to start the run; an empty string if it is not."""
+    if task.expires_at is not None and now > task.expires_at:
+        return f"it expired at {task.expires_at:%Y-%m-%d %H:%M:%S} UTC"
+    if task.attempts > 1:
+        return ""
+    when = run_to_start(trigger, task.when, now) if trigger else task.when
+    if when is None:
+        return f"{now - task.when} late, which the trigger's grace does not allow"
+    lateness = handler.longest_lateness
+    if lateness is None or now - when <= lateness + (trigger.longest_jitter if trigger else timedelta()):
+        return ""
+    return f"{now - when} late, {lateness} at most"
+
+
+def _choose_time(task: ClaimedTask, now: datetime) -> None:
+    """Set ``task.when`` to the time that the run of a recurring task stands for.
+
+    If no executor could run the task for a while, the trigger's ``misfire`` chooses that time, by default the latest.
+    """
+    if is_early(task):
+        run_extra(task, now)
+    elif trigger := task.trigger:
+        task.when = time_of(trigger, task.when, now)
+
+
+def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide) -> RunEnd:
+    became: Became = {}
+    try:
+        if handler.atomic:
+            settlements, became = _settled(tasks, handler, clock, started)
+        else:
+            settlements = _decided(tasks, handler, clock, started, decide)
+    except BaseException as error:  # SystemExit in a handler must not end the executor's thread
+        if len(tasks) > 1:
+            log_broken_batch(tasks, raised(error).error)
+            return RunEnd([], [_as_before(task) for task in tasks])
+        settlements = [decide(tasks[0], handler, raised(error), started, clock.now())]
+    if became or signals.run_finished.receivers:
+        _announce_end(tasks, handler, settlements, became)
+    return RunEnd([] if became else settlements, [])
+
+
+def _as_before(task: ClaimedTask) -> ClaimedTask:
+    """Undo what the failed batch call, and the checks before it, changed on the task object."""
+    forget_what_was_read(task)
+    forget_extra(task)
+    return task
+
+
+def _settled(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Settled:
+    """Call the handler, decide how each task ends, and settle that, all in one transaction."""
+    try:
+        return settle_stubbornly(tasks, lambda: _decided(tasks, handler, clock, started, decide_within))
+    except ClaimLost as error:
+        logger.warning("%s; the run changed nothing", error)
+        raise
+
+
+def _decided(
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide
+) -> list[Settlement]:
+    """Call the handler, and decide how each task ends."""
+    if not handler.is_batched:
+        [task] = tasks
+        return [decide(task, handler, handler.handle(task), started, clock.now())]
+    results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
+    finished = clock.now()
+    return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
+
+
+def _results(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
+    """Return one result for each task of a batch."""
+    if returned is None:
+        return [None] * count
+    if isinstance(returned, list | tuple) and len(returned) == count:
+        return [raised(result) if isinstance(result, BaseException) else result for result in returned]
+    # Final for each task: the call has had its effects, and would return the same again.
+    name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
+    expected = (
+        f"expected None, or a list of {count} {plural(count, 'outcome')}, one for each task, in the order of the tasks"
+    )
+    error = InvalidOutcome(f"{name} returned {shown(returned)}: {expected}")
+    return [Raised(error, str(error))] * count
+
+
+def _announce_start(tasks: Batch, handler: TaskHandler) -> None:
+    for task in tasks:
+        signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
+
+
+def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
+    """Send ``run_finished``; report the ends that the run has committed itself."""
+    if signals.run_finished.receivers:
+        for task, settlement in zip(tasks, settlements, strict=True):
+            signals.run_finished.send_robust(
+                sender=type(handler), task=task, handler=handler, decision=settlement, exception=settlement.exception
+            )
+    if became:
+        with_good_ends = logs_good_ends()
+        for task, settlement in zip(tasks, settlements, strict=True):
+            if settlement.outcome is not RunOutcome.DONE or with_good_ends:
+                report_here(task, settlement, became[settlement.claim])

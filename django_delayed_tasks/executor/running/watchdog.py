@@ -1,0 +1,63 @@
+"""The watchdog: when a run takes longer than its handler allows, it ends the claim and replaces the lost thread.
+
+When no thread is free for a moment, it also releases the tasks that wait for one.
+"""
+
+from datetime import timedelta
+
+from django_delayed_tasks.clock import DatabaseClock, monotonic
+from django_delayed_tasks.exceptions import TaskTimeout
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.running.deciding import Raised
+from django_delayed_tasks.executor.running.run import failed
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.running.worker import Running, Worker
+from django_delayed_tasks.executor.running.worker_pool import WorkerPool
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
+
+STALLED = 1.0
+"""Seconds without a start after which prefetched tasks are released: other executors could run them."""
+
+
+def limit_of(task: ClaimedTask) -> float | None:
+    """Return how many seconds a run of this task may take; None for no limit."""
+    handler = find(task.biz_code)
+    return handler.timeout_seconds if handler else None
+
+
+class Watchdog:
+    """Watches the runs of a pool and the queue before it; :meth:`tick` is one iteration."""
+
+    def __init__(self, pool: WorkerPool, queue: RunQueue, held: Held, clock: DatabaseClock) -> None:
+        self._pool = pool
+        self._queue = queue
+        self._held = held
+        self._clock = clock
+
+    def tick(self) -> None:
+        """Check every current run once, and whether the queue moves."""
+        for worker, running in self._pool.overdue(limit_of):
+            if self._pool.abandon(worker, running):
+                self._take(worker, running)
+        self._pool.replace_lost()
+        self._held.release(self._queue.take_back_stalled(STALLED))
+
+    def _take(self, worker: Worker, running: Running) -> None:
+        handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
+        if handler is None:
+            return
+        limit = handler.timeout_seconds or 0.0
+        logger.warning("%s took longer than %g s; its thread %s is given up", running.tasks[0], limit, worker.name)
+        error = TaskTimeout(f"the run took longer than {limit:g} s")
+        raised = Raised(error, f"TaskTimeout: {error}")
+        finished = self._clock.now()
+        seconds = monotonic() - running.began
+        started = finished - timedelta(seconds=seconds)
+        settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
+        self._held.finish([task.claim for task in running.tasks], seconds)
+        for settlement in settlements:
+            self._held.settle(settlement)

@@ -1,0 +1,186 @@
+"""A worker thread: it takes a batch from the queue, holds it until it is due, runs it, and hands on how it ended."""
+
+import time
+from dataclasses import dataclass, field
+from threading import Lock, Thread
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.deciding import lost, raised
+from django_delayed_tasks.executor.running.run import RunEnd, run
+from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import not_before
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
+
+LONGEST_HOLD: Final = 0.02
+"""Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
+IDLE = 2.0
+"""Seconds after which an idle thread checks that its connections still work."""
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A current run of one task, or of a batch, in a worker; ``began`` is a monotonic second."""
+
+    tasks: Batch
+    began: float
+    is_abandoned: bool = False
+    _has_ended: bool = False
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def begin(self) -> bool:
+        """Note that the run begins now; return False if it was abandoned before."""
+        with self._lock:
+            self.began = clock.monotonic()
+            return not self.is_abandoned
+
+    def end(self) -> bool:
+        """Note that the worker has done with the run; return False if it was abandoned before."""
+        with self._lock:
+            self._has_ended = True
+            return not self.is_abandoned
+
+    def abandon(self) -> bool:
+        """Take the run from its worker: what the worker hands over from now on does not count.
+
+        Return False if the worker has done with it.
+        """
+        with self._lock:
+            self.is_abandoned = not self._has_ended
+            return self.is_abandoned
+
+    def __str__(self) -> str:
+        tasks = self.tasks
+        more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+        name = f"{tasks[0]}{more}" if tasks else "a run that has just ended"
+        return f"{name} (for {clock.monotonic() - self.began:.0f} s)"
+
+    def hand_over(self, tasks: Batch) -> bool:
+        """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
+        with self._lock:
+            if tasks and not self.is_abandoned:
+                handed = set(tasks)
+                self.tasks = [task for task in self.tasks if task not in handed]
+            return not self.is_abandoned
+
+
+class Performer:
+    """Performs runs; :meth:`perform` is called in worker threads."""
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        lease: Lease,
+        held: Held,
+        queue: RunQueue,
+        database_clock: clock.DatabaseClock,
+    ) -> None:
+        self._max_rescues = options.max_rescues
+        self._lease = lease
+        self._held = held
+        self._queue = queue
+        self._clock = database_clock
+
+    def perform(self, running: Running) -> None:
+        """Run a task or a batch, if it may still start here, and note how it ended."""
+        tasks = running.tasks
+        is_due = hold_until_due(tasks, self._clock)
+        if not running.begin():  # while its thread waited for a connection; the task may be running elsewhere
+            return
+        handler = find(tasks[0].biz_code)
+        if handler is None or not is_due or not self._are_held(tasks):
+            self._held.release(tasks)
+            return
+        try:
+            end = run(tasks, handler, self._clock, self._max_rescues)
+        finally:
+            for task in tasks:
+                if task.resource is not None:
+                    self._held.free_resource(task)
+        self._note_end(running, end)
+
+    def lose(self, running: Running, error: BaseException) -> None:
+        """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
+        if running.hand_over([]):
+            left = [task for task in running.tasks if task.claim in self._held]
+            self._held.finish(task.claim for task in left)
+            for task in left:
+                self._held.settle(lost(task, raised(error), self._clock.now(), self._max_rescues))
+
+    def _are_held(self, tasks: Batch) -> bool:
+        """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""
+        if not self._lease.is_trusted:
+            return False
+        for task in tasks:
+            resource = task.resource
+            if task.executor != self._lease.executor or (resource is not None and not resource.is_held):
+                return False
+        return True
+
+    def _note_end(self, running: Running, end: RunEnd) -> None:
+        if not running.hand_over(end.alone):
+            return
+        ended = [task.claim for task in running.tasks]
+        self._held.finish(ended, clock.monotonic() - running.began)
+        for settlement in end.left:
+            self._held.settle(settlement)
+        if len(end.left) < len(ended):
+            self._held.remove(set(ended) - {settlement.claim for settlement in end.left})
+        if end.alone:
+            self._queue.put_alone(end.alone)
+
+
+def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
+    """Wait until tasks that were claimed ahead are due; return False if the database's clock was set back."""
+    moments = [moment for task in tasks if (moment := not_before(task))]
+    if not moments:
+        return True
+    deadline = clock.monotonic() + 2 * LONGEST_HOLD
+    while (seconds := (max(moments) - database_clock.now()).total_seconds()) > 0:
+        if clock.monotonic() > deadline:
+            return False
+        time.sleep(min(seconds, LONGEST_HOLD))
+    return True
+
+
+class Worker(Thread):
+    """A thread that runs one task after the other until it is told to end or its run is abandoned."""
+
+    def __init__(self, number: int, alias: str, queue: RunQueue, performer: Performer) -> None:
+        super().__init__(name=f"worker-{number}", daemon=True)
+        self._alias = alias
+        self._queue = queue
+        self._performer = performer
+        self.running: Running | None = None
+        self._last = 0.0
+        self._losses = 0
+
+    def run(self) -> None:
+        with kept_connections.of_thread(self._alias) as self._own:
+            self._last, self._losses = clock.monotonic(), kept_connections.losses
+            while (tasks := self._queue.get()) is not None:
+                self.running = running = Running(tasks, clock.monotonic())
+                try:
+                    self._perform(running)
+                except BaseException as error:
+                    logger.exception("running %s failed", tasks[0])
+                    self._performer.lose(running, error)
+                if not running.end():
+                    return
+                self.running = None
+
+    def _perform(self, running: Running) -> None:
+        if running.began - self._last > IDLE or kept_connections.losses != self._losses:
+            self._losses = kept_connections.losses
+            kept_connections.refresh()
+        in_clean_context(self._performer.perform, running)
+        self._own.tidy()
+        self._last = clock.monotonic()

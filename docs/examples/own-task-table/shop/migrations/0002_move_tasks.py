@@ -1,0 +1,16 @@
+from django.db import migrations
+
+from shop.moving import move_tasks
+
+
+def move(apps, schema_editor):
+    move_tasks(apps.get_model("shop", "OldTask").objects)
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("shop", "0001_initial"),
+        ("django_delayed_tasks", "0008_executor_status"),  # the latest one of the installed version
+    ]
+
+    operations = [migrations.RunPython(move, migrations.RunPython.noop)]

@@ -1,0 +1,70 @@
+"""How many tasks an executor wants: enough for its threads, no more than it can start and settle soon."""
+
+from django_delayed_tasks.executor.claiming.prefetch import ClaimSize
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
+from tests.executor.test_held import a_task
+
+THREADS, BATCH = 2, 10
+MOST = THREADS + 2 * BATCH
+"""The most unfinished claims that are held of fast handlers."""
+OPTIONS = ExecutorOptions(threads=THREADS, batch_size=BATCH)
+
+
+def ended(held: Held, count: int, seconds: float = 0.0, first: int = 0) -> None:
+    """End ``count`` runs of this length; they still have to be settled."""
+    tasks = [a_task(number) for number in range(first, first + count)]
+    held.add(tasks)
+    held.finish([task.claim for task in tasks], seconds)
+
+
+def fast(held: Held) -> ClaimSize:
+    """The claim size of an executor whose handlers were fast so far."""
+    size = ClaimSize(OPTIONS, held)
+    ended(held, 1, 0.001)
+    size.wanted()
+    held.remove(held.claims())
+    return size
+
+
+def test_one_claim_is_bounded_however_many_threads_there_are() -> None:
+    for threads, wanted in ((100, BATCH), (5, 5)):
+        options = ExecutorOptions(threads=threads, batch_size=BATCH)
+        assert ClaimSize(options, Held(options)).wanted() == wanted
+
+
+def test_nothing_while_too_much_waits_to_be_settled() -> None:
+    """The database takes no settlements: what was claimed now would only wait with the rest."""
+    held = Held(OPTIONS)
+    size = ClaimSize(OPTIONS, held)
+    ended(held, 2 * MOST - 1)
+    assert size.wanted() > 0
+    assert not held.is_full
+    ended(held, 1, first=1000)
+    assert size.wanted() == 0
+    assert held.is_full
+    held.remove([a_task(1000).claim])
+    assert size.wanted() > 0
+    assert not held.is_full
+
+
+def test_more_as_soon_as_half_of_it_has_ended() -> None:
+    held = Held(OPTIONS)
+    size = fast(held)
+    tasks = [a_task(number) for number in range(MOST // 2)]
+    held.add(tasks)
+    assert size.wanted() == 0
+    assert not held.wants_more
+    held.remove([tasks[0].claim])
+    assert held.wants_more
+    assert size.wanted() == BATCH
+
+
+def test_what_waits_for_a_limit_takes_no_place() -> None:
+    held = Held(OPTIONS)
+    size = ClaimSize(OPTIONS, held)
+    tasks = [a_task(number) for number in range(2 * MOST)]
+    held.add(tasks)
+    assert size.wanted() == 0
+    held.park(task.claim for task in tasks)
+    assert size.wanted() == THREADS

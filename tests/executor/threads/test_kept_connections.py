@@ -1,0 +1,179 @@
+"""Connections of the executor's threads: what a run leaves behind on one does not reach the next run."""
+
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connection, transaction
+from django.db import connections as django_connections
+
+from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store.sql import kept_connections
+from tests.executor.parts import add, executing, handler_of
+from tests.executor.running.test_atomic import EFFECT
+from tests.executor.settling.test_settler import BREAK
+from tests.threads import in_thread
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def is_open() -> bool:
+    return connection.connection is not None
+
+
+def close_the_drivers_connection() -> None:
+    connection.ensure_connection()
+    connection.connection.close()
+
+
+def test_a_thread_leaves_none_open() -> None:
+    def work() -> tuple[bool, bool]:
+        with kept_connections.of_thread("default"):
+            Task.objects.exists()
+            before = is_open()
+        return before, is_open()
+
+    assert in_thread(work) == (True, False)
+
+
+def test_nor_when_it_ends_with_an_error() -> None:
+    def work() -> bool:
+        with pytest.raises(ZeroDivisionError), kept_connections.of_thread("default"):
+            Task.objects.exists()
+            raise ZeroDivisionError
+        return is_open()
+
+    assert in_thread(work) is False
+
+
+def test_a_database_that_cannot_be_used_on_this_machine_is_in_the_way_of_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project may name one whose driver only some of its machines have; Django tells those who use it."""
+    entry = {**django_connections.settings["default"], "ENGINE": "no.such.backend"}
+    monkeypatch.setitem(django_connections.settings, "elsewhere", entry)
+
+    def work() -> bool:
+        with kept_connections.outside_of_pools(), kept_connections.of_thread("default"):
+            kept_connections.OfThread().tidy()
+            return Task.objects.exists()
+
+    assert in_thread(work) is False
+
+
+class TestTidy:
+    def test_one_that_works_stays_open(self) -> None:
+        """Opening a connection for each run would cost more than a short run does."""
+
+        def work() -> bool:
+            Task.objects.exists()
+            before = connection.connection
+            kept_connections.OfThread().tidy()
+            return connection.connection is before
+
+        assert in_thread(work)
+
+    @pytest.mark.parametrize("way", ["atomic", "autocommit"])
+    def test_a_transaction_that_was_left_open_is_rolled_back(self, way: str) -> None:
+        def work() -> bool:
+            if way == "atomic":
+                transaction.atomic().__enter__()
+            else:
+                transaction.set_autocommit(False)
+            Executor.objects.create(name="effect", **EFFECT)
+            kept_connections.OfThread().tidy()
+            assert transaction.get_autocommit()
+            assert not connection.in_atomic_block
+            return Executor.objects.exists()
+
+        assert in_thread(work) is False
+        assert not Executor.objects.exists()
+
+
+class TestPrepared:
+    __test__ = settings.DDT_DATABASE == "sqlite"
+
+    @pytest.mark.parametrize(("configured", "prepared"), [(None, "IMMEDIATE"), ("EXCLUSIVE", "EXCLUSIVE")])
+    def test_transactions_are_writers_from_their_beginning_unless_the_project_says_how(
+        self, configured: Any, prepared: str
+    ) -> None:
+        def work() -> Any:
+            connection.transaction_mode = configured  # type: ignore[attr-defined]
+            with kept_connections.of_thread("default"):
+                return connection.transaction_mode  # type: ignore[attr-defined]
+
+        assert in_thread(work) == prepared
+
+
+class TestBroken:
+    """A server, or what stands before it, has ended the connection of a thread."""
+
+    __test__ = settings.DDT_DATABASE != "sqlite"
+
+    def break_it(self) -> None:
+        with pytest.raises(OperationalError), connection.cursor() as cursor:
+            cursor.execute(BREAK[connection.vendor])
+
+    def test_that_a_run_has_noticed_is_replaced_before_the_next(self) -> None:
+        """Although the handler has swallowed the error."""
+
+        def handle(task: Any) -> None:
+            if task.biz_num == "1":
+                self.break_it()
+            else:
+                assert not Executor.objects.filter(id=-1).exists()
+
+        handler_of(handle, max_attempts=1)
+        with executing(threads=1):
+            for num in ("1", "2"):
+                add(num)
+                wait_until(lambda: TaskRun.objects.filter(biz_num=num).exists())  # noqa: B023
+        assert list(TaskRun.objects.values_list("outcome", flat=True)) == [RunOutcome.DONE] * 2
+
+    @pytest.mark.parametrize("way", ["idle", "another one was lost"])
+    def test_while_its_thread_waits_is_replaced_before_the_next_run(
+        self, monkeypatch: pytest.MonkeyPatch, way: str
+    ) -> None:
+        """It has waited for long, or others of this process were found dead."""
+        numbers: list[int] = []
+
+        def handle(task: Any) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute({"mysql": "SELECT CONNECTION_ID()"}.get(connection.vendor, "SELECT pg_backend_pid()"))
+                numbers.append(cursor.fetchone()[0])
+
+        monkeypatch.setattr(worker, "IDLE", 0.0 if way == "idle" else 3600.0)
+        handler_of(handle, max_attempts=1)
+        with executing(threads=1):
+            for num in ("1", "2"):
+                add(num)
+                wait_until(lambda: TaskRun.objects.filter(biz_num=num).exists())  # noqa: B023
+                if num == "1":
+                    self.end(numbers[0], is_counted=way != "idle")
+        assert list(TaskRun.objects.values_list("outcome", flat=True)) == [RunOutcome.DONE] * 2
+        assert numbers[0] != numbers[1]
+
+    def end(self, number: int, is_counted: bool) -> None:
+        """End the connection with this number; one of another thread may have been found dead before."""
+        sql = {"mysql": "KILL %d"}.get(connection.vendor, "SELECT pg_terminate_backend(%d)")
+        with connection.cursor() as cursor:
+            cursor.execute(sql % number)
+        if is_counted:
+            in_thread(self.lose_one)
+
+    def lose_one(self) -> None:
+        with kept_connections.of_thread("default"):
+            self.break_it()
+            assert kept_connections.discard_unusable("default")
+
+    def test_that_a_handler_has_closed_itself_costs_no_other_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The driver of MariaDB and MySQL refuses to close it once more."""
+        monkeypatch.setattr(worker, "IDLE", -1.0)
+        handler_of(lambda task: close_the_drivers_connection())
+        with executing(threads=1) as executor:
+            for number in range(3):
+                add(str(number))
+                wait_until(lambda: not Task.objects.exists())
+            assert len(executor.held) == 0
+        assert set(TaskRun.objects.values_list("attempt", "outcome")) == {(1, RunOutcome.DONE)}

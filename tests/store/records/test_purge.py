@@ -1,0 +1,105 @@
+"""The history is purged in the order of its primary key, each row read once."""
+
+from collections.abc import Container
+from datetime import datetime, timedelta
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store.records.history import AllBut, Purged, purge
+from tests.store.meters import UNIT, reads
+from tests.store.verbs import ALIAS, HOUR, NOW
+
+ALL = AllBut(frozenset())
+KEPT = 20_000
+
+
+def finished(code: str, *ago: timedelta, now: datetime = NOW) -> None:
+    """Leave a run in the history for each of these ages."""
+    rows = [
+        TaskRun(
+            task_id=1, version=1, biz_code=code, biz_num=str(number), when=now, attempt=1, outcome=RunOutcome.DONE,
+            finished=now - age,
+        ) for number, age in enumerate(ago)
+    ]  # fmt: skip
+    TaskRun.objects.bulk_create(rows, batch_size=1000)
+
+
+def left() -> list[tuple[str, int]]:
+    """The code and the age in hours of each run that is left."""
+    rows = TaskRun.objects.order_by("biz_code", "-finished").values_list("biz_code", "finished")
+    return [(code, (NOW - moment) // HOUR) for code, moment in rows]
+
+
+def purged(hours: float, codes: Container[str] = ALL, after: int = 0, batch_size: int = 1000) -> Purged:
+    return purge(ALIAS, hours * HOUR, codes, after, batch_size)
+
+
+def test_what_is_older_is_deleted(db: None, frozen: None) -> None:
+    """Rows that are exactly as old remain."""
+    finished("code", 3 * HOUR, 2 * HOUR, HOUR)
+    assert [purged(2).deleted for _ in range(2)] == [1, 0]
+    with clock.frozen_at(NOW + timedelta(microseconds=1)):
+        assert [purged(2).deleted for _ in range(2)] == [1, 0]
+    assert left() == [("code", 1)]
+
+
+def test_other_codes_stay_and_are_passed(db: None, frozen: None) -> None:
+    for code in ("weekly", "hourly", "other"):
+        finished(code, 9 * HOUR, 5 * HOUR)
+    first = purged(2, codes={"hourly"})
+    assert (first.deleted, first.is_complete) == (2, True)
+    assert first.position == TaskRun.objects.latest("id").id
+    assert left() == [("other", 5), ("other", 9), ("weekly", 5), ("weekly", 9)]
+    assert purged(2, codes=AllBut(frozenset({"weekly"}))).deleted == 2
+    assert left() == [("weekly", 5), ("weekly", 9)]
+
+
+def test_a_batch_continues_where_the_last_one_ended(db: None, frozen: None) -> None:
+    finished("kept", *[9 * HOUR] * 4)
+    finished("code", *[9 * HOUR] * 3)
+    found, position = [], 0
+    while True:
+        batch = purged(1, codes={"code"}, after=position, batch_size=3)
+        found.append(batch.deleted)
+        position = batch.position
+        if batch.is_complete:
+            break
+    assert found == [0, 2, 1]
+    assert len(left()) == 4
+
+
+def test_a_young_row_is_not_passed(db: None, frozen: None) -> None:
+    """It was written before others that are older: by another clock, or by a run that took long to settle."""
+    finished("code", 9 * HOUR, 0 * HOUR, 9 * HOUR)
+    before, young, _ = TaskRun.objects.order_by("id").values_list("id", flat=True)
+    assert purged(1) == Purged(2, before, is_complete=True)
+    with clock.frozen_at(NOW + 2 * HOUR):
+        assert purged(1, after=before) == Purged(1, young, is_complete=True)
+    assert left() == []
+
+
+def test_codes_are_taken_as_they_are(db: None, frozen: None) -> None:
+    """Upper case, percent signs and quotes are part of the code."""
+    codes = ["Code", "code", "100 %s", "it's", "支付"]
+    for code in codes:
+        finished(code, 2 * HOUR)
+    assert purged(1, codes=AllBut(frozenset({"code"}))).deleted == 4
+    assert left() == [("code", 2)]
+
+
+def test_of_nothing(db: None) -> None:
+    assert purged(1) == Purged(0, 0, is_complete=True)
+
+
+def test_what_stays_is_read_once(live_db: str) -> None:
+    """20,000 old runs of a code that keeps them for longer are passed; from then on a batch reads what it deletes."""
+    now = clock.host_now()
+    finished("weekly", *[30 * timedelta(days=1)] * KEPT, now=now)
+    finished("minutely", *[48 * HOUR] * 20, *[HOUR] * KEPT, now=now)
+    position = purge(ALIAS, timedelta(days=1), {"minutely"}, batch_size=KEPT).position
+    for number in range(1, 3):
+        with reads() as meter:
+            position = purge(ALIAS, timedelta(days=1), {"minutely"}, position, batch_size=10).position
+        assert meter.total <= 100 * UNIT.get(live_db, 1)
+        assert TaskRun.objects.count() == 2 * KEPT + 20 - 10 * number
