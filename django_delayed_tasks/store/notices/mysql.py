@@ -168,12 +168,20 @@ class Ears:
             if not _is_direct(self._connection, connection_id, version):
                 raise Deaf(_PROXIED)
             if holder is not None:
-                # A predecessor of the same name: the server notices that a client is gone when its sleep ends.
-                cursor.execute(f"KILL {holder:d}")
+                self._end(holder)
             cursor.execute(f"SELECT GET_LOCK({lock}, {SLEEP})", [executor])
             [is_taken] = cursor.fetchone()
             if not is_taken:
                 raise ConnectionError(f"the lock of the name {executor!r} could not be taken")
+
+    def _end(self, predecessor: int) -> None:
+        """End the connection of a process that had the same name: the server would notice only when its sleep ends."""
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"KILL {predecessor:d}")
+        except self._errors as error:
+            if error.args[0] != _NO_SUCH_CONNECTION:
+                raise
 
     def _sleep(self) -> None:
         self._connection.send_query(f"SELECT SLEEP({SLEEP}) /* an executor waits for new tasks */".encode())

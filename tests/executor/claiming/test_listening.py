@@ -216,6 +216,7 @@ class TestListener:
         listener = Listener(options, Peers(), self.held)
         listener.prepare()
         listener.listen()
+        wait_until(listening)  # on MariaDB and MySQL, a notice for a connection that does not sleep yet is lost
         yield listener
         listener.close()
 
@@ -238,6 +239,7 @@ class TestListener:
     def test_others_are_nothing_to_it(self, listener: Listener) -> None:
         notify("default", "other")
         listener.listen()
+        wait_until(listening)
         notify("default", "mine")
         while self.woken < 2:
             listener.listen()
@@ -261,6 +263,7 @@ class TestListener:
         listener.recover()
         listener.listen()
         assert self.woken == 2
+        wait_until(listening)
         notify("default", "mine")
         while self.woken < 3:
             listener.listen()

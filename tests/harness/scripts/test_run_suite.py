@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.scripts.run_suite import Part, run_failed_again, run_lanes, table
+from harness.scripts.run_suite import Part, is_covered, run_failed_again, run_lanes, table
 
 FLAKY = """
 from pathlib import Path
@@ -58,3 +58,11 @@ def test_otherwise_it_is_run_once(tmp_path: Path, source: str) -> None:
     run_failed_again([part])
     assert (part.status, part.flaky) == (before, ())
     assert "flaky" not in table([part])
+
+
+def test_only_what_runs_elsewhere_is_left_out() -> None:
+    everywhere = ["sqlite", "mariadb", "postgres", "mysql"]
+    left_out = [database for database in everywhere if is_covered(database, "pages", everywhere)]
+    assert left_out == ["mysql"]
+    assert not is_covered("mysql", "pages", ["sqlite", "mysql"])
+    assert not is_covered("mysql", "engine", everywhere)
