@@ -143,8 +143,10 @@ def forget(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
 
     Raises:
         InvalidTask: the values are not a valid identity.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
-    return successes.forget(database(using), *valid_identity(biz_code, biz_num))
+    alias = database(using)
+    return successes.forget(alias, *known_identity(alias, biz_code, biz_num))
 
 
 def pause_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
@@ -167,9 +169,10 @@ def resume_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
 
     Raises:
         InvalidTask: the values are not a valid identity.
+        UnknownCode: no handler has this ``biz_code``, and no row.
     """
     alias = database(using)
-    found = pause.resume(alias, *valid_identity(biz_code, biz_num))
+    found = pause.resume(alias, *known_identity(alias, biz_code, biz_num))
     wakeup.when_committed(alias)
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.store.validation import (
     Schedule,
     valid_fragment,
@@ -58,7 +58,7 @@ def known_identity(alias: str, biz_code: Any, biz_num: Any) -> tuple[str, str]:
 
 
 def known_code(alias: str, biz_code: Any) -> str:
-    """Return a code that has a handler here, or rows: tasks and history stay when a handler is removed.
+    """Return a code that has a handler here, or rows: tasks, history and successes stay when a handler is removed.
 
     Only a code without a handler costs a query.
 
@@ -72,7 +72,7 @@ def known_code(alias: str, biz_code: Any) -> str:
 
 
 def _has_rows(alias: str, code: str) -> bool:
-    return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun))
+    return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun, Success))
 
 
 def _unknown(code: str) -> UnknownCode:

@@ -160,7 +160,7 @@ def _declare_dead(cursor: CursorWrapper, alias: str, one: Dead, only: str) -> bo
 def _log_crashes(dead: Sequence[Dead]) -> None:
     for one in dead:
         logger.warning(
-            "executor %s (%d) crashed: its process %d on %s ended, or did not renew its lease",
+            "executor %s (id %d) crashed: its process %d on %s ended, or did not renew its lease",
             one.name, one.id, one.pid, one.host,
         )  # fmt: skip
 

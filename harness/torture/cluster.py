@@ -161,16 +161,24 @@ class Cluster:
         """SIGTERM to all; which of them did not end well within ``patience`` seconds (they are killed then)."""
         self._keeping.clear()
         self.resume()
-        for executor in self.executors.values():
-            with contextlib.suppress(ChildError):  # one that has just been started does not hear signals yet
-                executor.wait_until_ready()
+        unready = {executor.name for executor in self.executors.values() if not self._is_ready(executor)}
         living = [one for one in self.executors.values() if one.is_alive]
         for executor in living:
             executor.send(signal.SIGTERM)
         deadline = time.monotonic() + patience
         codes = {one.name: one.child.exit_code(max(0.1, deadline - time.monotonic())) for one in living}
         self.kill()
-        return [f"{name} ({code})" for name, code in codes.items() if code not in (0, RESTART)]
+        well = (0, RESTART)
+        bad = {name: code for name, code in codes.items() if code not in well}
+        # One that has not registered (its server is away) has nothing to stop gracefully.
+        return [f"{name} ({code})" for name, code in bad.items() if name not in unready or code != -signal.SIGTERM]
+
+    def _is_ready(self, executor: Executor) -> bool:
+        try:
+            executor.wait_until_ready()
+        except ChildError:
+            return False
+        return True
 
     def kill(self) -> None:
         """End them, whatever they do."""

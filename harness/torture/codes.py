@@ -8,6 +8,8 @@ HANDLERS = (
 FOREIGN = "t-\N{GRINNING FACE}-支付-e\N{COMBINING ACUTE ACCENT}"
 MAY_FAIL = frozenset({"t-deadly", "t-failing"})
 """Codes whose tasks end FAILED by design, whatever the faults."""
+KILLERS = frozenset({"t-deadly", "t-fatal"})
+"""Codes whose tasks end the process that runs them."""
 MIXED = (
     "t-plain",
     "t-atomic",

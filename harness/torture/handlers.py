@@ -1,6 +1,5 @@
 """The handlers under torture. Their data (``biz_ext``) is a dict with a ``nonce`` and what the handler is to do."""
 
-import os
 import time
 from datetime import timedelta
 from typing import Any
@@ -73,7 +72,7 @@ class Deadly(Ledgered):
     biz_code = "t-deadly"
 
     def work(self, task: Any) -> None:
-        os._exit(9)
+        hooks.die()
 
 
 class Gated(Ledgered):
@@ -97,7 +96,7 @@ class Fatal(Ledgered):
 
     def work(self, task: Any) -> None:
         if task.rescues < task.biz_ext.get("die", 1):
-            os._exit(9)
+            hooks.die()
 
 
 class Hanging(Ledgered):

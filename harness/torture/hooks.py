@@ -14,6 +14,8 @@ from typing import Any
 
 from django.db import connection
 
+from harness.torture import moments
+
 FOLDER = "DDT_TORTURE_FOLDER"
 NAME = "DDT_TORTURE_NAME"
 STOP_BEFORE_CLAIM = "stop-before-claim"
@@ -48,6 +50,8 @@ def install() -> None:
     for module, way in ((settling, "_settle_gone"), (settling, "_settle_locked"), (atomic, "settle_run")):
         setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_SETTLE))
     executors.renew = _blocked_before(executors.renew)
+    held: Any = import_module("django_delayed_tasks.executor.held")
+    held.Held.add = _noting_claims(held.Held.add)
 
 
 def pass_gate() -> None:
@@ -55,6 +59,23 @@ def pass_gate() -> None:
     folder, name = Path(os.environ[FOLDER]), os.environ[NAME]
     while not any(flag(folder, GATE, whose).exists() for whose in (name, "all")):
         time.sleep(0.02)
+
+
+def die() -> None:
+    """End this process, from a handler."""
+    moments.note_death(Path(os.environ[FOLDER]), os.environ[NAME])
+    os._exit(9)
+
+
+def _noting_claims(function: Any) -> Any:
+    folder, name = Path(os.environ[FOLDER]), os.environ[NAME]
+
+    def noting(held: Any, tasks: Any) -> Any:
+        tasks = list(tasks)
+        moments.note_claims(folder, name, tasks)
+        return function(held, tasks)
+
+    return noting
 
 
 def _flag(what: str) -> Path:

@@ -2,12 +2,14 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import NamedTuple
 
 from django_delayed_tasks.states import RunOutcome
+from harness.torture.codes import KILLERS
 from harness.torture.facts import Facts
 from harness.torture.tally import Tally
 
@@ -68,6 +70,33 @@ def takeovers(facts: Facts, tally: Tally) -> list[float]:
     deaths = [_death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished) for run in lost]
     pairs = zip(lost, deaths, strict=True)
     return sorted(((run.finished - died).total_seconds() for run, died in pairs if died), reverse=True)
+
+
+def claimed_again(
+    facts: Facts, tally: Tally, claims: Mapping[int, Sequence[tuple[int, datetime]]]
+) -> dict[str, list[float]]:
+    """Return the seconds from an executor's death until a task that it had claimed was claimed again, sorted.
+
+    They are apart for tasks that ended the process themselves and for those that did nothing wrong. ``claims`` has the
+    version and the moment of each claim of a task, in their order.
+    """
+    found: dict[str, list[float]] = {"innocent": [], "killing": []}
+    for run in facts.ledger.runs:
+        died = _death_before(tally, facts.ledger.processes.get(run.executor or 0), run.finished)
+        again = next((moment for version, moment in claims.get(run.task_id, ()) if version > run.version), None)
+        if run.outcome == RunOutcome.LOST and died and again:
+            found["killing" if run.code in KILLERS else "innocent"].append((again - died).total_seconds())
+    return {whose: sorted(seconds) for whose, seconds in found.items()}
+
+
+def distribution(seconds: Sequence[float]) -> dict[str, float]:
+    """Return how many there are, the median, the 99th percentile, and the longest."""
+    if not seconds:
+        return {"count": 0}
+    ranks = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
+    return {"count": len(seconds)} | {
+        name: round(seconds[ceil(rank * len(seconds)) - 1], 3) for name, rank in ranks.items()
+    }
 
 
 def _death_before(tally: Tally, process: int | None, moment: datetime) -> datetime | None:

@@ -79,6 +79,12 @@ def _facts(results: Iterable[dict[str, Any]]) -> list[str]:
             told.append(f"longest recovery {_seconds(one['longest_recovery'])}: {one['longest_recovery_of']}")
         if one["longest_takeover"] is not None:
             told.append(f"longest until the claims of a dead executor were taken: {_seconds(one['longest_takeover'])}")
+        told += [
+            f"from an executor's death until its {whose} tasks were claimed again: p50 {_seconds(found['p50'])},"
+            f" p99 {_seconds(found['p99'])}, longest {_seconds(found['longest'])}, {found['count']} in all"
+            for whose, found in one["claimed_again"].items()
+            if found["count"]
+        ]
         seconds, deaths = one["longest_row_of_deaths"]
         if deaths:
             told.append(

@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from harness.torture import ledger
+from harness.torture import ledger, moments
 from harness.torture.codes import is_atomic
 from harness.torture.facts import Facts
 from harness.torture.invariants import (
@@ -18,7 +18,7 @@ from harness.torture.invariants import (
     nothing_failed,
     violations,
 )
-from harness.torture.recovery import longest_row_of_deaths, recoveries, takeovers
+from harness.torture.recovery import claimed_again, distribution, longest_row_of_deaths, recoveries, takeovers
 from harness.torture.scenario import Scenario
 from harness.torture.world import World
 
@@ -41,7 +41,9 @@ def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
     chosen = AT_THE_END if scenario.may_fail else (*AT_THE_END, nothing_failed)
     found = violations(facts, chosen)
     texts = list(dict.fromkeys([*map(str, found), *world.tally.violations]))
+    world.tally.deaths += moments.deaths(world.folder)
     slowest, taken = recoveries(facts, world.tally), takeovers(facts, world.tally)
+    again = claimed_again(facts, world.tally, moments.claims(world.folder))
     return {
         "scenario": scenario.name,
         "number": scenario.number,
@@ -57,6 +59,7 @@ def of(scenario: Scenario, world: World, trouble: str) -> dict[str, Any]:
         "longest_recovery_of": slowest[0].what if slowest else "",
         "longest_row_of_deaths": longest_row_of_deaths(facts, world.tally),
         "longest_takeover": round(taken[0], 3) if taken else None,
+        "claimed_again": {whose: distribution(seconds) for whose, seconds in again.items()},
         "facts": world.tally.facts,
         "violations": texts,
         "trouble": trouble,

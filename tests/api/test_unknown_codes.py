@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Task, TaskRun
 from tests.store import verbs
 from tests.store.verbs import HOUR
 
@@ -30,6 +30,8 @@ CALLS: dict[str, Callable[[str], Any]] = {
     "cancel_task": lambda code: api.cancel_task(code, "1"),
     "reschedule_task": lambda code: api.reschedule_task(code, "1", HOUR),
     "pause_task": lambda code: api.pause_task(code, "1"),
+    "resume_task": lambda code: api.resume_task(code, "1"),
+    "forget": lambda code: api.forget(code, "1"),
     "delete_tasks": lambda code: api.delete_tasks(code, "1"),
     "get_tasks_by_code": lambda code: list(api.get_tasks_by_code(code)),
     "get_runs": lambda code: list(api.get_runs(code, "1")),
@@ -110,6 +112,15 @@ def test_so_can_its_history(call: Callable[[str], Any]) -> None:
     assert not Task.objects.exists()
     call("gone")
     assert api.get_runs("gone").get().biz_num == "1"
+
+
+def test_a_success_of_a_handler_that_is_gone_can_be_forgotten() -> None:
+    gone(once=True)
+    verbs.settle(verbs.done(verbs.claim_one())._replace(once=True))
+    TaskRun.objects.all().delete()
+    assert api.forget("gone", "1")
+    with pytest.raises(UnknownCode):
+        api.forget("gone", "1")
 
 
 def test_without_a_code_nothing_is_refused() -> None:

@@ -50,9 +50,9 @@ class Pace:
         self._counted = clock.monotonic()
         self._heard = float("-inf")
 
-    def seconds_left(self, hearers: int) -> float:
-        """Return the seconds until it is worth listening again, if so many executors hear each notice."""
-        now, rate = clock.monotonic(), RATE / hearers
+    def seconds_left(self, listeners: int) -> float:
+        """Return the seconds until it is worth listening again, if ``listeners`` executors hear each notice."""
+        now, rate = clock.monotonic(), RATE / listeners
         self._left = min(BURST, self._left + rate * (now - self._counted))
         self._counted = now
         return max(0.0, self._heard + SHORTEST_PAUSE - now, (1.0 - self._left) / rate)

@@ -47,9 +47,9 @@ class Reaper:
         others = [one for one in taken if one.executor != self._lease.executor]
         if others:
             names = executors.names(self._alias, {one.executor for one in others})
-            owners = Counter(f"{names.get(one.executor, 'of unknown name')} ({one.executor})" for one in others)
-            what = f"{plural(len(others), 'task')} from dead {plural(len(owners), 'executor')}"
-            logger.warning("took %d %s %s: %s", len(others), what, listed(list(owners)), codes_of(others))
+            owners = Counter(f"{names.get(one.executor, 'of unknown name')} (id {one.executor})" for one in others)
+            dead = f"dead {plural(len(owners), 'executor')} {listed(list(owners))}"
+            logger.warning("took %d %s (%s) from %s", len(others), plural(len(others), "task"), codes_of(others), dead)
 
 
 def codes_of(taken: Sequence[Taken]) -> str:

@@ -50,6 +50,10 @@ class RunEnd(NamedTuple):
     alone: Batch
 
 
+class UnmatchedResults(InvalidOutcome):
+    """What ``handle_batch`` returned cannot be matched to the tasks. Final for each: it would return the same again."""
+
+
 def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None = None) -> RunEnd:
     """Call the handler once for the tasks that may still start; ``max_rescues`` is as in :func:`decide`.
 
@@ -157,10 +161,12 @@ def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started
         else:
             settlements = _decided(tasks, handler, clock, started, decide)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-        if len(tasks) > 1:
-            log_broken_batch(tasks, raised(error).error)
+        failure = raised(error)
+        if len(tasks) > 1 and not isinstance(error, UnmatchedResults):
+            log_broken_batch(tasks, failure.error)
             return RunEnd([], [_as_before(task) for task in tasks])
-        settlements = [decide(tasks[0], handler, raised(error), started, clock.now())]
+        finished = clock.now()
+        settlements = [decide(task, handler, failure, started, finished) for task in tasks]
     if became or signals.run_finished.receivers:
         _announce_end(tasks, handler, settlements, became)
     return RunEnd([] if became else settlements, [])
@@ -195,18 +201,20 @@ def _decided(
 
 
 def _results(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
-    """Return one result for each task of a batch."""
+    """Return one result for each task of a batch.
+
+    Raises:
+        UnmatchedResults: what the handler returned has not one result for each.
+    """
     if returned is None:
         return [None] * count
     if isinstance(returned, list | tuple) and len(returned) == count:
         return [raised(result) if isinstance(result, BaseException) else result for result in returned]
-    # Final for each task: the call has had its effects, and would return the same again.
     name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
     expected = (
         f"expected None, or a list of {count} {plural(count, 'outcome')}, one for each task, in the order of the tasks"
     )
-    error = InvalidOutcome(f"{name} returned {shown(returned)}: {expected}")
-    return [Raised(error, str(error))] * count
+    raise UnmatchedResults(f"{name} returned {shown(returned)}: {expected}")
 
 
 def _announce_start(tasks: Batch, handler: TaskHandler) -> None:

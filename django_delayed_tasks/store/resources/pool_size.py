@@ -32,7 +32,8 @@ def _insert(alias: str, rows: list[Resource]) -> None:
 def shape(alias: str, pool: str, size: int, short: int | None = None) -> None:
     """Make ``size`` the number of enabled resources in the pool.
 
-    With ``short``, the pool grows as it is used: it gets so many more, and is at least doubled, up to ``size``.
+    With ``short``, the number of resources that callers lacked, the pool grows as it is used: by that number, and at
+    least to twice its size, but not beyond ``size``.
 
     Shrinking disables the resources that have been free longest; growing enables those again, as they are, before
     creating new ones. No resource is deleted, so a held one is still counted after the size went down and up again.

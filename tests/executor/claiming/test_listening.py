@@ -171,15 +171,15 @@ class TestPace:
     @pytest.fixture(autouse=True)
     def hands(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.second = 0.0
-        self.hearers = 1
+        self.listeners = 1
         monkeypatch.setattr(clock, "monotonic", lambda: self.second)
         self.pace = Pace()
 
     def hear(self, is_waking: bool = True) -> float:
         """Let it hear a notice; return how long it had to wait before."""
-        left = self.pace.seconds_left(self.hearers)
+        left = self.pace.seconds_left(self.listeners)
         self.second += left
-        assert self.pace.seconds_left(self.hearers) == pytest.approx(0)
+        assert self.pace.seconds_left(self.listeners) == pytest.approx(0)
         self.pace.note_hearing(is_waking)
         return left
 
@@ -193,7 +193,7 @@ class TestPace:
 
     @pytest.mark.parametrize("executors", [1, 8, 100])
     def test_wakings_of_all_do_not_grow_with_the_executors(self, executors: int) -> None:
-        self.hearers = executors
+        self.listeners = executors
         for _ in range(200):
             self.hear()
         before = self.second

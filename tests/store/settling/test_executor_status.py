@@ -32,7 +32,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def crash_of(executor: int, name: str = "one") -> str:
-    return f"executor {name} ({executor}) crashed: its process 4711 on vm ended, or did not renew its lease"
+    return f"executor {name} (id {executor}) crashed: its process 4711 on vm ended, or did not renew its lease"
 
 
 def test_from_its_start_to_its_end_in_order(caplog: pytest.LogCaptureFixture) -> None:
