@@ -6,44 +6,18 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, transaction
 
 from django_delayed_tasks import Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql.tables import EXECUTOR
-from tests.executor.parts import add, claim_one, handler_of
-from tests.executor.runs import run_one
+from tests.executor.atomic_runs import effects, run_once, settled_later, write
+from tests.executor.parts import add, claim_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-EFFECT: dict[str, Any] = {
-    "host": "h", "pid": 1, "threads": 1, "alive": None,
-    "started_at": "2026-01-01T00:00Z", "heartbeat_at": "2026-01-01T00:00Z", "expires_at": "2026-01-01T00:00Z",
-}  # fmt: skip
-NOBODY = {"threads": None}
-"""Makes an effect that the database refuses."""
-
-
-def write(name: str = "effect", **fields: Any) -> None:
-    Executor.objects.create(**EFFECT | {"name": name} | fields)
-
-
-def effects() -> list[str]:
-    return list(Executor.objects.filter(host="h").order_by("id").values_list("name", flat=True))
-
-
-def run_once(handle: Any, task: Any = None, **attributes: Any) -> Settlement | None:
-    return run_one(task or claim_one(), handler_of(handle, atomic=True, **attributes), DatabaseClock())
-
-
-def settled_later(settlement: Settlement | None) -> Then | None:
-    """Return the result of the settler's attempt."""
-    assert settlement is not None
-    return settle("default", [settlement]).became.get(settlement.claim)
 
 
 def test_effects_and_settlement_are_committed_together() -> None:
@@ -143,101 +117,6 @@ def test_what_is_returned_is_committed_with_the_effects() -> None:
     assert run_once(handle) is None
     assert effects() == ["effect"]
     assert Task.objects.get().status == TaskStatus.FAILED
-
-
-class TestSavepoints:
-    def test_what_a_savepoint_undoes(self) -> None:
-        def handle(task: Any) -> None:
-            write("before")
-            with suppress(DatabaseError), transaction.atomic():
-                write("inside")
-                write("refused", **NOBODY)
-            write("after")
-
-        assert run_once(handle) is None
-        assert effects() == ["before", "after"]
-
-    def test_nested_blocks_are_no_commits(self) -> None:
-        def handle(task: Any) -> None:
-            with transaction.atomic(), transaction.atomic(savepoint=False):
-                write()
-            raise ValueError("after the inner blocks")
-
-        assert settled_later(run_once(handle)) is Then.RETRY
-        assert effects() == []
-
-    def test_a_durable_block_is_refused(self) -> None:
-        def handle(task: Any) -> None:
-            with transaction.atomic(durable=True):
-                write()
-
-        left = run_once(handle)
-        assert left is not None
-        assert "durable" in left.error
-        assert effects() == []
-
-
-class TestSwallowed:
-    """Errors of the database that the handler catches outside of any savepoint."""
-
-    def test_a_refused_statement(self) -> None:
-        """PostgreSQL executes nothing more in such a transaction; the others undo the statement alone."""
-
-        def handle(task: Any) -> None:
-            write("before")
-            with suppress(DatabaseError), connection.cursor() as cursor:
-                cursor.execute(f"UPDATE {EXECUTOR} SET threads = NULL")
-            with suppress(DatabaseError):
-                write("after")
-
-        left = run_once(handle)
-        if connection.vendor == "postgresql":
-            assert settled_later(left) is Then.RETRY
-            assert effects() == []
-        else:
-            assert left is None
-            assert effects() == ["before", "after"]
-
-    def test_a_refused_save(self) -> None:
-        """Django lets nothing follow a ``save()`` that failed, whatever the database."""
-
-        def handle(task: Any) -> None:
-            write("before")
-            with suppress(DatabaseError):
-                write("refused", **NOBODY)
-
-        assert settled_later(run_once(handle)) is Then.RETRY
-        assert effects() == []
-
-    def test_a_block_without_savepoint(self) -> None:
-        def handle(task: Any) -> None:
-            write("before")
-            with suppress(ValueError), transaction.atomic(savepoint=False):
-                raise ValueError
-
-        left = run_once(handle)
-        assert left is not None
-        assert "can only be rolled back" in left.error
-        assert settled_later(left) is Then.RETRY
-        assert effects() == []
-
-    def test_rollback_that_was_asked_for(self) -> None:
-        def handle(task: Any) -> None:
-            write()
-            transaction.set_rollback(True)
-
-        assert settled_later(run_once(handle)) is Then.RETRY
-        assert effects() == []
-
-    def test_a_closed_connection(self) -> None:
-        def handle(task: Any) -> None:
-            write("before")
-            connection.close()
-            with suppress(DatabaseError):
-                write("after")
-
-        assert settled_later(run_once(handle)) is Then.RETRY
-        assert effects() == []
 
 
 class TestOnCommit:

@@ -12,8 +12,8 @@ from django.db import DatabaseError, connection, transaction
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus, Then
 from django_delayed_tasks.store.sql.tables import EXECUTOR
+from tests.executor.atomic_runs import effects, run_once, settled_later, write
 from tests.executor.parts import claim_one
-from tests.executor.running.test_atomic import effects, run_once, settled_later, write
 from tests.races.blocking import wait_until_blocked
 from tests.threads import DatabaseThread, start_thread
 

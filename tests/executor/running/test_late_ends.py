@@ -14,8 +14,8 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.atomic_runs import effects, write
 from tests.executor.parts import add, claim, claim_one, handler_of, registered
-from tests.executor.running.test_atomic import effects, write
 from tests.executor.runs import run_one
 from tests.threads import in_thread
 

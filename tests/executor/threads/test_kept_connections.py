@@ -11,8 +11,8 @@ from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql import kept_connections
+from tests.executor.atomic_runs import EFFECT
 from tests.executor.parts import add, executing, handler_of
-from tests.executor.running.test_atomic import EFFECT
 from tests.executor.settling.test_settler import BREAK
 from tests.threads import in_thread
 from tests.waiting import wait_until
