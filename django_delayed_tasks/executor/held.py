@@ -38,10 +38,10 @@ class Held:
         unfinished: the number of claims that wait in the local queue or run; a batch counts as one.
         work_done: (the number of runs that ended, the seconds they took).
         claimed: the number of tasks that were claimed to be run here.
-        settled: the number of claims that ended.
+        settled: the number of claims that were settled, released or dropped.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
         ended: the settlements that the settler has yet to write; None tells it to end.
-        wake_poller: set when there is room for more claims, and when a task was added in this process.
+        wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
         wake_gate: set when a claim has ended while tasks wait for permits.
     """
 

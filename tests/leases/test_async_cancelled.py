@@ -77,13 +77,15 @@ def test_cancelled_when_the_thread_has_told_the_loop(make: Make, monkeypatch: py
 
 def test_cancelled_when_the_result_is_there(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """The future is done, and the task that awaits it has not been resumed yet."""
-    wrap = asyncio.wrap_future
 
     def cancel_when_done(future: Any) -> Any:
         monkeypatch.undo()
-        wrapped, task = wrap(future), asyncio.current_task()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task
+        wrapped = loop.create_future()
         wrapped.add_done_callback(lambda _: task.cancel())  # called before the callback that resumes the task
+        # In a later turn of the loop, even if the thread is done already.
+        future.add_done_callback(lambda done: loop.call_soon_threadsafe(wrapped.set_result, done.result()))
         return wrapped
 
     monkeypatch.setattr(asyncio, "wrap_future", cancel_when_done)

@@ -1,6 +1,7 @@
 """Decides how a run ends: from what the handler returned or raised to a :class:`Settlement`, a value.
 
-This is decided here and nowhere else.
+Tasks that do not come to their handler get their settlements elsewhere: too late (``run.py``), dead executors
+(``reap.py``), given back.
 """
 
 import traceback

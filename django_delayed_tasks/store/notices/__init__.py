@@ -1,1 +1,1 @@
-"""Notices sent after a commit: to executors in this process and, through PostgreSQL, to those in other processes."""
+"""Notices sent after a commit: to executors in this process and, through the database, to those in other processes."""

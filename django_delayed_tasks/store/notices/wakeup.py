@@ -1,4 +1,4 @@
-"""Waking executors when due tasks have been committed: those in this process and in other processes.
+"""Wakes executors after a commit: those in this process, and in other processes if a task is due before their next poll.
 
 This is only a hint: polling alone would find the tasks, too.
 """
