@@ -11,8 +11,8 @@ the rooms in this order:
 The way of one task, file by file:
 
 1. claim: ``claiming/poller.py`` claims due tasks level by level, and reads the agenda when it knows of no more;
-2. admit: ``claiming/admission.py`` releases tasks without a handler here and further crash suspects, and ``limits/gate.py`` lets a task
-   of a limited handler wait for its permits;
+2. admit: ``claiming/admission.py`` releases tasks without a handler here and further crash suspects, and
+   ``limits/gate.py`` lets a task of a limited handler wait for its permits;
 3. queue: ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one code into a batch;
 4. worker: ``running/worker_pool.py`` has the threads; in one, ``running/worker.py`` holds the task until it is due;
 5. run: ``running/run.py`` calls the handler, inside of a transaction of ``running/atomic.py`` if the run is atomic;

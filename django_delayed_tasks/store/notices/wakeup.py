@@ -1,4 +1,4 @@
-"""Wakes executors after a commit: those in this process, and in other processes if a task is due before their next poll.
+"""Wakes executors after a commit: those in this process; in other processes, if a task is due before their next poll.
 
 This is only a hint: polling alone would find the tasks, too.
 """
