@@ -15,7 +15,7 @@ servers_list := $(subst $(eval ) ,$(comma),$(servers))
 sources := django_delayed_tasks harness tests testproject noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test lint format demo torture torture-galera verify matrix clean bench mutants
+.PHONY: help venv test lint format demo torture torture-galera conformance verify matrix clean bench mutants
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -55,6 +55,10 @@ torture: $(STAMP) ## Break executors, servers and connections at random under lo
 torture-galera: $(STAMP) ## The same on a cluster of three MariaDB Galera nodes
 	$(PY) -m harness.torture.galera $(TORTURE)
 
+CONFORMANCE ?=
+conformance: $(STAMP) ## Run the suites of Django's Tasks framework and of its backport against the backend
+	$(PY) -m harness.servers --databases "$(servers_list)" -- $(PY) -m harness.conformance --databases "$(DATABASES)" $(CONFORMANCE)
+
 verify: $(STAMP) ## Check a model of the protocol exhaustively with spin, and that it finds bugs put into it
 	$(PY) -m harness.verification
 
@@ -72,5 +76,5 @@ matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django support
 	$(PY) -m nox --envdir .matrix $(if $(CELLS),--session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
 
 clean: ## Remove what was made
-	rm -rf $(VENV) .matrix mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .matrix .conformance mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

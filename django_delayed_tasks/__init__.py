@@ -28,7 +28,25 @@ if TYPE_CHECKING:
         shutdown,
         start,
     )
+    from django_delayed_tasks.asynchronous import (
+        aadd_task,
+        aadd_tasks,
+        acancel_task,
+        acancel_tasks,
+        adelete_tasks,
+        aforget,
+        aget_runs,
+        aget_tasks_by_code,
+        apause_queue,
+        apause_task,
+        areschedule_task,
+        areschedule_tasks,
+        aresume_queue,
+        aresume_task,
+        aretry_tasks,
+    )
     from django_delayed_tasks.bulk import cancel_tasks, reschedule_tasks, retry_tasks
+    from django_delayed_tasks.function_tasks.options import periodic, task_options
     from django_delayed_tasks.handlers.decorator import task_handler
     from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.outcomes import AddResult, Done, Fail, Reschedule, Retry
@@ -56,8 +74,23 @@ __all__ = [
     "TaskRun",
     "Trigger",
     "__version__",
+    "aadd_task",
+    "aadd_tasks",
+    "acancel_task",
+    "acancel_tasks",
     "add_task",
     "add_tasks",
+    "adelete_tasks",
+    "aforget",
+    "aget_runs",
+    "aget_tasks_by_code",
+    "apause_queue",
+    "apause_task",
+    "areschedule_task",
+    "areschedule_tasks",
+    "aresume_queue",
+    "aresume_task",
+    "aretry_tasks",
     "cancel_task",
     "cancel_tasks",
     "delete_tasks",
@@ -67,6 +100,7 @@ __all__ = [
     "get_tasks_by_code",
     "pause_queue",
     "pause_task",
+    "periodic",
     "register_task_handler",
     "reschedule_task",
     "reschedule_tasks",
@@ -76,6 +110,7 @@ __all__ = [
     "shutdown",
     "start",
     "task_handler",
+    "task_options",
 ]
 
 _HOMES = {
@@ -83,8 +118,13 @@ _HOMES = {
         "add_task add_tasks cancel_task reschedule_task delete_tasks get_tasks_by_code get_runs start shutdown"
         " forget pause_task resume_task pause_queue resume_queue"
     ),
+    "asynchronous": (
+        "aadd_task aadd_tasks acancel_task acancel_tasks adelete_tasks aforget aget_runs aget_tasks_by_code"
+        " apause_queue apause_task areschedule_task areschedule_tasks aresume_queue aresume_task aretry_tasks"
+    ),
     "bulk": "cancel_tasks reschedule_tasks retry_tasks",
     "exceptions": "TaskException",
+    "function_tasks.options": "periodic task_options",
     "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",
     "models": "Task TaskRun",
     "outcomes": "AddResult Done Fail Reschedule Retry",

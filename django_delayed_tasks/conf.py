@@ -32,6 +32,7 @@ class Values:
 
     DATABASE: str = "default"
     THREADS: int = 8
+    ASYNC_CONCURRENCY: int = 100
     POLL_INTERVAL: float = 0.2
     HEARTBEAT: float = 3.0
     LEASE: float = 10.0
@@ -132,6 +133,7 @@ def _names(value: Any) -> tuple[str, ...]:
 READERS: Mapping[str, Reader] = {
     "DATABASE": _text,
     "THREADS": _number(1, 1000),
+    "ASYNC_CONCURRENCY": _number(1, 100_000),
     "POLL_INTERVAL": _seconds(),
     "HEARTBEAT": _seconds(),
     "LEASE": _seconds(),

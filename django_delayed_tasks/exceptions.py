@@ -59,6 +59,14 @@ class ClaimLost(TaskException):
     """This run's claim is gone: the task was taken from it and may be running elsewhere."""
 
 
+class TaskCancelled(TaskException):
+    """A task was cancelled; this is never raised, but names the reason in the result of a function task."""
+
+
+class TaskExpired(TaskException):
+    """A task was too late to start; this is never raised, but names the reason in the result of a function task."""
+
+
 class NameInUse(TaskException):
     """A live executor already has this name."""
 

@@ -22,6 +22,7 @@ NUM_LENGTH = 255
 QUEUE_LENGTH = 50
 NAME_LENGTH = 150
 NOTE_LENGTH = 200
+EXCEPTION_LENGTH = 255
 POOL_LENGTH = 50
 """The longest pool name that callers may choose; pools for limits have a prefix and a code."""
 HOLDER_LENGTH = 64
@@ -141,7 +142,11 @@ class Task(models.Model):
 
 
 class TaskRun(models.Model):
-    """The history: one row for each run that ended, purged from the lowest primary key upwards."""
+    """The history: one row for each run that ended, purged from the lowest primary key upwards.
+
+    ``exception`` is the dotted path of the class of the exception that ended the run. ``biz_ext`` holds the data of a
+    task that was cancelled while it waited, and of one that has ended, if its handler has ``keep_data``.
+    """
 
     id = models.BigAutoField(primary_key=True)
     task_id: Any = models.BigIntegerField(_("task"), db_index=True)
@@ -155,6 +160,8 @@ class TaskRun(models.Model):
     finished = models.DateTimeField(_("finished"))
     result = AnyJSONField(_("result"), null=True)
     error = models.TextField(_("error"), blank=True, default="")
+    exception = ExactCharField(_("exception"), max_length=EXCEPTION_LENGTH, null=True)  # type: ignore[misc]
+    biz_ext = AnyJSONField(_("data"), null=True)
     executor = models.BigIntegerField(_("executor"), null=True)
 
     class Meta:

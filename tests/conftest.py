@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import connection
 
 from django_delayed_tasks.store.claiming import compare_and_set
+from django_delayed_tasks.store.notices import wakeup
 from harness.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
@@ -49,6 +50,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     fixtures = getattr(item, "fixturenames", ())
     if "transactional_db" in fixtures or (marker and marker.kwargs.get("transaction")):
         item.add_marker(ONLY_OURS, append=False)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said() -> None:
+    """Forget when notices were sent: a test with a clock of its own may have sent one in the future."""
+    wakeup._said.at.clear()
 
 
 @pytest.fixture(scope="session")

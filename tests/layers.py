@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("executor.executor",),
     ("executor.process",),
     ("api", "bulk"),
+    ("asynchronous", "function_tasks"),
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),

@@ -19,6 +19,12 @@ INSTALLED_APPS = [
     "testproject.shop",
 ]
 
+_BACKEND = "django_delayed_tasks.backends.tasks.DelayedTasksBackend"
+TASKS = {
+    "default": {"BACKEND": _BACKEND, "QUEUES": []},
+    "strict": {"BACKEND": _BACKEND, "QUEUES": ["default"]},
+}
+
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

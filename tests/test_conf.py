@@ -17,6 +17,7 @@ from django_delayed_tasks.exceptions import InvalidSetting
 DEFAULTS = {
     "DATABASE": "default",
     "THREADS": 8,
+    "ASYNC_CONCURRENCY": 100,
     "POLL_INTERVAL": 0.2,
     "HEARTBEAT": 3.0,
     "LEASE": 10.0,
@@ -34,7 +35,7 @@ DEFAULTS = {
 }
 DURATIONS = ["POLL_INTERVAL", "HEARTBEAT", "LEASE", "SHUTDOWN_TIMEOUT"]
 KEEPINGS = ["KEEP_HISTORY", "ONCE_RETENTION"]
-NUMBERS = ["THREADS", "BATCH_SIZE", "MAX_RESCUES", "MAX_BIZ_EXT_BYTES", "MAX_LOST_THREADS"]
+NUMBERS = ["THREADS", "ASYNC_CONCURRENCY", "BATCH_SIZE", "MAX_RESCUES", "MAX_BIZ_EXT_BYTES", "MAX_LOST_THREADS"]
 
 keepings = pytest.mark.parametrize("key", KEEPINGS)
 

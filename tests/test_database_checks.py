@@ -14,12 +14,22 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
 from django_delayed_tasks.checks import databases as database_checks
-from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
+from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, register_task_handler, registry
 from django_delayed_tasks.leases import Pool
 from tests.complaints import PREFIX, found, numbers, the_only
 
 ExtraDatabase = Callable[[dict[str, Any]], AbstractContextManager[None]]
 DEFAULT_ONLY = ["default"]
+
+
+@pytest.fixture(autouse=True)
+def no_atomic_handlers() -> Iterator[None]:
+    """Other tests have some, which need the data and the tasks in one database."""
+    with registry.preserved():
+        for handler in get_task_handlers().values():
+            if handler.atomic:
+                registry.withdraw(handler)
+        yield
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import django
+import pytest
 from django.conf import settings
 
 from tests.newcomer import SETTINGS, Newcomer
@@ -38,6 +40,19 @@ def test_tutorial_cancels_the_unpaid_order_alone(tmp_path: Path) -> None:
     history = newcomer.saw("get_runs")
     assert "'biz_num': 'A-1', 'outcome': 0" in history
     assert "'biz_num': 'A-2', 'outcome': 4" in history
+
+
+@pytest.mark.skipif(django.VERSION < (6, 0), reason="the page is for Django 6")
+def test_functions_of_django_tasks_run(tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path)
+    newcomer.follows(DOCS / "tutorial/with-django-tasks.md")
+
+    assert newcomer.saw("send_receipt.get_result").strip().endswith("SUCCESSFUL 3 1")
+    assert newcomer.saw("shop.tasks.charge").count("'builtins.ConnectionError'") == 3
+    left = newcomer.types(
+        "from django_delayed_tasks import Task; print(sorted(Task.objects.values_list('biz_num', 'status'))[-1])"
+    )
+    assert "('reminder-A-1', 0)" in left
 
 
 def test_tests_of_handlers_pass_as_shown(tmp_path: Path) -> None:

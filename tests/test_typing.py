@@ -11,7 +11,7 @@ from datetime import timedelta
 from uuid import UUID
 
 from django_delayed_tasks import ClaimedTask, Interval, Task, TaskHandler, add_task, task_handler
-from django_delayed_tasks import cancel_task, delete_tasks, get_runs
+from django_delayed_tasks import aadd_task, cancel_task, delete_tasks, get_runs
 from django_delayed_tasks.leases import MutexLease, Pool, mutex
 
 
@@ -21,6 +21,19 @@ class Greet(TaskHandler):
     def handle(self, task: ClaimedTask) -> None:
         task.check_claim()
         task.check_clam()
+
+
+class GreetLater(TaskHandler):
+    biz_code = "greet-later"
+
+    async def handle(self, task: ClaimedTask) -> timedelta | None:
+        await task.acheck_claim()
+        await task.acheck_clam()
+        return None
+
+
+@task_handler("pause")
+async def pause(task: ClaimedTask) -> None: ...
 
 
 @task_handler("wave", max_attempts=2, keep_history="none", backoff=lambda attempt: timedelta(seconds=attempt))
@@ -65,6 +78,8 @@ report(dya=3)
 
 
 async def work() -> None:
+    await aadd_task(Task(biz_code="greet", biz_num="1"), if_exists="kap")
+    await wave.aschedule("1", if_exits="keep")
     async with mutex("report", at_most=60) as lease, Pool("proxies").lease(at_most=60) as proxy:
         lease.chek()
         proxy.chekk()
@@ -72,6 +87,7 @@ async def work() -> None:
 MISSPELLED = [
     'delete_tasks("greet", 12', "check_clam(", '"kep"', "if_exist=", '"latst"', "max_attempt=", "dya=",
     "chek()", "chekk()",
+    "acheck_clam()", '"kap"', "if_exits=",
     "expire_at", "whne", ".whn",
 ]  # fmt: skip
 

@@ -22,7 +22,7 @@ class RunChangeList(NamingChangeList):
     """A list that does not read results, and only the end of tracebacks."""
 
     def light(self, rows: "QuerySet[Any]") -> "QuerySet[Any]":
-        light: QuerySet[Any] = rows.defer("result", "error").annotate(error_end=Right("error", 500))
+        light: QuerySet[Any] = rows.defer("result", "error", "biz_ext").annotate(error_end=Right("error", 500))
         return light
 
 
@@ -48,7 +48,7 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     lookups = ("id", "biz_code", "biz_num", "when", "outcome", "started", "finished", "executor", "task_id")
     fieldsets = (
         (None, {"fields": (("biz_code", "biz_num"), ("outcome_badge", "attempt", "when_"))}),
-        (_("Result"), {"fields": ("result_block", "error_block")}),
+        (_("Result"), {"fields": ("result_block", "exception", "error_block", "data_block")}),
         (_("Details"), {"fields": (("started_", "finished_", "took"), ("executor_", "task_id", "version"))}),
     )
 
@@ -99,6 +99,10 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
     @admin.display(description=_("result"))
     def result_block(self, run: TaskRun) -> SafeString | str:
         return columns.json_block(run.result)
+
+    @admin.display(description=_("data"))
+    def data_block(self, run: TaskRun) -> SafeString | str:
+        return columns.json_block(run.biz_ext)
 
     @admin.display(description=_("error"))
     def error_block(self, run: TaskRun) -> SafeString | str:

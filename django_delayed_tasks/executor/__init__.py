@@ -5,7 +5,7 @@ the rooms in this order:
 
 - ``claiming/`` decides what to claim next and how much of it;
 - ``limits/`` makes tasks of limited handlers wait until they have their permits;
-- ``running/`` runs tasks in worker threads and decides how each run ends;
+- ``running/`` runs tasks in worker threads and on an event loop, and decides how each run ends;
 - ``settling/`` writes those ends to the database and reports final failures.
 
 The way of one task, file by file:
@@ -14,7 +14,8 @@ The way of one task, file by file:
 2. admit: ``claiming/admission.py`` releases tasks without a handler here and further crash suspects, and
    ``limits/gate.py`` lets a task of a limited handler wait for its permits;
 3. queue: ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one code into a batch;
-4. worker: ``running/worker_pool.py`` has the threads; in one, ``running/worker.py`` holds the task until it is due;
+4. worker: ``running/worker_pool.py`` has the threads; in one, ``running/worker.py`` holds the task until it is due.
+   The task of an async handler goes to the event loop instead, with ``running/awaited_runs.py``;
 5. run: ``running/run.py`` calls the handler, inside of a transaction of ``running/atomic.py`` if the run is atomic;
 6. decide: ``running/deciding.py`` turns what the handler returned or raised into a settlement;
 7. settle: ``settling/settler.py`` writes the settlement (an atomic run has written its own), and

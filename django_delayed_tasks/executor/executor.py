@@ -17,6 +17,8 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.running.current_run import Running
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import Watchdog
 from django_delayed_tasks.executor.running.worker import Performer
@@ -55,7 +57,8 @@ class Executor:
         self.held = Held(options)
         self.failures = FailureReports(alias)
         self.settler = Settler(alias, self.held, self.failures)
-        self.queue = RunQueue(self.held)
+        self.awaited = AwaitedRuns(options, self.held)
+        self.queue = RunQueue(self.held, self.awaited)
         self.lookahead = Lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.pool = WorkerPool(options, self.queue, self.performer)
@@ -63,7 +66,7 @@ class Executor:
         reader = AgendaReader(alias, self.lookahead, self.clock)
         self.poller = Poller(options, self.lease, self.held, self.peers, self.gate, reader)
         self.drained = self.poller.drained
-        self.watchdog = Watchdog(self.pool, self.queue, self.held, self.clock)
+        self.watchdog = Watchdog(self.pool, self.awaited, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, self.peers, self.clock, self.failures)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
@@ -76,7 +79,7 @@ class Executor:
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
-        self.health = Health(options, self.pool, self.failures, vital, self.worn_out)
+        self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.
@@ -98,6 +101,7 @@ class Executor:
         wakeup.enlist(self.held.wake_poller)
         self.settler.start()
         self.pool.start()
+        self.awaited.start(self.performer)
         for loop in (self._beating, self._polling, self._guarding, self._housekeeping, self._watching, self._reporting):
             loop.start()
         if self._listening:
@@ -131,17 +135,21 @@ class Executor:
         self.held.release(self.gate.take_back())
         self.queue.close()
         is_clean = self.pool.finish(deadline - clock.monotonic())
+        is_clean = self.awaited.finish(deadline - clock.monotonic()) and is_clean
         is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
         self.failures.finish(max(1.0, deadline - clock.monotonic()))
         if not is_clean:
-            left = listed([str(running) for running in self.pool.current()])
-            text = plural(
-                count := self.held.unfinished, "run did not end in time and is", "runs did not end in time and are"
-            )
+            left = listed([str(running) for running in self.current()])
+            count = self.held.unfinished + self.held.awaited
+            text = plural(count, "run did not end in time and is", "runs did not end in time and are")
             logger.error("%d %s left behind: %s", count, text, left)
         return is_clean and is_settled
+
+    def current(self) -> list[Running]:
+        """Return the current runs, in threads and on the event loop."""
+        return self.pool.current() + self.awaited.current()
 
     def _farewell(self) -> None:
         """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.worker_pool import WorkerPool
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
@@ -27,6 +28,7 @@ class Health:
         self,
         options: ExecutorOptions,
         pool: WorkerPool,
+        awaited: AwaitedRuns,
         failures: FailureReports,
         threads: Sequence[Loop | Settler],
         worn_out: Event,
@@ -34,6 +36,7 @@ class Health:
         self._longest_call = max(LONGEST_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
         self._pool = pool
+        self._awaited = awaited
         self._failures = failures
         self._threads = threads
         self._worn_out = worn_out
@@ -55,10 +58,14 @@ class Health:
             return ""
         if self._pool.count_lost() + self._failures.pass_over(self._longest_call) > self._max_lost:
             return f"more than {self._max_lost} {plural(self._max_lost, 'thread hangs', 'threads hang')}"
+        if self._awaited.count_lost() > self._max_lost:
+            return f"more than {self._max_lost} async {plural(self._max_lost, 'run does', 'runs do')} not end"
         if dead := [thread.name for thread in self._threads if not thread.is_alive]:
             return f"the thread {dead[0]} has ended"
         if stuck := [thread.name for thread in self._threads if self._is_stuck(thread)]:
             return f"the thread {stuck[0]} gets no answer from the database"
+        if self._awaited.seconds_blocked > self._longest_call:
+            return "a handler blocks the event loop"
         return ""
 
     def _is_stuck(self, thread: Loop | Settler) -> bool:

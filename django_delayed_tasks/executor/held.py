@@ -1,6 +1,6 @@
 """The claims that this process holds, from the moment they are won until they are settled or released."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from enum import IntEnum, auto
 from queue import SimpleQueue
@@ -9,6 +9,7 @@ from threading import Event, Lock
 from django.db import Error
 
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.handlers import async_codes
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settlement import Settlement, released
@@ -22,20 +23,29 @@ class Stage(IntEnum):
     """The stage that a claim has reached.
 
     UNFINISHED: the task waits for a thread or runs. PARKED: it waits for something other than a thread. RIDING: it is
-    run in the same call as another task and takes no thread of its own. ENDED: it has yet to be settled or released.
+    run in the same call as another task and takes no thread of its own. AWAITED: it runs on the event loop.
+    AWAITED_TOO: so it does, in the same call as another task. ENDED: it has yet to be settled or released.
     """
 
     UNFINISHED = auto()
     PARKED = auto()
     RIDING = auto()
+    AWAITED = auto()
+    AWAITED_TOO = auto()
     ENDED = auto()
+
+
+STARTED = (Stage.UNFINISHED, Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO)
+ELSEWHERE = (Stage.PARKED, Stage.AWAITED, Stage.AWAITED_TOO)
+"""The stages in which a claim neither needs a thread nor waits for the settler."""
 
 
 class Held:
     """The claims of this process, their stages, and the queue of how they end; thread-safe.
 
     Attributes:
-        unfinished: the number of claims that wait in the local queue or run; a batch counts as one.
+        unfinished: the number of claims that wait in the local queue or run in threads; a batch counts as one.
+        awaited: the number of claims that run on the event loop; a batch counts as one.
         work_done: (the number of runs that ended, the seconds they took).
         claimed: the number of tasks that were claimed to be run here.
         settled: the number of claims that were settled, released or dropped.
@@ -48,6 +58,7 @@ class Held:
     def __init__(self, options: ExecutorOptions) -> None:
         self._alias = options.database
         self._threads = options.threads
+        self._async_concurrency = options.async_concurrency
         self._lock = Lock()
         self._tasks: dict[Claim, ClaimedTask] = {}
         self._stages: dict[Claim, Stage] = {}
@@ -86,17 +97,23 @@ class Held:
 
     def leave_batch(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks are run one by one after all."""
-        self._move(claims, (Stage.RIDING,), Stage.UNFINISHED)
+        self._move(claims, (Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO), Stage.UNFINISHED)
+
+    def await_batch(self, claims: Sequence[Claim]) -> None:
+        """Note that these tasks are run on the event loop, in one call."""
+        self._move(claims[:1], (Stage.UNFINISHED,), Stage.AWAITED)
+        self._move(claims[1:], (Stage.RIDING,), Stage.AWAITED_TOO)
 
     def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
         """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
         with self._lock:
             before = self._counts[Stage.UNFINISHED]
-            self._move_held(claims, (Stage.UNFINISHED, Stage.RIDING), Stage.ENDED)
+            awaited = self._counts[Stage.AWAITED]
+            self._move_held(claims, STARTED, Stage.ENDED)
             ended = before - self._counts[Stage.UNFINISHED]
             runs, spent = self.work_done
             self.work_done = runs + ended, spent + ended * seconds
-        self._refill()
+        self._refill(self.awaited < awaited and self.room_on_loop > 0)
 
     def settle(self, settlement: Settlement) -> None:
         """Let the settler write how a claim ended; it is held until then."""
@@ -104,13 +121,13 @@ class Held:
 
     def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta()) -> None:
         """Let the settler release tasks that will not be started here; they become claimable ``after`` that."""
-        before = self.unfinished
+        before, awaited = self.unfinished, self.awaited
         for task in tasks:
             self.free_resource(task)
             self._give_back(task.claim)
             self.ended.put(released(task, after))
-        if self.unfinished < before:
-            self._refill()
+        if self.unfinished < before or self.awaited < awaited:
+            self._refill(self.awaited < awaited and self.room_on_loop > 0)
 
     def release_now(self, settlements: list[Settlement]) -> None:
         """Release tasks that will not be started here, before returning.
@@ -139,7 +156,7 @@ class Held:
         if self._counts[Stage.PARKED]:
             self.wake_gate.set()  # the claim may have given a permit back
         if was_full:
-            self._refill()
+            self._refill(self.has_room)
 
     def free_resource(self, task: ClaimedTask) -> None:
         """Give back the resource that a task holds, if it holds one.
@@ -170,12 +187,23 @@ class Held:
         return self._counts[Stage.UNFINISHED] < self._refill_below and not self.is_full
 
     @property
+    def has_room(self) -> bool:
+        """Whether a task that is added now may be claimed at once."""
+        return self.wants_more or (bool(async_codes()) and self.room_on_loop > 0)
+
+    @property
+    def room_on_loop(self) -> int:
+        """How many more runs the event loop can take; 0 if the settler is far behind."""
+        return 0 if self.is_full else max(0, self._async_concurrency - self._counts[Stage.AWAITED])
+
+    @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        return len(self._tasks) - self._counts[Stage.PARKED] >= 2 * self.most
+        return len(self._tasks) - sum(self._counts[stage] for stage in ELSEWHERE) >= 2 * self.most
 
-    def _refill(self) -> None:
-        if self.wants_more and not self.wake_poller.is_set():
+    def _refill(self, has_room: bool) -> None:
+        """Wake the poller if there is new room, or the threads are short of work."""
+        if (has_room or self.wants_more) and not self.wake_poller.is_set():
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:
@@ -227,6 +255,10 @@ class Held:
     @property
     def unfinished(self) -> int:
         return self._counts[Stage.UNFINISHED]
+
+    @property
+    def awaited(self) -> int:
+        return self._counts[Stage.AWAITED]
 
     @property
     def unsettled(self) -> int:

@@ -18,7 +18,7 @@ NAME_LENGTH = models.NAME_LENGTH - _SUFFIX
 
 _LIKE_SETTINGS = (
     "database", "threads", "poll_interval", "heartbeat", "lease", "claim", "batch_size", "max_rescues",
-    "shutdown_timeout", "keep_history", "once_retention", "max_lost_threads", "notify",
+    "shutdown_timeout", "keep_history", "once_retention", "max_lost_threads", "notify", "async_concurrency",
 )  # fmt: skip
 
 
@@ -27,7 +27,7 @@ class ExecutorOptions:
     """The options of one executor; durations given as numbers are in seconds.
 
     ``queues``: None means all except ``exclude_queues``. ``drain``: end when no task is due any more. ``max_tasks``:
-    end after that many runs.
+    end after that many runs. ``async_concurrency``: how many async runs there may be at a time, next to ``threads``.
     """
 
     database: str = "default"
@@ -48,6 +48,7 @@ class ExecutorOptions:
     notify: bool = True
     drain: bool = False
     max_tasks: int | None = None
+    async_concurrency: int = 100
 
     def serves(self, queue: str) -> bool:
         """Return whether this executor claims tasks of the queue."""
@@ -66,7 +67,7 @@ def from_settings(**given: Any) -> ExecutorOptions:
         max_rescues=settings.MAX_RESCUES, shutdown_timeout=settings.SHUTDOWN_TIMEOUT,
         keep_history=settings.KEEP_HISTORY, once_retention=settings.ONCE_RETENTION,
         max_lost_threads=settings.MAX_LOST_THREADS,
-        notify=settings.NOTIFY,
+        notify=settings.NOTIFY, async_concurrency=settings.ASYNC_CONCURRENCY,
         name=f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}",
     )  # fmt: skip
     try:

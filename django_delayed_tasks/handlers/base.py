@@ -1,8 +1,10 @@
 """The base class of all handlers."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
+
+from asgiref.sync import iscoroutinefunction, sync_to_async
 
 from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 HandleResult = Outcome | datetime | timedelta | None
 """The values that ``handle`` may return."""
+BatchResult = Sequence[HandleResult | Exception] | None
+"""The values that ``handle_batch`` may return."""
 
 
 class TaskHandler:
@@ -35,6 +39,7 @@ class TaskHandler:
         timeout: how long one run may take, in seconds or as a timedelta; None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none"; or a timedelta: all of
             them, for that long.
+        keep_data: whether the history keeps the data of a task that has ended.
         log: whether the log gets a line at INFO for each run that is done; failed runs are always logged.
         max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
         trigger: makes a task of this code recur; the task exists as long as the handler does.
@@ -54,6 +59,7 @@ class TaskHandler:
     max_attempts: int = 5
     timeout: timedelta | float | None = None
     keep_history: KeepHistory | timedelta | str = KeepHistory.ALL
+    keep_data: bool = False
     log: bool = False
     max_lateness: timedelta | float | None = None
     trigger: Trigger | None = None
@@ -68,8 +74,8 @@ class TaskHandler:
         """Return the code of the tasks that this handler runs."""
         return self.biz_code
 
-    def handle(self, task: "ClaimedTask") -> HandleResult:
-        """Do the work of one task.
+    def handle(self, task: "ClaimedTask") -> HandleResult | Awaitable[HandleResult]:
+        """Do the work of one task; an ``async def`` runs on the executor's event loop and takes no thread.
 
         ``task`` has ``biz_code``, ``biz_num``, ``biz_ext``, ``when``, ``attempts`` (including this one),
         ``cancel_requested``, ``fencing_token``, ``check_claim()`` and ``progress(fraction, note)``. Return None if the
@@ -80,8 +86,8 @@ class TaskHandler:
         """
         raise NotImplementedError(f"{type(self).__qualname__} has no handle()")
 
-    def handle_batch(self, tasks: list["ClaimedTask"]) -> Sequence[HandleResult | Exception] | None:
-        """Do the work of several tasks of this code in one call; replaces :meth:`handle`.
+    def handle_batch(self, tasks: list["ClaimedTask"]) -> BatchResult | Awaitable[BatchResult]:
+        """Do the work of several tasks of this code in one call; replaces :meth:`handle`, and may be async, too.
 
         ``tasks`` are the due tasks, at least one and at most ``batch_size``. Return None if all are done, or a list
         with one outcome for each task, in the same order: a value that ``handle`` may return, or an exception, which
@@ -95,6 +101,13 @@ class TaskHandler:
     def backoff(self, attempt: int) -> timedelta:
         """Return how long to wait after failed attempt number ``attempt`` (from 1)."""
         return exponential(attempt)
+
+    def backoff_after(self, task: "ClaimedTask", exception: BaseException) -> timedelta | None:
+        """Return how long to wait after an attempt of ``task`` that ended in ``exception``; None: it is not retried.
+
+        By default, this is :meth:`backoff` of the attempt, whatever the exception.
+        """
+        return self.backoff(task.attempts)
 
     def on_failed(self, task: Any, error: str) -> None:
         """React to the failure of ``task``, which will not be retried.
@@ -163,6 +176,32 @@ class TaskHandler:
         runs: QuerySet[TaskRun] = scheduling.facade().find_runs(code_of(cls), biz_num, using)
         return runs
 
+    @classmethod
+    async def aschedule(
+        cls,
+        biz_num: BizNum,
+        when: scheduling.When = None,
+        biz_ext: Any = None,
+        **options: Unpack[scheduling.ScheduleOptions],
+    ) -> AddResult:
+        """Do as :meth:`schedule`, from a coroutine; likewise the methods below."""
+        return await sync_to_async(cls.schedule)(biz_num, when, biz_ext, **options)
+
+    @classmethod
+    async def acancel(cls, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
+        """Cancel the task of this code and number."""
+        return await sync_to_async(cls.cancel)(biz_num, using=using)
+
+    @classmethod
+    async def areschedule(cls, biz_num: BizNum, when: scheduling.When, *, using: str | None = None) -> bool:
+        """Give the task a new time."""
+        return await sync_to_async(cls.reschedule)(biz_num, when, using=using)
+
+    @classmethod
+    async def aget(cls, biz_num: BizNum, *, using: str | None = None) -> "Task | None":
+        """Return the task of this code and number, in any status, or None if there is none."""
+        return await sync_to_async(cls.get)(biz_num, using=using)
+
     @property
     def longest_lateness(self) -> timedelta | None:
         """``max_lateness`` as a timedelta; None for no limit."""
@@ -182,6 +221,11 @@ class TaskHandler:
     def is_batched(self) -> bool:
         """Whether the handler takes several tasks in one call."""
         return type(self).handle_batch is not TaskHandler.handle_batch
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the handler runs on the event loop."""
+        return iscoroutinefunction(self.handle_batch if self.is_batched else self.handle)
 
     @property
     def is_keyed(self) -> bool:

@@ -7,7 +7,7 @@ from inspect import isroutine
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, Unpack, cast
 
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
-from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
+from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.registry import register_task_handler
 from django_delayed_tasks.handlers.scheduling import ScheduleOptions, When
 from django_delayed_tasks.outcomes import AddResult
@@ -29,6 +29,7 @@ class HandlerOptions(TypedDict, total=False):
     max_attempts: int
     timeout: timedelta | float | None
     keep_history: KeepHistory | timedelta | Literal["all", "failures", "none"]
+    keep_data: bool
     log: bool
     max_lateness: timedelta | float | None
     trigger: Trigger | None
@@ -38,12 +39,13 @@ class HandlerOptions(TypedDict, total=False):
     max_concurrent: int | None
     rate: str | None
     backoff: Callable[[int], timedelta]
+    backoff_after: Callable[["ClaimedTask", BaseException], timedelta | None]
     on_failed: Callable[..., object]
     concurrency_key: Callable[["ClaimedTask"], str | None]
 
 
 ATTRIBUTES = tuple(HandlerOptions.__annotations__)
-METHODS = ("schedule", "cancel", "reschedule", "get", "runs")
+METHODS = ("schedule", "cancel", "reschedule", "get", "runs", "aschedule", "acancel", "areschedule", "aget")
 """The methods of the handler that the decorated function has, too."""
 
 
@@ -55,11 +57,20 @@ class ScheduleFunction(Protocol):
     ) -> AddResult: ...
 
 
+class AsyncScheduleFunction(Protocol):
+    """The same, to be awaited."""
+
+    async def __call__(
+        self, biz_num: BizNum, when: When = None, biz_ext: Any = None, **options: Unpack[ScheduleOptions]
+    ) -> AddResult: ...
+
+
 class DecoratedFunction(Protocol):
     """The decorated function, which has more attributes: its handler, and methods of this."""
 
     handler: TaskHandler
     schedule: ScheduleFunction
+    aschedule: AsyncScheduleFunction
 
     def cancel(self, biz_num: BizNum, *, using: str | None = None) -> CancelResult: ...
 
@@ -69,7 +80,13 @@ class DecoratedFunction(Protocol):
 
     def runs(self, biz_num: BizNum, *, using: str | None = None) -> "QuerySet[TaskRun]": ...
 
-    def __call__(self, task: Any) -> HandleResult: ...
+    async def acancel(self, biz_num: BizNum, *, using: str | None = None) -> CancelResult: ...
+
+    async def areschedule(self, biz_num: BizNum, when: When, *, using: str | None = None) -> bool: ...
+
+    async def aget(self, biz_num: BizNum, *, using: str | None = None) -> "Task | None": ...
+
+    def __call__(self, task: Any) -> Any: ...
 
 
 def task_handler(
@@ -81,7 +98,7 @@ def task_handler(
     ``on_failed(task, error)``, which may take ``exception=None`` as well,
     and ``concurrency_key(task)`` as functions. The function can be called as before; it gets the attributes
     ``handler`` (the registered instance), ``schedule(biz_num, when=None, biz_ext=None, **options)``, ``cancel``,
-    ``reschedule``, ``get`` and ``runs``, which are those of the handler.
+    ``reschedule``, ``get``, ``runs`` and those that are awaited, ``aschedule`` and so on, which are the handler's.
 
     Raises:
         InvalidHandler: an unknown attribute, a wrong value, or a code that another handler has.

@@ -1,12 +1,13 @@
 """Discovery of handlers: those named in ``TASK_HANDLERS`` and those in the apps' ``task_handlers`` modules."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib import import_module
 from inspect import isfunction
 from types import ModuleType
 from typing import Any, NamedTuple, TypeGuard
 
-from django.apps import apps
+from django.apps import AppConfig, apps
 from django.conf import settings
 from django.utils.module_loading import import_string, module_has_submodule
 
@@ -14,6 +15,8 @@ from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
 
 MODULE = "task_handlers"
+FUNCTIONS_MODULE = "tasks"
+"""The module of task functions in an app, which is imported if the setting ``TASKS`` names this package's backend."""
 
 
 class Found(NamedTuple):
@@ -43,17 +46,35 @@ def from_settings() -> Iterator[Found | LoadProblem]:
 
 def from_apps() -> Iterator[Found | LoadProblem]:
     """Yield the handler classes in the apps' ``task_handlers`` modules (decorated functions register themselves)."""
+    with_functions = runs_functions()
     for config in apps.get_app_configs():
-        # Only a missing module is skipped: an ImportError inside an existing one is an error to report.
-        if config.module is None or not module_has_submodule(config.module, MODULE):
-            continue
-        name = f"{config.name}.{MODULE}"
-        try:
-            module = import_module(name)
-        except Exception as error:
-            yield LoadProblem(name, error)
-        else:
-            yield from (Found(name, cls) for cls in concrete_classes(module))
+        yield from _imported(config, MODULE, concrete_classes)
+        if with_functions:
+            yield from _imported(config, FUNCTIONS_MODULE, lambda module: [])
+
+
+def runs_functions() -> bool:
+    """Return whether the setting ``TASKS`` names this package's backend, or a subclass of it."""
+    for params in (getattr(settings, "TASKS", None) or {}).values():
+        with suppress(Exception):  # Django's own check reports it
+            if getattr(import_string(params["BACKEND"]), "has_handlers", False):
+                return True
+    return False
+
+
+def _imported(
+    config: AppConfig, module: str, classes: Callable[[ModuleType], list[type[TaskHandler]]]
+) -> Iterator[Found | LoadProblem]:
+    # Only a missing module is skipped: an ImportError inside an existing one is an error to report.
+    if config.module is None or not module_has_submodule(config.module, module):
+        return
+    name = f"{config.name}.{module}"
+    try:
+        imported = import_module(name)
+    except Exception as error:
+        yield LoadProblem(name, error)
+    else:
+        yield from (Found(name, cls) for cls in classes(imported))
 
 
 def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:

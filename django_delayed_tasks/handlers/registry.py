@@ -22,6 +22,7 @@ _registration = Lock()
 _loading = RLock()
 
 _handlers: dict[str, TaskHandler] = {}
+_async_codes: frozenset[str] = frozenset()
 _problems: list[LoadProblem] | None = None
 
 
@@ -40,10 +41,19 @@ def register_task_handler(handler: TaskHandler | type[TaskHandler]) -> TaskHandl
     code = checked(instance)
     with _registration:
         known = _handlers.setdefault(code, instance)
+        _note_codes()
     if not _same(known, instance):
         both = f"{name_of(known)} and {name_of(instance)}"
         raise InvalidHandler(f"two handlers have the same code, biz_code={code!r}: {both}")
     return known
+
+
+def withdraw(handler: TaskHandler) -> None:
+    """Remove a handler from the registry, so that another one can be registered for its code."""
+    with _registration:
+        code = handler.get_biz_code()
+        if _handlers.get(code) is handler:
+            del _handlers[code]
 
 
 def get_task_handlers() -> dict[str, TaskHandler]:
@@ -55,6 +65,16 @@ def get_task_handlers() -> dict[str, TaskHandler]:
 def find(code: str) -> TaskHandler | None:
     """Return the handler of this code, or None if this process has none."""
     return _handlers.get(code)
+
+
+def async_codes() -> frozenset[str]:
+    """Return the codes whose handlers run on the event loop."""
+    return _async_codes
+
+
+def _note_codes() -> None:
+    global _async_codes
+    _async_codes = frozenset(code for code, handler in _handlers.items() if handler.is_async)
 
 
 def load() -> list[LoadProblem]:
@@ -84,6 +104,7 @@ def preserved() -> Iterator[None]:
         clear()
         with _registration:
             _handlers.update(before)
+            _note_codes()
         _problems = problems
 
 
@@ -95,6 +116,7 @@ def clear() -> None:
     global _problems
     with _registration:
         _handlers.clear()
+        _note_codes()
     _problems = None
 
 
@@ -128,6 +150,7 @@ def _forget_unimported() -> None:
         for code, handler in list(_handlers.items()):
             if type(handler).__module__ not in sys.modules:
                 del _handlers[code]
+        _note_codes()
 
 
 def _instance(handler: Any) -> TaskHandler:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from asgiref.sync import iscoroutinefunction
+
 from django_delayed_tasks.conf import LONGEST_KEEPING, as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
@@ -41,7 +43,7 @@ def checked(handler: TaskHandler) -> str:
     for attribute, accepts in _RULES.items():
         _refuse_unless(accepts, handler, attribute, getattr(handler, attribute))
     for method, arguments in _METHODS.items():
-        _refuse_unless(_plain_method(arguments), handler, method, getattr(handler, method))
+        _refuse_unless(_method(method, arguments), handler, method, getattr(handler, method))
     if problem := _problem_of_ways(handler):
         raise InvalidHandler(f"{name_of(handler)}: {problem}")
     return code
@@ -61,6 +63,11 @@ def _text_up_to(length: int) -> Callable[[Any], str | None]:
         return None if printable else "expected printable characters, and no space at either end"
 
     return accepts
+
+
+def problem_of_queue(name: Any) -> str | None:
+    """Return why this is no name for a queue; None if it is one."""
+    return _text_up_to(QUEUE_LENGTH)(name)
 
 
 def _same_as_class(handler: TaskHandler) -> Callable[[Any], str | None]:
@@ -139,7 +146,12 @@ def _alias(value: Any) -> str | None:
 
 
 def _problem_of_ways(handler: TaskHandler) -> str | None:
-    """Return why the handler's run mode is ambiguous; None if it is not."""
+    """Return why the handler's run mode is ambiguous or impossible; None if it is not."""
+    if handler.atomic and handler.is_async:
+        return (
+            "atomic=True: its runs are async, and a transaction of Django belongs to a thread, which an async run does"
+            " not have; make it a plain method, or call a function with transaction.atomic() by sync_to_async"
+        )
     has_handle = type(handler).handle is not TaskHandler.handle
     if not handler.is_batched:
         return None if has_handle else "handle is missing"
@@ -148,14 +160,14 @@ def _problem_of_ways(handler: TaskHandler) -> str | None:
     return "handle_batch cannot be combined with pool, max_concurrent or rate" if handler.is_limited else None
 
 
-def _plain_method(arguments: Sequence[str]) -> Callable[[Any], str | None]:
+def _method(name: str, arguments: Sequence[str]) -> Callable[[Any], str | None]:
     def accepts(value: Any) -> str | None:
         if not callable(value):
             return "expected a method"
-        if inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value):
+        if iscoroutinefunction(value) and name not in MAY_BE_ASYNC:
             return "expected a plain method, not an async one"
-        if inspect.isgeneratorfunction(value):
-            return "expected a plain method, not a generator"
+        if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+            return "expected a method that returns, not a generator"
         takes = _takes(value, *arguments) or (arguments == ON_FAILED and _takes(value, *arguments, exception=None))
         return None if takes else f"expected to be called with ({', '.join(arguments)})"
 
@@ -181,11 +193,13 @@ def _takes(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
 
 
 ON_FAILED = ("task", "error")
+MAY_BE_ASYNC = ("handle", "handle_batch")
 
 _METHODS = {
     "handle": ("task",),
     "handle_batch": ("tasks",),
     "backoff": ("attempt",),
+    "backoff_after": ("task", "exception"),
     "on_failed": ON_FAILED,
     "concurrency_key": ("task",),
 }
@@ -198,6 +212,7 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "max_lateness": _timeout,
     "trigger": _trigger,
     "keep_history": _keep_history,
+    "keep_data": _boolean,
     "log": _boolean,
     "atomic": _boolean,
     "database": _alias,

@@ -234,15 +234,12 @@ def valid_priority(value: Any) -> int:
 
 
 def valid_trigger(value: Any) -> Trigger | None:
-    """Return a trigger, given as such or as its text; None for None.
+    """Return the trigger of this text; None for None.
 
     Raises:
         InvalidTrigger: the value is anything else.
     """
-    if value is None or isinstance(value, Trigger):
-        trigger: Trigger | None = value
-    else:
-        trigger = parse(value)
+    trigger = None if value is None else parse(value)
     if trigger and len(str(trigger)) > TRIGGER_LENGTH:
         raise InvalidTrigger("trigger", trigger, f"is longer than {TRIGGER_LENGTH} characters")
     return trigger

@@ -46,7 +46,7 @@ def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30)) -> No
     def insert(first: int, numbers: str) -> str:
         return (
             f"INSERT INTO {RUN} ({COLUMNS}) SELECT n.i, 1, 'nothing', {joined('r', 'n.i')}, 1, 1, {moment}, 0,"
-            f" {moment}, {moment}, NULL, '' FROM {numbers} n"
+            f" {moment}, {moment}, NULL, '', NULL, NULL FROM {numbers} n"
         )
 
     in_pieces(start, stop, insert)

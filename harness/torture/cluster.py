@@ -13,6 +13,7 @@ from django_delayed_tasks.executor.process.foreground import RESTART
 from harness.processes_of_folder import VARIABLE, kill_all
 from harness.torture import hooks
 from harness.torture.child import Child, ChildError
+from harness.torture.codes import HANDLERS, paths_of
 from harness.torture.databases import Database
 
 FAST: Mapping[str, Any] = {
@@ -121,6 +122,7 @@ class Cluster:
             hooks.FOLDER: str(self._folder),
             hooks.NAME: name,
             "DDT_TORTURE_BUG": self._bug,
+            "DDT_TORTURE_HANDLERS": json.dumps(paths_of(HANDLERS)),
             "PYTHONWARNINGS": "ignore",
             **self._database.environment(url),
             **(extra or {}),

@@ -1,8 +1,11 @@
 """The handlers under torture. Their data (``biz_ext``) is a dict with a ``nonce`` and what the handler is to do."""
 
+import asyncio
 import time
 from datetime import timedelta
 from typing import Any
+
+from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
@@ -169,6 +172,18 @@ class Keyed(Limited):
 
     def concurrency_key(self, task: Any) -> str:
         return concurrency_key(task.biz_code, task.biz_num)
+
+
+class Async(Ledgered):
+    """A handler on the event loop."""
+
+    biz_code = "t-async"
+
+    async def handle(self, task: Any) -> Outcome | timedelta | None:  # type: ignore[override]
+        await sync_to_async(observe)("begin", task)
+        await asyncio.sleep(task.biz_ext.get("seconds", 0.02))
+        await sync_to_async(observe)("effect", task)
+        return of_claim(task)
 
 
 class AtomicFlaky(Ledgered):

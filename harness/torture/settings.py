@@ -9,9 +9,11 @@ from harness.settings import DATABASES
 INSTALLED_APPS = ["django_delayed_tasks", "harness.torture"]
 TASK_HANDLERS = json.loads(os.environ.get("DDT_TORTURE_HANDLERS", "null"))
 if TASK_HANDLERS is None:
-    from harness.torture.codes import HANDLERS
+    from harness.torture.codes import COROUTINES, paths_of
 
-    TASK_HANDLERS = [f"harness.torture.handlers.{name}" for name in HANDLERS]
+    TASK_HANDLERS = paths_of(COROUTINES)
+
+TASKS = {"default": {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend"}}
 
 # History is kept for ever: the invariants are read from it.
 DELAYED_TASKS = {"KEEP_HISTORY": None, **json.loads(os.environ.get("DDT_DELAYED_TASKS", "{}"))}
@@ -30,6 +32,7 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "timed"}},
     "loggers": {
         "django_delayed_tasks": {"handlers": ["stderr"], "level": "INFO"},
+        "django.tasks": {"level": "CRITICAL"},  # likewise
         "django_delayed_tasks.run": {"level": "ERROR"},  # retries are what the scenarios are made of
     },
 }

@@ -1,5 +1,7 @@
 """The history in the admin."""
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test import Client
@@ -76,6 +78,15 @@ def test_page(boss: Client) -> None:
     html = boss.get(page_of(row)).content.decode()
     assert '<pre class="ddt-pre">{\n  &quot;a&quot;: &quot;&lt;b&gt;&quot;\n}</pre>' in html
     assert "ValueError: &lt;b&gt;no &amp; never&lt;/b&gt;</pre>" in html
+
+
+def test_page_of_a_run_that_kept_its_data(boss: Client, settings: Any) -> None:
+    settings.DELAYED_TASKS = {"REDACT": ["password"]}
+    data = {"function": "shop.tasks.send", "args": [17], "kwargs": {"password": "secret"}}
+    html = boss.get(page_of(run("A-1", RunOutcome.FAILED, biz_ext=data, exception="shop.Error"))).content.decode()
+    assert "shop.tasks.send" in html
+    assert "shop.Error" in html
+    assert "secret" not in html
 
 
 def test_nothing_can_be_changed(boss: Client) -> None:

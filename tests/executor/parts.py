@@ -16,6 +16,7 @@ from django_delayed_tasks.executor.limits.gate import Gate
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
@@ -69,6 +70,22 @@ class OnTime(Lookahead):
     length = timedelta()
 
 
+class Noted(AwaitedRuns):
+    """Notes the batches that are put on the event loop, and starts none."""
+
+    def __init__(self, options: ExecutorOptions, held: Held) -> None:
+        super().__init__(options, held)
+        self.batches: list[list[ClaimedTask]] = []
+
+    def put(self, batch: list[ClaimedTask]) -> None:
+        self.batches.append(batch)
+
+    @property
+    def numbers(self) -> list[str]:
+        """The numbers of the tasks, in order."""
+        return [task.biz_num for batch in self.batches for task in batch]
+
+
 class Bench:
     """The parts of an executor without its threads: the test turns the loops, takes what was queued, and settles."""
 
@@ -79,7 +96,8 @@ class Bench:
         self.held = Held(self.options)
         self.peers = Peers()
         self.clock = DatabaseClock()
-        self.queue = RunQueue(self.held)
+        self.awaited = Noted(self.options, self.held)
+        self.queue = RunQueue(self.held, self.awaited)
         self.gate = Gate(self.options, self.lease, self.held, self.queue, self.clock)
         self.lookahead = lookahead(self.options)
         reader = AgendaReader(self.options.database, self.lookahead, self.clock)

@@ -23,6 +23,7 @@ SET: dict[str, Any] = {
     "once_retention": timedelta(days=30),
     "max_lost_threads": 4,
     "notify": False,
+    "async_concurrency": 700,
 }
 """Options that are settings too, each with another value than by default."""
 OF_CALLS: dict[str, Any] = {
@@ -45,6 +46,8 @@ WRONG: list[tuple[str, Any]] = [
     ("once_retention", 7),
     ("max_lost_threads", -1),
     ("notify", "no"),
+    ("async_concurrency", 0),
+    ("async_concurrency", 100_001),
     ("database", 1),
 ]
 
@@ -54,7 +57,7 @@ def test_without_any_they_are_those_of_the_class(settings: Any) -> None:
     found = from_settings(name="one")
     assert found == ExecutorOptions(name="one")
     assert found == ExecutorOptions("default", 8, "one", None, (), 0.2, 3.0, 10.0, "auto", 300, 3, 30.0,
-                                    timedelta(days=7), None, 8, True, False, None)  # fmt: skip
+                                    timedelta(days=7), None, 8, True, False, None, 100)  # fmt: skip
 
 
 def test_each_may_be_a_setting(settings: Any) -> None:

@@ -1,5 +1,6 @@
 """``@task_handler``."""
 
+import asyncio
 import inspect
 from datetime import timedelta
 from typing import Any
@@ -7,12 +8,12 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.handlers import HandleResult, TaskHandler, find, get_task_handlers, task_handler
+from django_delayed_tasks.handlers import TaskHandler, async_codes, find, get_task_handlers, task_handler
 from django_delayed_tasks.handlers.decorator import ATTRIBUTES
 from django_delayed_tasks.triggers import Interval
 
 
-def handled(handler: TaskHandler, task: Any) -> HandleResult:
+def handled(handler: TaskHandler, task: Any) -> Any:
     """Return what the handler returns."""
     return handler.handle(task)
 
@@ -57,7 +58,7 @@ def test_attributes_are_those_of_a_handler() -> None:
 
 def test_every_attribute_of_a_handler_can_be_given() -> None:
     known = {name for name in inspect.get_annotations(TaskHandler) if name not in ("biz_code", "batch_size")}
-    assert known | {"backoff", "on_failed", "concurrency_key"} == set(ATTRIBUTES)
+    assert known | {"backoff", "backoff_after", "on_failed", "concurrency_key"} == set(ATTRIBUTES)
 
 
 def test_a_function_that_recurs() -> None:
@@ -129,10 +130,20 @@ def test_only_functions_can_be_decorated(value: Any) -> None:
         task_handler("greet")(value)
 
 
-def test_a_coroutine_function_is_refused() -> None:
-    with pytest.raises(InvalidHandler, match="async"):
+def test_a_coroutine_function_becomes_an_async_handler() -> None:
+    @task_handler("greet")
+    async def greet(task: Any) -> timedelta:
+        return timedelta(minutes=task)
 
-        @task_handler("greet")
+    assert greet.handler.is_async
+    assert async_codes() == {"greet"}
+    assert asyncio.run(handled(greet.handler, 2)) == timedelta(minutes=2)
+
+
+def test_its_transaction_is_refused() -> None:
+    with pytest.raises(InvalidHandler, match="greet: atomic=True: its runs are async"):
+
+        @task_handler("greet", atomic=True)
         async def greet(task: Any) -> None: ...
 
 

@@ -132,12 +132,26 @@ def in_a_generator(self: TaskHandler, task: Any) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(
-    ("handle", "problem"),
-    [(in_a_coroutine, "async"), (in_an_async_generator, "async"), (in_a_generator, "generator")],
+    ("method", "function"),
+    [("handle", in_an_async_generator), ("handle", in_a_generator), ("handle_batch", in_a_generator)],
 )
-def test_a_handle_that_would_only_make_an_object_is_refused(handle: Any, problem: str) -> None:
-    with pytest.raises(InvalidHandler, match=f"Variant: handle=.*expected a plain method.*{problem}"):
-        register_task_handler(variant(handle=handle))
+def test_a_method_that_would_only_make_an_object_is_refused(method: str, function: Any) -> None:
+    with pytest.raises(InvalidHandler, match=f"Variant: {method}=.*expected a method that returns, not a generator"):
+        register_task_handler(variant(**{method: function}))
+
+
+@pytest.mark.parametrize("method", ["backoff", "on_failed", "concurrency_key"])
+def test_only_the_work_itself_may_be_async(method: str) -> None:
+    with pytest.raises(InvalidHandler, match=f"Variant: {method}=.*expected a plain method, not an async one"):
+        register_task_handler(variant(**{method: in_a_coroutine}))
+
+
+@pytest.mark.parametrize("method", ["handle", "handle_batch"])
+def test_an_async_handler_cannot_be_atomic(method: str) -> None:
+    members: dict[str, Any] = {"handle": TaskHandler.handle, method: in_a_coroutine}
+    assert register_task_handler(variant(**members)).is_async
+    with pytest.raises(InvalidHandler, match="atomic=True: its runs are async, and a transaction of Django belongs to"):
+        register_task_handler(variant(atomic=True, **members))
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,23 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from threading import Event
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import mutex
+from django_delayed_tasks.leases import renewer as renewing
 from django_delayed_tasks.leases.acquiring import Contender, Request
 from django_delayed_tasks.leases.renewer import Place, renewer
-from django_delayed_tasks.models import Waiter
+from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import Grant
 from tests.leases.rows import TTL, add, force, taken, wanted
 from tests.store.verbs import ALIAS
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
@@ -141,3 +144,25 @@ def test_with_its_places_it_sweeps_out_those_of_the_dead() -> None:
     renewer.renew(ALIAS, [Place(ALIAS, mine)])
     left = list(Waiter.objects.values_list("pk", flat=True))
     assert (dead in left, left) == (False, [mine])
+
+
+def test_a_driver_that_fails_ends_no_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may raise anything when it is asked about a connection that is gone."""
+    has_failed = Event()
+    renew = renewer.renew
+
+    def fail_once(alias: str, due: list[Any]) -> None:
+        monkeypatch.setattr(renewer, "renew", renew)
+        raise OperationalError("gone")
+
+    def fail(alias: str) -> bool:
+        has_failed.set()
+        raise ValueError("of the driver")
+
+    monkeypatch.setattr(renewing, "drop_broken", fail)
+    monkeypatch.setattr(renewer, "renew", fail_once)
+    with mutex("index", ttl=1):
+        renewed_at = Resource.objects.get(name="index").renewed_at
+        assert renewed_at
+        assert has_failed.wait(60)
+        wait_until(lambda: Resource.objects.filter(name="index", renewed_at__gt=renewed_at).exists())

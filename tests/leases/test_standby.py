@@ -174,7 +174,7 @@ def test_a_callback_that_fails_is_not_called_again_at_once(monkeypatch: pytest.M
 
     with mutex("index"), pytest.raises(ResourceUnavailable, match=r"^of the callback$"):
         in_thread(lambda: mutex("index", wait=60, on_standby=fail).__enter__())
-    assert min(later - earlier for earlier, later in pairwise(called)) >= 0.29
+    assert min(later - earlier for earlier, later in pairwise(called)) > 0.1  # 0.3 from before to before each query
 
 
 def test_who_has_it_at_the_end() -> None:

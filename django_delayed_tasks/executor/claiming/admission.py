@@ -13,7 +13,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.settling.settlement import released
@@ -66,6 +66,8 @@ class Admission:
         Raises:
             DatabaseError: crash suspects could not be released; no task is to be run then.
         """
+        for task in {task.biz_code: task for task in claimed if find(task.biz_code) is None}.values():
+            find_function(task)
         known = [task for task in claimed if find(task.biz_code) is not None]
         if len(known) < len(claimed):
             self._refuse([task for task in claimed if find(task.biz_code) is None])

@@ -13,7 +13,7 @@ from django.db import Error
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.claiming.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark
-from django_delayed_tasks.executor.claiming.prefetch import ClaimSize
+from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.gate import Gate
@@ -101,18 +101,19 @@ class Poller:
             self._drop_lost()
         if not self._lease.may_claim:
             return min(self._options.poll_interval, RENEWAL)
-        wanted = self.claim_size.wanted()
+        room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:
-            wanted = min(wanted, self._allowed(most))
-        if not wanted:
+            room = room.at_most(self._allowed(most))
+        if not room.total:
             return self._options.poll_interval
-        claimed = self._claim_from_levels(wanted)
-        if not claimed:
+        left = self._claim_from_levels(room)
+        if left == room:
             self._read_agenda()
-            claimed = self._claim_from_levels(wanted)
-            self._note_nothing(claimed)
-        if claimed:
-            return 0.0 if self._held.wants_more else self._options.poll_interval
+            left = self._claim_from_levels(room)
+            self._note_nothing(room.total - left.total)
+        if left != room:
+            found_more = left.loop < room.loop and self._held.room_on_loop
+            return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
         return self._until_next()
 
     @property
@@ -156,26 +157,25 @@ class Poller:
         due = [level for level in agenda.due(self._ahead) if self._options.serves(level.queue)]
         self._levels.begin(due, agenda.now)
 
-    def _claim_from_levels(self, wanted: int) -> int:
-        """Claim up to ``wanted`` tasks, the highest priority first, round robin among equals; return the number."""
-        claimed = 0
+    def _claim_from_levels(self, room: Room) -> Room:
+        """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
         if self._levels.due:
             self._levels.expire()
-        while claimed < wanted and self._levels.due:
-            share = self._levels.share(wanted - claimed)
-            tasks = self._claim_from(self._levels.due[0], share)
-            claimed += len(tasks)
+        while room.total and self._levels.due:
+            share = self._levels.share(room.total)
+            tasks = self._claim_from(self._levels.due[0], share, room)
+            room = room.without(tasks)
             self._levels.took(len(tasks), share)
-        return claimed
+        return room
 
-    def _claim_from(self, level: Level, limit: int) -> list[ClaimedTask]:
-        request = self._request(level, limit)
+    def _claim_from(self, level: Level, limit: int, room: Room) -> list[ClaimedTask]:
+        request = room.narrow(self._request(level, limit))
         began = clock.monotonic()
         self._lost_claims.has_tried = True
         tasks = self._won(request)
         if tasks:
             self._lost_races = 0
-            if len(tasks) == limit:
+            if len(tasks) == limit or not room.without(tasks).of(tasks[0].biz_code):
                 tasks += self._fill_batch(tasks, request)
             self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
@@ -208,7 +208,7 @@ class Poller:
         if missing <= 0:
             return []
         try:
-            return self._won(replace(request, limit=missing, only=tasks[0].biz_code))
+            return self._won(replace(request, limit=missing, only=tasks[0].biz_code, shares=None))
         except Error:
             # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)

@@ -1,14 +1,19 @@
 """How much to claim before a thread is free for it: how many tasks, and how long before they are due."""
 
+import sys
 from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.worker import LONGEST_HOLD
+from django_delayed_tasks.handlers import async_codes
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
 
 AHEAD = 0.1
 """Seconds of work to hold in the local queue: a more urgent task that becomes due meanwhile waits that long."""
@@ -27,6 +32,44 @@ REMEMBERED: Final = 100
 """Statements that are remembered; the slowest of them counts, so about one task in a hundred may still be late."""
 
 
+LOOK: Final = 500
+"""How many due tasks of a level are read at least, if only some of them can be run: the others would be in the way."""
+
+
+class Room(NamedTuple):
+    """How many tasks to claim for the threads, how many for the event loop, and ``most`` for both together."""
+
+    threads: int
+    loop: int
+    most: int = sys.maxsize
+
+    @property
+    def total(self) -> int:
+        """How many tasks to claim in all."""
+        return min(self.threads + self.loop, self.most)
+
+    def at_most(self, most: int) -> "Room":
+        """Return the room for no more than ``most`` tasks, whichever they are for."""
+        return Room(min(self.threads, most), min(self.loop, most), most)
+
+    def without(self, tasks: Sequence[ClaimedTask]) -> "Room":
+        """Return the room that is left after these tasks were claimed."""
+        on_loop = sum(task.biz_code in async_codes() for task in tasks)
+        in_threads = len(tasks) - on_loop
+        return Room(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - len(tasks)))
+
+    def of(self, biz_code: str) -> int:
+        """Return how many tasks to claim of this code."""
+        return self.loop if biz_code in async_codes() else self.threads
+
+    def narrow(self, request: ClaimRequest) -> ClaimRequest:
+        """Let the request claim no more of each kind than there is room for, if there are handlers of both."""
+        if not (codes := async_codes()):
+            return request
+        shares = Shares(codes, inside=self.loop, outside=self.threads, together=request.limit)
+        return replace(request, limit=max(request.limit, LOOK), shares=shares)
+
+
 class ClaimSize:
     """How many tasks to claim, from how long runs take: enough to keep the threads busy, no more than start soon.
 
@@ -42,8 +85,17 @@ class ClaimSize:
         self._mean: float | None = None
         self._target = options.threads
 
+    def room(self) -> Room:
+        """Return how many tasks to claim now.
+
+        For threads 0 while half of the target is held. Nothing is prefetched for the event loop, which takes so many
+        runs that a claim takes little of their time. Both are 0 if the settler is far behind.
+        """
+        loop = min(self._batch_size, self._held.room_on_loop) if async_codes() else 0
+        return Room(self.wanted(), loop)
+
     def wanted(self) -> int:
-        """Return how many tasks to claim now: 0 while half of the target is held or the settler is far behind."""
+        """Return how many tasks to claim for the threads now."""
         done = self._held.work_done
         if done[0] > self._seen[0]:
             self._follow(done)

@@ -17,7 +17,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.deciding import raised
 from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.handlers import TaskHandler, async_codes, find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, changed_meanwhile
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -92,9 +92,13 @@ class Gate:
         with self._lock:
             arrived = Counter(task.biz_code for task in self._arrived)
             rooms = dict(self._rooms)
-        threads = self._options.threads
-        full = {code for code, room in rooms.items() if room.is_full(arrived[code], threads)}
-        return frozenset(full | {code for code, count in arrived.items() if code not in rooms and count >= threads})
+        full = {code for code, room in rooms.items() if room.is_full(arrived[code], self._at_a_time(code))}
+        new = {code: count for code, count in arrived.items() if code not in rooms}
+        return frozenset(full | {code for code, count in new.items() if count >= self._at_a_time(code)})
+
+    def _at_a_time(self, code: str) -> int:
+        """Return how many tasks of this code this process could run at a time."""
+        return self._options.async_concurrency if code in async_codes() else self._options.threads
 
     def crowded(self) -> frozenset[str]:
         """Return the codes that have keys of which no more tasks may wait here."""
@@ -194,7 +198,8 @@ class Gate:
         return granted
 
     def _serve_once(self, room: WaitingRoom) -> Granted:
-        most = self._options.threads - self._held.unfinished
+        is_async = room.handler.is_async
+        most = self._held.room_on_loop if is_async else self._options.threads - self._held.unfinished
         candidates = room.candidates()
         if most <= 0 or not candidates:
             return Granted([])

@@ -102,8 +102,9 @@ class Lease:
 
     @property
     def may_claim(self) -> bool:
-        """Whether new claims may be made: never while renewals fail."""
-        return not self._failing and clock.monotonic() < self._trusted_until
+        """Whether new claims may be made: never while renewals fail, nor once the stop is announced."""
+        is_stopping = self._status is ExecutorStatus.STOPPING
+        return not is_stopping and not self._failing and clock.monotonic() < self._trusted_until
 
     def _registration(self) -> executors.Registration:
         options = self._options

@@ -98,7 +98,7 @@ def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals,
 
 def _stop(executor: Executor, stream: TextIO) -> None:
     """Stop the executor, and say how many runs this waits for; after a while also which."""
-    if count := len(executor.pool.current()):
+    if count := len(executor.current()):
         runs = f"{count} {plural(count, 'run')}"
         within = f"{executor.options.shutdown_timeout:g} s"
         _say(stream, f"Stopping; waiting for {runs} to end, {within} at most. A second signal ends it at once.")
@@ -112,7 +112,7 @@ def _stop(executor: Executor, stream: TextIO) -> None:
 
 
 def _say_which(executor: Executor, stream: TextIO) -> None:
-    if runs := executor.pool.current():
+    if runs := executor.current():
         _say(stream, f"Still waiting for {listed([str(running) for running in runs])}.")
 
 

@@ -18,7 +18,7 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry
 from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.validation import LONGEST_ERROR, storable, valid_json, valid_when
 from django_delayed_tasks.support.redaction import shown
 
@@ -27,6 +27,10 @@ _KEPT: dict[str, frozenset[RunOutcome]] = {
     KeepHistory.FAILURES: frozenset({RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.EXPIRED}),
     KeepHistory.NONE: frozenset(),
 }
+
+
+class GivenBack(BaseException):
+    """The end of a run that this process cancelled when it stopped: the task is released, as if it had not started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Raised:
 
 def raised(error: BaseException) -> Raised:
     """Wrap an error that ended a run."""
+    if isinstance(error, GivenBack):  # thousands may be given back at once, and no traceback is kept
+        return Raised(error, "")
     if isinstance(error, InvalidOutcome):  # it was returned, not raised; the frames hold the value as it is
         return Raised(InvalidOutcome(str(error)), str(error))
     return Raised(error, "".join(traceback.format_exception(error)))
@@ -102,7 +108,11 @@ def _settlement(
     finished = max(started, finished)  # the clock may have been set back between the two
     if result is None and not recurs(task) and not task.once:
         keep = keeps(handler, RunOutcome.DONE)
-        return Settlement(task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep)
+        return Settlement(
+            task.claim, RunOutcome.DONE, Then.GONE, started, finished, keep=keep, keep_data=handler.keep_data
+        )
+    if isinstance(result, Raised) and isinstance(result.error, GivenBack):
+        return released(task)
     if isinstance(result, Raised) and isinstance(result.error, ClaimLost):
         ending = _lost(task, result.text, max_rescues)
     else:
@@ -115,6 +125,7 @@ def _settlement(
         ending["stood_for"] = task.when
     ending["once"] = task.once and ending["outcome"] is RunOutcome.DONE
     keep = keeps(handler, ending["outcome"])
+    ending["keep_data"] = handler.keep_data
     return Settlement(task.claim, started=started, finished=finished, keep=keep, **ending)
 
 
@@ -131,7 +142,7 @@ def _ending(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str, A
         case Raised(error=InvalidOutcome()):
             return _failed(result.text)  # the next attempt would return the same, after having its effects again
         case Raised():
-            return _attempt_failed(task, handler, result.text)
+            return _attempt_raised(task, handler, result)
         case None:
             return {"outcome": RunOutcome.DONE, "then": Then.GONE}
         case Done():
@@ -173,12 +184,22 @@ def _valid_after(after: Any) -> timedelta | None:
     return after
 
 
+def _attempt_raised(task: ClaimedTask, handler: TaskHandler, raised: Raised) -> dict[str, Any]:
+    if task.attempts >= handler.max_attempts:
+        return _failed(raised.text)
+    delay = _delay_after(handler, task, raised.error)
+    return _failed(raised.text) if delay is None else _retried(raised.text, delay)
+
+
 def _attempt_failed(
     task: ClaimedTask, handler: TaskHandler, error: str, after: timedelta | None = None
 ) -> dict[str, Any]:
     if task.attempts >= handler.max_attempts:
         return _failed(error)
-    delay = _backoff(handler, task.attempts) if after is None else after
+    return _retried(error, _backoff(handler, task.attempts) if after is None else after)
+
+
+def _retried(error: str, delay: timedelta) -> dict[str, Any]:
     return {"outcome": RunOutcome.RETRIED, "then": Then.RETRY, "after": delay, "error": storable(error)}
 
 
@@ -192,11 +213,25 @@ def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, A
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
     try:
-        delay = in_clean_context(handler.backoff, attempt)
-        valid_when(delay, "backoff")
-        return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
+        return _valid_delay(in_clean_context(handler.backoff, attempt), attempt)
     except Exception:  # a failing backoff() must not cost the task its retry
         return TaskHandler().backoff(attempt)
+
+
+def _delay_after(handler: TaskHandler, task: ClaimedTask, error: BaseException) -> timedelta | None:
+    """Return the wait before the next attempt; None, which only ``backoff_after`` may say, if there is none."""
+    if type(handler).backoff_after is TaskHandler.backoff_after:
+        return _backoff(handler, task.attempts)
+    try:
+        delay = in_clean_context(handler.backoff_after, task, error)
+        return None if delay is None else _valid_delay(delay, task.attempts)
+    except Exception:
+        return TaskHandler().backoff(task.attempts)
+
+
+def _valid_delay(delay: Any, attempt: int) -> timedelta:
+    valid_when(delay, "backoff")
+    return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
 
 
 def _failed(error: str) -> dict[str, Any]:

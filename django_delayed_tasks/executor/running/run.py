@@ -3,6 +3,8 @@
 A single task is a batch of one. Tasks that are too late are refused, the start of the others is announced, the handler
 is called, what it returned or raised is decided, and the end is announced. For most handlers the settler writes the
 settlements. An atomic run writes them itself, as the last statement of the handler's own transaction.
+
+:func:`run` does this in a worker thread; ``awaited_run.py`` does it on the event loop, where the call is awaited.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,8 +16,8 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
 from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
-from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
-from django_delayed_tasks.executor.running.run_queue import Batch
+from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks.executor.running.deciding import GivenBack, Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
 from django_delayed_tasks.handlers import TaskHandler
@@ -38,6 +40,8 @@ from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time
 
 logger = Log(__name__)
 
+Call = Callable[[], Any]
+"""The call of the handler: it returns or raises what the handler does."""
 Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
 Became = Mapping[Claim, Then]
 """The next states of the tasks that the run has settled itself; empty if it leaves that to the settler."""
@@ -54,26 +58,61 @@ class UnmatchedResults(InvalidOutcome):
     """What ``handle_batch`` returned cannot be matched to the tasks. Final for each: it would return the same again."""
 
 
+class Start(NamedTuple):
+    """The tasks to run, from when the time of their run counts, and the settlements of those that are refused."""
+
+    tasks: Batch
+    started: datetime
+    refused: list[Settlement]
+
+
 def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None = None) -> RunEnd:
     """Call the handler once for the tasks that may still start; ``max_rescues`` is as in :func:`decide`.
 
     If it raises for several tasks, none of them is settled: each is then run alone, so that one that cannot be done
     does not hold up the others. If it raises for a single task, the attempt of that task has failed.
     """
-    started = clock.now()
+    now = clock.now()
     try:
-        to_run, refused = _screened(tasks, handler, started)
-        if not to_run:
-            return RunEnd(refused, [])
-        if signals.run_started.receivers:
-            _announce_start(to_run, handler)
-            started = clock.now()  # the receivers' time does not count
-        end = _attempted(to_run, handler, clock, started, partial(decide, max_rescues=max_rescues))
-        return end._replace(left=refused + end.left) if refused else end
+        start = begin(tasks, handler, clock, now)
+        return end(start, handler, clock, max_rescues, partial(_call, handler, start.tasks))
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
-        logger.warning("%s: the run was interrupted by %s", _named(tasks), type(error).__name__)
-        finished = clock.now()
-        return RunEnd([failed(task, handler, raised(error), started, finished, max_rescues) for task in tasks], [])
+        return interrupted(tasks, handler, clock, now, error, max_rescues)
+
+
+def _call(handler: TaskHandler, tasks: Batch) -> Any:
+    return handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
+
+
+def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetime) -> Start:
+    """Refuse tasks that are too late, and announce the start of the others."""
+    to_run, refused = _screened(tasks, handler, now)
+    if to_run and signals.run_started.receivers:
+        _announce_start(to_run, handler)
+        now = clock.now()  # the receivers' time does not count
+    return Start(to_run, now, refused)
+
+
+def end(start: Start, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None, call: Call) -> RunEnd:
+    """Decide how the tasks end that the handler is called for, by ``call()``, and announce that."""
+    if not start.tasks:
+        return RunEnd(start.refused, [])
+    attempted = _attempted(start.tasks, handler, clock, start.started, partial(decide, max_rescues=max_rescues), call)
+    return attempted._replace(left=start.refused + attempted.left) if start.refused else attempted
+
+
+def interrupted(
+    tasks: Batch,
+    handler: TaskHandler,
+    clock: DatabaseClock,
+    started: datetime,
+    error: BaseException,
+    max_rescues: int | None,
+) -> RunEnd:
+    """Return how tasks end whose run an error of neither the handler nor its outcome has ended."""
+    logger.warning("%s: the run was interrupted by %s", _named(tasks), type(error).__name__)
+    finished = clock.now()
+    return RunEnd([failed(task, handler, raised(error), started, finished, max_rescues) for task in tasks], [])
 
 
 def _named(tasks: Batch) -> str:
@@ -112,7 +151,7 @@ def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlemen
     when = time_of(trigger, task.when, now) if trigger else task.when
     next_one = recurrence(trigger, next_time(trigger, when, now)) if trigger else {}
     expired = Settlement(task.claim, RunOutcome.EXPIRED, Then.GONE, finished=now, keep=keep, stood_for=when)
-    return expired._replace(error=f"not started: {why}", **next_one)
+    return expired._replace(error=f"not started: {why}", keep_data=handler.keep_data, **next_one)
 
 
 def failed(
@@ -153,16 +192,18 @@ def _choose_time(task: ClaimedTask, now: datetime) -> None:
         task.when = time_of(trigger, task.when, now)
 
 
-def _attempted(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide) -> RunEnd:
+def _attempted(
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide, call: Call
+) -> RunEnd:
     became: Became = {}
     try:
         if handler.atomic:
-            settlements, became = _settled(tasks, handler, clock, started)
+            settlements, became = _settled(tasks, handler, clock, started, call)
         else:
-            settlements = _decided(tasks, handler, clock, started, decide)
+            settlements = _decided(tasks, handler, clock, started, decide, call)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
         failure = raised(error)
-        if len(tasks) > 1 and not isinstance(error, UnmatchedResults):
+        if len(tasks) > 1 and not isinstance(error, UnmatchedResults | GivenBack):
             log_broken_batch(tasks, failure.error)
             return RunEnd([], [_as_before(task) for task in tasks])
         finished = clock.now()
@@ -179,23 +220,23 @@ def _as_before(task: ClaimedTask) -> ClaimedTask:
     return task
 
 
-def _settled(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime) -> Settled:
+def _settled(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, call: Call) -> Settled:
     """Call the handler, decide how each task ends, and settle that, all in one transaction."""
     try:
-        return settle_stubbornly(tasks, lambda: _decided(tasks, handler, clock, started, decide_within))
+        return settle_stubbornly(tasks, lambda: _decided(tasks, handler, clock, started, decide_within, call))
     except ClaimLost as error:
         logger.warning("%s; the run changed nothing", error)
         raise
 
 
 def _decided(
-    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide, call: Call
 ) -> list[Settlement]:
     """Call the handler, and decide how each task ends."""
     if not handler.is_batched:
         [task] = tasks
-        return [decide(task, handler, handler.handle(task), started, clock.now())]
-    results = _results(handler, handler.handle_batch(list(tasks)), len(tasks))
+        return [decide(task, handler, call(), started, clock.now())]
+    results = _results(handler, call(), len(tasks))
     finished = clock.now()
     return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
 

@@ -1,4 +1,7 @@
-"""The local queue of the worker threads: claimed tasks, grouped into batches that are each run in one call."""
+"""The local queue of the worker threads: claimed tasks, grouped into batches that are each run in one call.
+
+The batches of async handlers do not wait here: they are run on the event loop.
+"""
 
 from collections.abc import Container, Iterable, Sequence
 from queue import Empty, SimpleQueue
@@ -6,11 +9,11 @@ from threading import Lock
 
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.handlers import find
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks.handlers import async_codes, find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
-Batch = list[ClaimedTask]
-"""Tasks that are run in one call; most have only one."""
 REMEMBERED = 3600.0
 """Seconds for which a task of a broken batch is remembered."""
 
@@ -34,8 +37,9 @@ class BrokenBatches:
 class RunQueue:
     """The tasks that wait for a thread; thread-safe."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: Held, awaited: AwaitedRuns) -> None:
         self._held = held
+        self._awaited = awaited
         self._batches: SimpleQueue[Batch | None] = SimpleQueue()
         self._broken = BrokenBatches()
         self._lock = Lock()
@@ -61,8 +65,13 @@ class RunQueue:
     def _put(self, batches: Iterable[Batch]) -> None:
         with self._lock:
             if not self._is_closed:
+                codes = async_codes()
                 for batch in batches:
-                    self._batches.put(batch)
+                    if codes and batch[0].biz_code in codes:
+                        self._held.await_batch([task.claim for task in batch])
+                        self._awaited.put(batch)
+                    else:
+                        self._batches.put(batch)
                 return
         for batch in batches:
             self._held.release(batch)

@@ -1,5 +1,7 @@
 """The watchdog: when a run takes longer than its handler allows, it ends the claim and replaces the lost thread.
 
+A run on the event loop is cancelled then, and also when its claim is lost.
+
 When no thread is free for a moment, it also releases the tasks that wait for one.
 """
 
@@ -8,13 +10,14 @@ from datetime import timedelta
 from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.running.current_run import Running
 from django_delayed_tasks.executor.running.deciding import Raised
 from django_delayed_tasks.executor.running.run import failed
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.worker import Running, Worker
 from django_delayed_tasks.executor.running.worker_pool import WorkerPool
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lose
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -30,10 +33,13 @@ def limit_of(task: ClaimedTask) -> float | None:
 
 
 class Watchdog:
-    """Watches the runs of a pool and the queue before it; :meth:`tick` is one iteration."""
+    """Watches the runs of a pool, those on the event loop, and the queue before it; :meth:`tick` is one iteration."""
 
-    def __init__(self, pool: WorkerPool, queue: RunQueue, held: Held, clock: DatabaseClock) -> None:
+    def __init__(
+        self, pool: WorkerPool, awaited: AwaitedRuns, queue: RunQueue, held: Held, clock: DatabaseClock
+    ) -> None:
         self._pool = pool
+        self._awaited = awaited
         self._queue = queue
         self._held = held
         self._clock = clock
@@ -42,22 +48,30 @@ class Watchdog:
         """Check every current run once, and whether the queue moves."""
         for worker, running in self._pool.overdue(limit_of):
             if self._pool.abandon(worker, running):
-                self._take(worker, running)
+                self._take(running, f"its thread {worker.name} is given up")
+        for running in self._awaited.overdue(limit_of):
+            if running.abandon() and (error := self._take(running, "it is cancelled")):
+                self._awaited.cancel(running, error)
+        self._awaited.watch()
         self._pool.replace_lost()
         self._held.release(self._queue.take_back_stalled(STALLED))
 
-    def _take(self, worker: Worker, running: Running) -> None:
+    def _take(self, running: Running, measure: str) -> TaskTimeout | None:
+        """Settle the tasks of an abandoned run; return the error that they end with."""
         handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
         if handler is None:
-            return
+            return None
         limit = handler.timeout_seconds or 0.0
-        logger.warning("%s took longer than %g s; its thread %s is given up", running.tasks[0], limit, worker.name)
+        logger.warning("%s took longer than %g s; %s", running.tasks[0], limit, measure)
         error = TaskTimeout(f"the run took longer than {limit:g} s")
         raised = Raised(error, f"TaskTimeout: {error}")
         finished = self._clock.now()
         seconds = monotonic() - running.began
         started = finished - timedelta(seconds=seconds)
+        for task in running.tasks:
+            lose(task)
         settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
         self._held.finish([task.claim for task in running.tasks], seconds)
         for settlement in settlements:
             self._held.settle(settlement)
+        return error

@@ -1,20 +1,28 @@
-"""A worker thread: it takes a batch from the queue, holds it until it is due, runs it, and hands on how it ended."""
+"""A worker thread: it takes a batch from the queue, holds it until it is due, runs it, and hands on how it ended.
 
+The same is done on the event loop for the runs of async handlers.
+"""
+
+import asyncio
 import time
-from dataclasses import dataclass, field
-from threading import Lock, Thread
-from typing import Final
+from functools import partial
+from threading import Thread
+from typing import Any, Final
+
+from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.awaited_run import arun
+from django_delayed_tasks.executor.running.current_run import Batch, Running
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
-from django_delayed_tasks.executor.running.run_queue import Batch, RunQueue
+from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
-from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import not_before
+from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.store.claiming.claimed_task import is_lost, not_before
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 
@@ -26,54 +34,8 @@ IDLE = 2.0
 """Seconds after which an idle thread checks that its connections still work."""
 
 
-@dataclass(slots=True, eq=False)
-class Running:
-    """A current run of one task, or of a batch, in a worker; ``began`` is a monotonic second."""
-
-    tasks: Batch
-    began: float
-    is_abandoned: bool = False
-    _has_ended: bool = False
-    _lock: Lock = field(default_factory=Lock, repr=False)
-
-    def begin(self) -> bool:
-        """Note that the run begins now; return False if it was abandoned before."""
-        with self._lock:
-            self.began = clock.monotonic()
-            return not self.is_abandoned
-
-    def end(self) -> bool:
-        """Note that the worker has done with the run; return False if it was abandoned before."""
-        with self._lock:
-            self._has_ended = True
-            return not self.is_abandoned
-
-    def abandon(self) -> bool:
-        """Take the run from its worker: what the worker hands over from now on does not count.
-
-        Return False if the worker has done with it.
-        """
-        with self._lock:
-            self.is_abandoned = not self._has_ended
-            return self.is_abandoned
-
-    def __str__(self) -> str:
-        tasks = self.tasks
-        more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
-        name = f"{tasks[0]}{more}" if tasks else "a run that has just ended"
-        return f"{name} (for {clock.monotonic() - self.began:.0f} s)"
-
-    def hand_over(self, tasks: Batch) -> bool:
-        """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
-        with self._lock:
-            if tasks and not self.is_abandoned:
-                handed = set(tasks)
-                self.tasks = [task for task in self.tasks if task not in handed]
-            return not self.is_abandoned
-
-
 class Performer:
-    """Performs runs; :meth:`perform` is called in worker threads."""
+    """Performs runs: :meth:`perform` is called in worker threads, :meth:`aperform` on the event loop."""
 
     def __init__(
         self,
@@ -102,10 +64,35 @@ class Performer:
         try:
             end = run(tasks, handler, self._clock, self._max_rescues)
         finally:
-            for task in tasks:
-                if task.resource is not None:
-                    self._held.free_resource(task)
+            self._free_resources(tasks)
         self._note_end(running, end)
+
+    async def aperform(self, running: Running) -> None:
+        """Do as :meth:`perform` with an async handler."""
+        tasks = running.tasks
+        is_due = await ahold_until_due(tasks, self._clock)
+        if not running.begin():
+            return
+        handler = find(tasks[0].biz_code)
+        if handler is None or not is_due or not self._are_held(tasks):
+            self._held.release(tasks)
+            return
+        running.is_cancellable = False
+        try:
+            end = await arun(tasks, handler, self._clock, self._max_rescues, partial(cancellable, running))
+        finally:
+            if any(task.resource is not None for task in tasks):
+                await sync_to_async(self._free_resources)(tasks)
+        self._note_end(running, end)
+
+    def _free_resources(self, tasks: Batch) -> None:
+        for task in tasks:
+            if task.resource is not None:
+                self._held.free_resource(task)
+
+    def has_lost(self, running: Running) -> bool:
+        """Return whether a claim of the run is known to be gone."""
+        return any(task.executor != self._lease.executor or is_lost(task) for task in running.tasks)
 
     def lose(self, running: Running, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
@@ -138,17 +125,44 @@ class Performer:
             self._queue.put_alone(end.alone)
 
 
+async def cancellable(running: Running, handler: TaskHandler, tasks: Batch) -> Any:
+    """Await an async handler; raise the error with which this process has interrupted the run, if it has."""
+    running.is_cancellable = True
+    try:
+        if running.interrupted is not None:
+            raise running.interrupted
+        return await (handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0]))  # type: ignore[misc]
+    except asyncio.CancelledError as error:
+        if running.interrupted is None:  # what the handler awaited was cancelled
+            raise
+        raise running.interrupted from error
+    finally:
+        running.is_cancellable = False
+
+
 def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     """Wait until tasks that were claimed ahead are due; return False if the database's clock was set back."""
-    moments = [moment for task in tasks if (moment := not_before(task))]
-    if not moments:
-        return True
     deadline = clock.monotonic() + 2 * LONGEST_HOLD
-    while (seconds := (max(moments) - database_clock.now()).total_seconds()) > 0:
+    while (seconds := _seconds_left(tasks, database_clock)) > 0:
         if clock.monotonic() > deadline:
             return False
         time.sleep(min(seconds, LONGEST_HOLD))
     return True
+
+
+async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
+    """Do as :func:`hold_until_due` on the event loop."""
+    deadline = clock.monotonic() + 2 * LONGEST_HOLD
+    while (seconds := _seconds_left(tasks, database_clock)) > 0:
+        if clock.monotonic() > deadline:
+            return False
+        await asyncio.sleep(min(seconds, LONGEST_HOLD))
+    return True
+
+
+def _seconds_left(tasks: Batch, database_clock: clock.DatabaseClock) -> float:
+    moments = [moment for task in tasks if (moment := not_before(task))]
+    return (max(moments) - database_clock.now()).total_seconds() if moments else 0.0
 
 
 class Worker(Thread):

@@ -5,8 +5,9 @@ from threading import Lock
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.current_run import Running
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.running.worker import Performer, Running, Worker
+from django_delayed_tasks.executor.running.worker import Performer, Worker
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 

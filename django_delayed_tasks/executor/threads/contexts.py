@@ -34,6 +34,11 @@ class _Base(local):
 _base = _Base()
 
 
+def clean_context() -> Context:
+    """Return a context in which no variable is set, for a call in this thread."""
+    return _base.context.copy()
+
+
 def in_clean_context(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call ``call`` in this thread, in a context in which no variable is set; return its result."""
-    return _base.context.copy().run(call, *args, **kwargs)
+    return clean_context().run(call, *args, **kwargs)

@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.process.refusals import refuse_unseen
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
-from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.handlers import async_codes, get_task_handlers
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
@@ -45,6 +45,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--skip-checks", action="store_true", help="skip the system checks")
         parser.add_argument("--threads", type=int, help="threads that run tasks, in each process")
+        parser.add_argument("--async-concurrency", type=int, help="async runs at a time, in each process")
         parser.add_argument(
             "--processes", type=int, default=1, help="executor processes under a supervisor (default 1)"
         )
@@ -83,7 +84,7 @@ class Command(BaseCommand):
         return self._supervise(options, processes) if processes > 1 else self._run_in_foreground(options)
 
     def _options(self, given: dict[str, Any]) -> ExecutorOptions:
-        plain = ("threads", "name", "database", "poll_interval", "max_tasks")
+        plain = ("threads", "async_concurrency", "name", "database", "poll_interval", "max_tasks")
         chosen = {name: given[name] for name in plain}
         for name in ("queues", "exclude_queues"):
             if given[name] is not None:
@@ -145,11 +146,12 @@ class Command(BaseCommand):
         if options.exclude_queues:
             queues += f" but {', '.join(options.exclude_queues)}"
         codes = sorted(get_task_handlers())
+        concurrency = f", and {options.async_concurrency} async runs" if async_codes() else ""
         self._say(
             f"django-delayed-tasks {__version__}: executor {options.name}\n"
             f"  database  {options.database} ({connection.display_name})\n"
             f"  queues    {queues}\n"
-            f"  threads   {options.threads}, polling every {options.poll_interval:g} s\n"
+            f"  threads   {options.threads}{concurrency}, polling every {options.poll_interval:g} s\n"
             f"  handlers  {len(codes)}: {', '.join(codes) or NO_HANDLERS}"
         )
 

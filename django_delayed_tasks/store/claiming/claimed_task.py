@@ -7,6 +7,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
@@ -88,6 +89,10 @@ class ClaimedTask:
             self._answer = is_cancel_requested(self.alias, self.claim)
         return self._answer
 
+    async def acancel_requested(self) -> bool:
+        """Do as :attr:`cancel_requested` in a coroutine."""
+        return await sync_to_async(lambda: self.cancel_requested)()
+
     def check_claim(self) -> None:
         """Ask the database whether this run still holds its claim; call it before an effect outside the database.
 
@@ -98,6 +103,10 @@ class ClaimedTask:
         if self._is_lost or not is_held(self.alias, self.claim, self.executor):
             self._is_lost = True
             raise ClaimLost(f"{self}: the claim is gone")
+
+    async def acheck_claim(self) -> None:
+        """Do as :meth:`check_claim` in a coroutine."""
+        await sync_to_async(self.check_claim)()
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Report how far the run has come, for display in the admin; executes no query.
@@ -187,6 +196,11 @@ def forget_what_was_read(task: ClaimedTask) -> None:
     task._parsed = UNCHANGED
 
 
+def stored_data(task: ClaimedTask) -> str | None:
+    """Return the task's data as JSON text, as they are stored."""
+    return task._data if isinstance(task._data, str | None) else json.dumps(task._data)
+
+
 def take_report(task: ClaimedTask) -> Report | None:
     """Return what the run has reported since the last call; for the executor's thread that writes reports."""
     report, task._report = task._report, None
@@ -208,6 +222,11 @@ def lend(task: ClaimedTask, resource: Any) -> Any:
 def lose(task: ClaimedTask) -> None:
     """Note that the claim is gone, so that the run's next call raises ClaimLost."""
     task._is_lost = True
+
+
+def is_lost(task: ClaimedTask) -> bool:
+    """Return whether the claim is known to be gone; executes no query."""
+    return task._is_lost
 
 
 def is_cancel_requested(alias: str, claim: Claim) -> bool:

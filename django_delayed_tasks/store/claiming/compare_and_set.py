@@ -44,7 +44,7 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """
     dialect = dialect_of(connections[alias])
     share = Affinity(alias, dialect, request)
-    chosen = [task for task in read_candidates(share) if request.asks_for(task.biz_code)]
+    chosen = read_candidates(share)
     if not chosen:
         return []
     won = take(alias, dialect, request.executor, chosen)
@@ -56,7 +56,8 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 def read_candidates(share: Affinity) -> list[ClaimedTask]:
     """Return the due tasks that this executor prefers, as they will be once they are claimed."""
-    return [claimed(row, share.dialect, share.request.executor, newer=1) for row in share.read()]
+    rows = share.request.chosen(share.read())
+    return [claimed(row, share.dialect, share.request.executor, newer=1) for row in rows]
 
 
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

@@ -39,6 +39,8 @@ def strategy_for(alias: str, name: str) -> Strategy:
 
 def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
+    if request.shares is not None:  # the rows to choose from are read first
+        return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
     due, parameters = candidates(dialect, request)
     only = ""
@@ -64,6 +66,8 @@ def _qualified(assignments: str) -> str:
 
 def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
+    if request.shares is not None:
+        return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
     due, parameters = candidates(dialect, request, columns=("id",))
     update = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({due})"

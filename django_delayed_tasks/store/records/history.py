@@ -15,7 +15,10 @@ from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import RUN, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
-COLUMNS = "task_id, version, biz_code, biz_num, attempt, executor, when_time, outcome, started, finished, result, error"
+COLUMNS = (
+    "task_id, version, biz_code, biz_num, attempt, executor, when_time, outcome, started, finished, result, error,"
+    " exception, biz_ext"
+)
 OF_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.attempts, NULLIF(t.executor, 0)"
 """The expressions for the columns before ``when_time``, read from a task row ``t``."""
 
@@ -23,7 +26,8 @@ OF_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.attempts, NULLIF(t.executor
 class End(NamedTuple):
     """What the history says of how a run ended; ``result`` is JSON text.
 
-    ``stood_for``: the time that the run of a recurring task was for, if it is not the row's.
+    ``exception`` is the path of the class of the exception that ended the run; ``keeps_data`` is whether the task's
+    data are kept. ``stood_for``: the time that the run of a recurring task was for, if it is not the row's.
     """
 
     id: int
@@ -33,6 +37,8 @@ class End(NamedTuple):
     finished: datetime | None
     result: str | None
     error: str
+    exception: str | None
+    keeps_data: bool
     stood_for: datetime | None
 
 
@@ -44,6 +50,7 @@ class Known(NamedTuple):
     attempts: int
     executor: int
     when: datetime
+    biz_ext: str | None
 
 
 _SENT = (
@@ -54,6 +61,8 @@ _SENT = (
     Column("finished", "moment"),
     Column("result", "text"),
     Column("error", "text"),
+    Column("exception", "text"),
+    Column("keeps_data", "bool"),
     Column("stood_for", "moment"),
 )
 
@@ -68,7 +77,8 @@ def record(cursor: CursorWrapper, dialect: Dialect, ends: Sequence[End]) -> None
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
         f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
-        f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}"
+        f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}, {of['exception']},"
+        f" CASE WHEN {of['keeps_data']} THEN t.biz_ext END"
         f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
         sent.parameters,
     )
@@ -83,11 +93,12 @@ def record_known(cursor: CursorWrapper, dialect: Dialect, task: Known, end: End)
     """Write the history row of a run whose task is not to be read again."""
     when = end.stood_for or task.when
     cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {dialect.json('%s')}, %s)",
+        f"INSERT INTO {RUN} ({COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, {dialect.json('%s')}, %s,"
+        f" %s, {dialect.json('%s')})",
         [
             end.id, end.version, task.biz_code, task.biz_num, task.attempts, task.executor, dialect.stored(when),
             end.outcome, end.started and dialect.stored(end.started), end.finished and dialect.stored(end.finished),
-            end.result, end.error,
+            end.result, end.error, end.exception, task.biz_ext if end.keeps_data else None,
         ],
     )  # fmt: skip
 
@@ -100,9 +111,13 @@ def record_without_run(
     parameters: Sequence[Any] = (),
     error: str = "",
 ) -> int:
-    """Write a history row for each task under ``condition`` that ends without a run; return their number."""
+    """Write a history row for each task under ``condition`` that ends without a run; return their number.
+
+    The row keeps the task's data: no run has read them.
+    """
     cursor.execute(
-        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {OF_TASK}, t.when_time, {int(outcome)}, NULL, {now}, NULL, %s"
+        f"INSERT INTO {RUN} ({COLUMNS}) SELECT {OF_TASK}, t.when_time, {int(outcome)}, NULL, {now}, NULL, %s, NULL,"
+        " t.biz_ext"
         f" FROM {TASK} t WHERE {condition}",
         [error, *parameters],
     )

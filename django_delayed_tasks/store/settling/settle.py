@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 from django.db import DatabaseError, connections
 from django.db.backends.utils import CursorWrapper
 
+from django_delayed_tasks.models import EXCEPTION_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, stored_data
 from django_delayed_tasks.store.records.history import End, Known, record, record_known
 from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.row_changes import row_changes
@@ -209,14 +210,24 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
         if not cursor.rowcount:
             return False
         if settlement.keep:
-            known = Known(task.biz_code, task.biz_num, task.attempts, task.executor, task.when)
+            known = Known(task.biz_code, task.biz_num, task.attempts, task.executor, task.when, stored_data(task))
             record_known(cursor, dialect, known, _end(settlement))
     return True
 
 
 def _end(one: Settlement) -> End:
     """Return what the history says of a settlement."""
-    return End(*one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, one.stood_for)
+    exception = None if one.exception is None else path_of(type(one.exception))
+    keeps_data = one.keep_data and one.then is Then.GONE
+    return End(
+        *one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, exception, keeps_data,
+        one.stood_for,
+    )  # fmt: skip
+
+
+def path_of(exception: type[BaseException]) -> str:
+    """Return the dotted path of the class of an exception, as far as the history has room for it."""
+    return f"{exception.__module__}.{exception.__qualname__}"[:EXCEPTION_LENGTH]
 
 
 class Chunk:

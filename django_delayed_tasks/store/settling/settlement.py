@@ -26,7 +26,8 @@ class Settlement(NamedTuple):
         keep: whether the history gets a row.
         once: whether the identity is remembered as one that has been done.
         stood_for: the time that the run of a recurring task was for, if it is not the row's.
-        exception: what ended the run, for the log and for hooks; it is not written.
+        exception: what ended the run, for the log and for hooks; of it, only the path of its class is written.
+        keep_data: whether the history keeps the task's data, if the task is gone.
     """
 
     claim: Claim
@@ -43,6 +44,7 @@ class Settlement(NamedTuple):
     once: bool = False
     stood_for: datetime | None = None
     exception: BaseException | None = None
+    keep_data: bool = False
 
 
 def released(task: ClaimedTask, after: timedelta = timedelta()) -> Settlement:

@@ -16,7 +16,7 @@ NOT_COPIED = (".venv", ".git", ".matrix", ".*_cache", ".hypothesis", "__pycache_
 SCORED = ("states.py", "outcomes.py", "store", "triggers", "executor", "leases")
 """What is scored, each with a score of its own."""
 LEFT_OUT = ("executor/limits",)
-"""Folders that are not scored: they are to be rebuilt."""
+"""Folders that are not scored."""
 TESTS = (
     "tests/api", "tests/executor", "tests/handlers", "tests/leases", "tests/races",
     "tests/recurring", "tests/store", "tests/triggers", "tests/processes", "tests/test_conf.py",

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from django_delayed_tasks.models import Executor as ExecutorRow
 from django_delayed_tasks.models import TaskRun
 from harness.torture import ledger
+from harness.torture.codes import paths_of
 from harness.torture.scenario import EVERYWHERE, Scenario, Size, register
 from harness.torture.world import World
 
@@ -67,6 +68,6 @@ class Deploy(Scenario):
 
 def start(world: World, name: str, handlers: Iterable[str]) -> str:
     """An executor with these handlers alone; its name."""
-    environment = {"DDT_TORTURE_HANDLERS": json.dumps([f"harness.torture.handlers.{one}" for one in handlers])}
+    environment = {"DDT_TORTURE_HANDLERS": json.dumps(paths_of(handlers))}
     settings = {"THREADS": world.size.threads}
     return world.cluster.start(name, environment=environment, settings=settings).wait_until_ready().name

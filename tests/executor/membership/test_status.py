@@ -63,7 +63,7 @@ def test_it_is_stopping_while_it_waits_for_its_runs(caplog: pytest.LogCaptureFix
         assert stopping.result()
         assert statuses() == [(None, STOPPED)]
         name = f"executor executing ({executor.lease.executor})"
-    said = [record.getMessage() for record in caplog.records if record.name.endswith(".lease")]
+    said = [record.getMessage() for record in caplog.records if record.name.endswith(".membership.lease")]
     assert said == [f"{name} started", f"{name} is stopping", f"{name} stopped"]
 
 

@@ -9,9 +9,9 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.executor.running.current_run import Running
 from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.executor.running.run_queue import BrokenBatches, batches_of
-from django_delayed_tasks.executor.running.worker import Running
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle

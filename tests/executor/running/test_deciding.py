@@ -145,9 +145,29 @@ def test_a_broken_backoff_costs_no_retry(broken: Any) -> None:
                 raise broken
             return broken  # type: ignore[no-any-return]
 
-    settlement = decided(Retry(), handler=Broken())
-    assert settlement.then is Then.RETRY
-    assert timedelta(0) < settlement.after < timedelta(minutes=1)
+    for result in (Retry(), Raised(KeyError(), "KeyError")):
+        settlement = decided(result, handler=Broken())
+        assert settlement.then is Then.RETRY
+        assert timedelta(0) < settlement.after < timedelta(minutes=1)
+
+
+class Choosy(Handler):
+    """Does not repeat what ended in a KeyError."""
+
+    def backoff_after(self, task: ClaimedTask, exception: BaseException) -> timedelta | None:
+        if isinstance(exception, TypeError):
+            raise exception
+        return None if isinstance(exception, KeyError) else timedelta(minutes=task.attempts)
+
+
+def test_the_exception_decides_about_the_next_attempt() -> None:
+    retried = decided(Raised(ValueError(), "ValueError"), attempts=2, handler=Choosy())
+    assert (retried.outcome, retried.after) == (RunOutcome.RETRIED, timedelta(minutes=2))
+    assert decided(Raised(ValueError(), "ValueError"), attempts=3, handler=Choosy()).then is Then.FAILED
+    final = decided(Raised(KeyError(), "KeyError"), handler=Choosy())
+    assert (final.outcome, final.then, final.error) == (RunOutcome.FAILED, Then.FAILED, "KeyError")
+    assert decided(Raised(TypeError(), "TypeError"), handler=Choosy()).then is Then.RETRY
+    assert decided(Retry(), handler=Choosy()).after == timedelta(seconds=10)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from django.db import connection
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running import worker
-from django_delayed_tasks.executor.running.worker import Performer, Running
+from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql import kept_connections

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.running.worker import Running
+from django_delayed_tasks.executor.running.current_run import Running
 from tests.executor.parts import add, claim, registered
 
 pytestmark = pytest.mark.django_db

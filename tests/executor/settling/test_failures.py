@@ -73,7 +73,8 @@ def test_all_are_told_before_it_ends() -> None:
     assert told == [str(number) for number in range(20)]
 
 
-def test_what_is_left_untold_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("numbers", "left"), [("ab", "1 more is not"), ("abc", "2 more are not")])
+def test_what_is_left_untold_is_logged(caplog: pytest.LogCaptureFixture, numbers: str, left: str) -> None:
     is_told, go_on = Event(), Event()
 
     def on_failed(self: Any, task: Any, error: str) -> None:
@@ -83,7 +84,7 @@ def test_what_is_left_untold_is_logged(caplog: pytest.LogCaptureFixture) -> None
     handler_of(lambda task: None, on_failed=on_failed)
     failures = FailureReports("default")
     failures.start()
-    for num in "abc":
+    for num in numbers:
         add(num)
     for task in sorted(claim(registered()), key=str):
         failures.put(task, "no")
@@ -93,7 +94,7 @@ def test_what_is_left_untold_is_logged(caplog: pytest.LogCaptureFixture) -> None
     failures.finish(timeout=30)
     [said] = [record.getMessage() for record in caplog.records]
     assert " a" in said
-    assert said.endswith("its failure is still being reported; 2 more are not")
+    assert said.endswith(f"its failure is still being reported; {left}")
 
 
 class Hanging:

@@ -12,8 +12,9 @@ from harness import ROOT
 collect_ignore = [] if find_spec("ruff") else ["test_format.py"]
 
 NOT_COPIED = shutil.ignore_patterns(
-    ".git", ".venv", ".matrix", "mutants", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "*.sqlite3*"
-)
+    ".git", ".venv", ".matrix", ".conformance", "mutants", "build", "dist", "__pycache__", ".*_cache", ".hypothesis",
+    "*.sqlite3*",
+)  # fmt: skip
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def recorded(run: TaskRun) -> dict[str, Any]:
 def identity_of(result: Any, version: int, attempt: int) -> dict[str, Any]:
     return {
         "task_id": result.task_id, "version": version, "biz_code": CODE, "biz_num": "1", "when": NOW - HOUR,
-        "attempt": attempt,
+        "attempt": attempt, "exception": None, "biz_ext": None,
     }  # fmt: skip
 
 
@@ -150,3 +150,40 @@ def test_a_long_error(db: None, error: str) -> None:
     verbs.add()
     verbs.settle(verbs.failed(verbs.claim_one(), error))
     assert TaskRun.objects.get().error == verbs.present().last_error == error
+
+
+@pytest.mark.parametrize("how", ["together", "alone"])
+def test_data_and_exceptions_are_kept_if_they_are_wanted(db: None, how: str) -> None:
+    api.add_tasks([verbs.task(num, biz_ext={"num": num, "é": [1.5, None]}) for num in "abc"])
+    a, b, c = sorted(verbs.claim(), key=str)
+    batch = [
+        verbs.done(a, keep_data=True),
+        verbs.done(b),
+        verbs.retry(c, error="x")._replace(keep_data=True, exception=KeyError("x")),
+    ]
+    for part in [batch] if how == "together" else [[one] for one in batch]:
+        verbs.settle(*part)
+    found = TaskRun.objects.order_by("biz_num").values_list("biz_ext", "exception")
+    assert list(found) == [({"num": "a", "é": [1.5, None]}, None), (None, None), (None, "builtins.KeyError")]
+
+
+def test_an_atomic_run_keeps_the_data_too(db: None) -> None:
+    verbs.add(biz_ext=[{"é": 1.5}])
+    run = verbs.claim_one()
+    assert settle_run(verbs.ALIAS, run, verbs.done(run, started=NOW, finished=NOW, keep_data=True))
+    assert TaskRun.objects.get().biz_ext == [{"é": 1.5}]
+
+
+def test_the_data_of_what_is_cancelled_are_kept(db: None) -> None:
+    for num in "ab":
+        verbs.add(num, HOUR, biz_ext={"num": num})
+    api.cancel_task(CODE, "a")
+    api.delete_tasks(CODE, "b")
+    assert list(TaskRun.objects.order_by("biz_num").values_list("biz_ext", flat=True)) == [{"num": "a"}, {"num": "b"}]
+
+
+def test_the_name_of_an_exception_that_is_too_long(db: None) -> None:
+    verbs.add()
+    long = type("X" * 300, (Exception,), {})
+    verbs.settle(verbs.failed(verbs.claim_one())._replace(exception=long()))
+    assert TaskRun.objects.get().exception == f"{__name__}.{'X' * 300}"[:255]

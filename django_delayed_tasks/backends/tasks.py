@@ -1,0 +1,217 @@
+"""The backend for Django's Tasks framework, to be named in ``TASKS``.
+
+A backend may be created before the app registry is ready, by any module that decorates a function. So this module, and
+those that it imports, load no models until something is enqueued or looked up.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, Final, NoReturn
+
+from asgiref.sync import sync_to_async
+from django.core.signals import setting_changed
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidHandler
+from django_delayed_tasks.function_tasks import handler as handlers
+from django_delayed_tasks.function_tasks.families import asking_family, families, family_of
+from django_delayed_tasks.handlers.validation import problem_of_queue
+from django_delayed_tasks.states import CancelResult
+
+FIRST_LOOK: Final = 0.01
+LONGEST_PAUSE: Final = 0.5
+"""The seconds after which ``wait`` looks for the first time, and the most between two looks."""
+
+if not families():
+    raise ImportError("the Tasks framework is part of Django 6.0; for Django 5.2, install the package django-tasks")
+_base: Any = families()[0].backend_class  # the other family may be installed and not used: it is not imported here
+
+
+class DelayedTasksBackend(_base):  # type: ignore[misc]
+    """Runs functions decorated with ``@task`` as tasks of this store, in its executors.
+
+    ``OPTIONS`` are those of :class:`~django_delayed_tasks.function_tasks.options.FunctionOptions`, for all functions,
+    and ``"functions"``, a dict of such options by the dotted paths of functions.
+    """
+
+    has_handlers = True
+    """Tells executors to import the apps' ``tasks`` modules."""
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        self.family = asking_family()
+        super().__init__(alias, params)
+
+    @property
+    def task_class(self) -> Any:
+        """The class of tasks, of the family whose ``@task`` asks for it."""
+        return self.family.task_class
+
+    def validate_task(self, task: Any) -> None:
+        """Refuse a task that cannot be run, and register the handler of its function if it has none.
+
+        Raises:
+            InvalidTask: the exception of the framework's family to which the task belongs.
+        """
+        family = family_of(task)
+        family.backend_class.validate_task(self, _without_timedelta(task))
+        if problem := problem_of_queue(task.queue_name):
+            raise family.invalid_task(f"queue_name={task.queue_name!r}: {problem}")
+        try:
+            handlers.registered(task, self.options)
+        except (ValueError, TypeError, ImportError, InvalidHandler) as error:
+            raise family.invalid_task(f"{task.module_path}: {error}") from error
+        if getattr(task, "once", False) and task.biz_num is None:
+            raise family.invalid_task("once=True needs a biz_num, which names what is to be done only once.")
+
+    def enqueue(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Write the task's row, in the caller's transaction if there is one, and return the result, which is READY.
+
+        With ``once``, an identity that has succeeded is not enqueued: its last result is returned.
+
+        Raises:
+            InvalidTask: the framework's exception; the task cannot be run.
+            TypeError: an argument is of a type that JSON does not have.
+            ValueError: the arguments contain what a database could not store, or would not return unchanged.
+        """
+        from django_delayed_tasks.function_tasks import enqueuing
+
+        order = self._order(task, args, kwargs)
+        result = enqueuing.enqueue(settings.DATABASE, order)
+        if result is None:
+            return self._filtered(order)
+        self._announce(result)
+        return result
+
+    def bulk_enqueue(self, calls: Iterable[tuple[Any, Sequence[Any], Mapping[str, Any]]]) -> list[Any]:
+        """Enqueue for each ``(task, args, kwargs)``, many in one statement; return the results in the same order.
+
+        Every call is validated before the first is written.
+
+        Raises:
+            InvalidTask, TypeError, ValueError: as for :meth:`enqueue`.
+        """
+        from django_delayed_tasks.function_tasks import enqueuing
+
+        orders = [self._order(task, args, kwargs) for task, args, kwargs in calls]
+        results = enqueuing.enqueue_many(settings.DATABASE, orders)
+        for result in results:
+            if result is not None:
+                self._announce(result)
+        return [result or self._filtered(order) for order, result in zip(orders, results, strict=True)]
+
+    def get_result(self, result_id: str) -> Any:
+        """Return the result as it is now.
+
+        Raises:
+            TaskResultDoesNotExist: the framework's exception; there is no such result, or it is no longer kept.
+        """
+        from django_delayed_tasks.function_tasks import results
+
+        life = self._life(result_id)
+        handler = handlers.handler_of(life.biz_code, life.enqueued)
+        if handler is None:
+            raise self.family.result_does_not_exist(f"{result_id}: {life.enqueued.function} is no task function here")
+        return results.result_of(handler.task, str(result_id), life)
+
+    def cancel(self, result_id: str) -> CancelResult:
+        """Cancel the task of a result: it becomes FAILED, unless it is running, which only asks the run to stop.
+
+        Return MISSING if it has ended.
+
+        Raises:
+            TaskResultDoesNotExist: as for :meth:`get_result`.
+        """
+        from django_delayed_tasks.store.schedules import cancel
+
+        life = self._life(result_id)
+        if life.task is None:
+            return CancelResult.MISSING
+        return cancel.cancel(settings.DATABASE, life.biz_code, life.biz_num)
+
+    async def acancel(self, result_id: str) -> CancelResult:
+        """See :meth:`cancel`."""
+        return await sync_to_async(self.cancel, thread_sensitive=True)(result_id)
+
+    def wait(self, result_id: str, timeout: float | timedelta | None = None) -> Any:
+        """Wait until the result is finished, looking at the database from time to time, and return it.
+
+        ``timeout`` is in seconds; None for no limit. Not for use inside a transaction, or in an async function.
+
+        Raises:
+            TimeoutError: the result is not finished yet.
+            TaskResultDoesNotExist: as for :meth:`get_result`.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        pause = FIRST_LOOK
+        while not (result := self.get_result(result_id)).is_finished:
+            if deadline is not None and clock.monotonic() >= deadline:
+                raise TimeoutError(f"{result_id} is still {result.status} after {seconds:g} s")
+            left = pause if deadline is None else min(pause, max(0.0, deadline - clock.monotonic()))
+            time.sleep(left)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return result
+
+    def check(self, **kwargs: Any) -> list[Any]:
+        """Return an error for each option that does not exist."""
+        from django.core.checks import Error
+
+        from django_delayed_tasks.function_tasks.options import problems_of
+
+        where = f"TASKS[{self.alias!r}]['OPTIONS']"
+        return [Error(f"{where}: {problem}", id="django_delayed_tasks.E024") for problem in problems_of(self.options)]
+
+    def _order(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
+        from django_delayed_tasks.function_tasks import enqueuing
+
+        self.validate_task(task)
+        return enqueuing.order_of(handlers.registered(task, self.options), task, args, kwargs)
+
+    def _announce(self, result: Any) -> None:
+        family_of(result.task).signals.task_enqueued.send(sender=type(self), task_result=result)
+
+    def _filtered(self, order: Any) -> Any:
+        from django_delayed_tasks.function_tasks import enqueuing, ids, results
+
+        schedule = order.schedule
+        key = enqueuing.key_of_last_run(settings.DATABASE, schedule.biz_code, schedule.biz_num)
+        if key is not None:
+            return self.get_result(ids.id_of(key, schedule.biz_num))
+        result = results.new_result(order.task, ids.id_of(0, schedule.biz_num), order.enqueued)
+        results.change(result, status=family_of(order.task).base.TaskResultStatus.SUCCESSFUL)
+        return result
+
+    def _life(self, result_id: Any) -> Any:
+        from django_delayed_tasks.function_tasks import history, ids
+
+        key = ids.key_of(result_id)
+        life = None if key is None else history.read_life(settings.DATABASE, key)
+        if key is None or life is None or ids.id_of(key, life.biz_num) != str(result_id):
+            self._refuse(result_id)
+        return life
+
+    def _refuse(self, result_id: Any) -> NoReturn:
+        raise self.family.result_does_not_exist(str(result_id))
+
+
+def _without_timedelta(task: Any) -> Any:
+    """Return what the framework validates, without a ``run_after`` that is counted from the moment of enqueuing."""
+    if not isinstance(task.run_after, timedelta):
+        return task
+    names = ("func", "priority", "backend", "queue_name", "takes_context")
+    return SimpleNamespace(run_after=None, **{name: getattr(task, name) for name in names})
+
+
+def _forget_options(*, setting: str, **_: Any) -> None:
+    if setting == "TASKS":
+        handlers.forget_all()
+
+
+setting_changed.connect(_forget_options, dispatch_uid="django_delayed_tasks.backends.tasks")

@@ -1,0 +1,195 @@
+"""The current runs of async handlers: each is a coroutine on the executor's event loop and takes no worker thread."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.current_run import Batch, Running
+from django_delayed_tasks.executor.running.deciding import GivenBack
+from django_delayed_tasks.executor.running.event_loop import EventLoop
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
+
+logger = Log(__name__)
+
+GRACE: Final = 1.0
+"""Seconds that runs have to end after they were cancelled because the executor stops."""
+BLOCKED: Final = 0.25
+"""Seconds after which a loop that does not answer is blocked. The watchdog asks five times a second, so a handler that
+blocks the loop for 0.6 seconds is always seen."""
+COMPLAIN_EVERY: Final = 60.0
+"""Seconds between two warnings about the same code."""
+
+_running: ContextVar[Running] = ContextVar("running")
+"""The run that a coroutine belongs to."""
+
+
+class AsyncPerformer(Protocol):
+    """The interface of what performs runs on the event loop."""
+
+    async def aperform(self, running: Running) -> None:
+        """Run a task or a batch, and note how it ended."""
+
+    def lose(self, running: Running, error: BaseException) -> None:
+        """Settle the tasks of a run that ended with an error of neither the handler nor its outcome."""
+
+    def has_lost(self, running: Running) -> bool:
+        """Return whether a claim of the run is known to be gone."""
+
+
+class AwaitedRuns:
+    """Starts runs on the event loop, ``async_concurrency`` at a time, and cancels them; thread-safe."""
+
+    def __init__(self, options: ExecutorOptions, held: Held) -> None:
+        self._held = held
+        self._loop = EventLoop(options.database)
+        self._slots = asyncio.Semaphore(options.async_concurrency)
+        self._performer: AsyncPerformer | None = None
+        self._in_slots: set[Running] = set()
+        self._tasks: dict[Running, asyncio.Task[None]] = {}
+        self._abandoned: dict[Running, float] = {}
+        self._complained: dict[str, float] = {}
+
+    def start(self, performer: AsyncPerformer) -> None:
+        """Let this performer do the runs; the loop is started with the first of them."""
+        self._performer = performer
+
+    def put(self, batch: Batch) -> None:
+        """Start a run as soon as there is room for it."""
+        self._loop.call_soon(self._begin, Running(batch, clock.monotonic()))
+
+    def _begin(self, running: Running) -> None:
+        task = self._loop.create_task(self._live(running), f"run of {running.tasks[0]}")
+        self._tasks[running] = task
+        task.add_done_callback(lambda _: self._forget(running))
+
+    def _forget(self, running: Running) -> None:
+        del self._tasks[running]
+        self._abandoned.pop(running, None)
+
+    async def _live(self, running: Running) -> None:
+        assert self._performer
+        _running.set(running)
+        try:
+            await self._slots.acquire()
+            self._in_slots.add(running)
+            await self._performer.aperform(running)
+        except asyncio.CancelledError:  # before the handler was called
+            self._held.release(running.tasks)
+        except GeneratorExit:  # the loop is closed, and the run was left behind
+            raise
+        except BaseException as error:
+            logger.exception("running %s failed", running)
+            self._performer.lose(running, error)
+        finally:
+            self._leave_slot(running)
+            running.end()
+
+    def _leave_slot(self, running: Running) -> None:
+        if running in self._in_slots:
+            self._in_slots.remove(running)
+            self._slots.release()
+
+    def count_lost(self) -> int:
+        """Return how many runs do not end, although their tasks were taken from them ``GRACE`` seconds ago or more."""
+        latest = clock.monotonic() - GRACE
+        return sum(since <= latest for running, since in list(self._abandoned.items()) if running in self._tasks)
+
+    def current(self) -> list[Running]:
+        """Return the current runs."""
+        return [running for running in list(self._tasks) if running.has_begun and running.counts]
+
+    def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[Running]:
+        """Return the runs that have taken longer than ``limit_of(task)`` seconds."""
+        now, found = clock.monotonic(), []
+        for running in self.current():
+            tasks = running.tasks  # empty once they are handed over
+            limit = limit_of(tasks[0]) if tasks else None
+            if limit is not None and now - running.began > limit:
+                found.append(running)
+        return found
+
+    def cancel(self, running: Running, error: BaseException) -> None:
+        """Raise CancelledError in the run's handler; if it lets that pass, the run has ended with ``error``."""
+        with suppress(RuntimeError):  # the loop is closed, since the executor stops
+            self._loop.call_soon(self._cancel, running, error)
+
+    def _cancel(self, running: Running, error: BaseException) -> None:
+        running.interrupted = error
+        if running.is_abandoned:
+            self._leave_slot(running)  # its task no longer counts, and another run may have its place
+            self._abandoned[running] = clock.monotonic()
+        if running.is_cancellable and (task := self._tasks.get(running)):
+            task.cancel()
+
+    def watch(self) -> None:
+        """Cancel the runs whose claims are lost, and warn of a handler that blocks the loop."""
+        if not self._loop.is_running or not self._performer:
+            return
+        for running in self.current():
+            if running.interrupted is None and self._performer.has_lost(running):
+                self.cancel(running, ClaimLost(f"{running}: the claim is gone"))
+        self._look_for_block()
+
+    def _look_for_block(self) -> None:
+        seconds = self._loop.seconds_blocked()
+        if seconds < BLOCKED or not (task := self._loop.current_task()):
+            return
+        name, code = self._run_of(task)
+        if clock.monotonic() - self._complained.get(code, float("-inf")) >= COMPLAIN_EVERY:
+            self._complained[code] = clock.monotonic()
+            logger.warning(
+                "%s blocks the event loop, for %.1f s so far: call what blocks with sync_to_async\n%s",
+                name, seconds, self._loop.stack(),
+            )  # fmt: skip
+
+    def _run_of(self, task: "asyncio.Task[Any]") -> tuple[str, str]:
+        """Return the name of the run that ``task`` belongs to, and its code; a handler may create further tasks."""
+        if sys.version_info >= (3, 12):
+            running = task.get_context().get(_running)
+        else:  # a task that a handler has created is shown with its own name
+            running = next((running for running, its_task in list(self._tasks.items()) if its_task is task), None)
+        tasks = running.tasks if running else []
+        return (str(tasks[0]), tasks[0].biz_code) if tasks else (task.get_name(), "")
+
+    @property
+    def seconds_blocked(self) -> float:
+        """For how many seconds the loop has not answered."""
+        return self._loop.seconds_blocked()
+
+    def finish(self, timeout: float) -> bool:
+        """Wait ``timeout`` seconds for current runs to end, then cancel them; return False if some have not ended."""
+        if not self._loop.is_running:
+            return True
+        future = asyncio.run_coroutine_threadsafe(self._finish(max(0.0, timeout)), self._loop.start())
+        try:
+            return future.result(max(0.0, timeout) + 2 * GRACE)
+        except TimeoutError:  # the loop is blocked
+            return False
+        finally:
+            self._loop.stop()
+
+    async def _finish(self, timeout: float) -> bool:
+        for running in list(self._tasks):
+            if not running.has_begun:
+                self._cancel(running, GivenBack())
+        await self._wait(timeout)
+        if left := self.current():
+            runs = f"{len(left)} async {plural(len(left), 'run')}"
+            logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0])
+        for running in left:
+            self._cancel(running, GivenBack())
+        await self._wait(GRACE)
+        return not self.current()
+
+    async def _wait(self, timeout: float) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=timeout)

@@ -1,0 +1,72 @@
+"""A current run, as the thread that performs it sees it, and those that watch it."""
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+Batch = list[ClaimedTask]
+"""Tasks that are run in one call; most have only one."""
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A current run of one task, or of a batch, in a thread or on the event loop.
+
+    Attributes:
+        began: the monotonic second at which it began, or was handed to its thread.
+        has_begun: whether it has begun.
+        interrupted: the error that the run is to end with, because this process cancels it; None before that.
+        is_cancellable: whether it waits for its turn, or its handler runs, on the event loop.
+    """
+
+    tasks: Batch
+    began: float
+    is_abandoned: bool = False
+    has_begun: bool = False
+    interrupted: BaseException | None = None
+    is_cancellable: bool = True
+    _has_ended: bool = False
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    def begin(self) -> bool:
+        """Note that the run begins now; return False if it was abandoned before."""
+        with self._lock:
+            self.began = clock.monotonic()
+            self.has_begun = True
+            return not self.is_abandoned
+
+    def end(self) -> bool:
+        """Note that the worker has done with the run; return False if it was abandoned before."""
+        with self._lock:
+            self._has_ended = True
+            return not self.is_abandoned
+
+    def abandon(self) -> bool:
+        """Take the run from its worker: what the worker hands over from now on does not count.
+
+        Return False if the worker has done with it.
+        """
+        with self._lock:
+            self.is_abandoned = not self._has_ended
+            return self.is_abandoned
+
+    @property
+    def counts(self) -> bool:
+        """Whether it still has tasks, and they were not taken from it."""
+        return bool(self.tasks) and not self.is_abandoned
+
+    def __str__(self) -> str:
+        tasks = self.tasks
+        more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+        name = f"{tasks[0]}{more}" if tasks else "a run that has just ended"
+        return f"{name} (for {clock.monotonic() - self.began:.0f} s)"
+
+    def hand_over(self, tasks: Batch) -> bool:
+        """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
+        with self._lock:
+            if tasks and not self.is_abandoned:
+                handed = set(tasks)
+                self.tasks = [task for task in self.tasks if task not in handed]
+            return not self.is_abandoned

@@ -1,0 +1,90 @@
+"""The data of a function task: which function to call with which arguments, and what its result repeats."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.utils.dateparse import parse_datetime
+
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.handlers.functions import FUNCTION, USING
+from django_delayed_tasks.store.validation import valid_json
+from django_delayed_tasks.support.redaction import shown
+
+ARGUMENTS = "arguments"
+"""The name of the arguments in errors about them."""
+USABLE = ("priority", "queue_name", "backend", "run_after", "biz_num", "once", "expires")
+"""What ``using`` can change about a task, as far as it has these."""
+_MOMENTS = ("run_after", "expires")
+
+
+class Enqueued(NamedTuple):
+    """One enqueuing of a function. A task that was not enqueued, such as a recurring one, has no ``enqueued_at``.
+
+    ``using`` is what the caller has changed about the function's task, with moments in place of timedeltas.
+    """
+
+    function: str
+    args: list[Any]
+    kwargs: dict[str, Any]
+    enqueued_at: datetime | None
+    using: dict[str, Any]
+
+
+def written(enqueued: Enqueued) -> str:
+    """Return the data as JSON text.
+
+    Raises:
+        InvalidTask: the arguments contain what a database could not store, or would not return unchanged.
+    """
+    _refuse_other_keys(enqueued)
+    data: dict[str, Any] = {FUNCTION: enqueued.function, "args": enqueued.args, "kwargs": enqueued.kwargs}
+    if enqueued.enqueued_at:
+        data["enqueued_at"] = enqueued.enqueued_at.isoformat()
+    if using := {name: _text_of(value) for name, value in enqueued.using.items()}:
+        data[USING] = using
+    text = valid_json(data, settings.MAX_BIZ_EXT_BYTES, ARGUMENTS)
+    assert text is not None
+    return text
+
+
+def read(data: Any, function: str) -> Enqueued:
+    """Return what the data of a task of ``function`` say; whatever is missing or of another type is left out."""
+    found = data if isinstance(data, Mapping) else {}
+    args, kwargs, using = found.get("args"), found.get("kwargs"), found.get(USING)
+    return Enqueued(
+        function,
+        list(args) if isinstance(args, list) else [],
+        dict(kwargs) if isinstance(kwargs, dict) else {},
+        _moment(found.get("enqueued_at")),
+        _read_using(using) if isinstance(using, dict) else {},
+    )
+
+
+def _read_using(using: Mapping[str, Any]) -> dict[str, Any]:
+    known = {name: value for name, value in using.items() if name in USABLE}
+    return {name: _moment(value) if name in _MOMENTS else value for name, value in known.items()}
+
+
+def _text_of(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _moment(text: Any) -> datetime | None:
+    return parse_datetime(text) if isinstance(text, str) else None
+
+
+def _refuse_other_keys(enqueued: Enqueued) -> None:
+    """Refuse keys that are not texts: JSON turns 1 into "1", so the function would get another argument."""
+    arguments = {"args": enqueued.args, "kwargs": enqueued.kwargs}
+    waiting: list[Any] = [arguments]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            if others := [key for key in value if not isinstance(key, str)]:
+                problem = f"has a key that is not a str, {shown(others[0])}, which JSON would turn into one"
+                raise InvalidTask(ARGUMENTS, arguments, problem, shown(arguments))
+            waiting += value.values()
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            waiting += value

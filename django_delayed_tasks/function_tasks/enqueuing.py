@@ -1,0 +1,118 @@
+"""Enqueuing: one function task is one row, written as ``add_task`` writes any task."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.function_tasks import data
+from django_delayed_tasks.function_tasks.families import family_of
+from django_delayed_tasks.function_tasks.handler import FunctionHandler
+from django_delayed_tasks.function_tasks.ids import id_of, new_number
+from django_delayed_tasks.function_tasks.results import new_result
+from django_delayed_tasks.function_tasks.task_class import changed
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.schedules import add, add_many, add_once
+from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.validation import Schedule, valid_identity, valid_once, valid_priority, valid_when
+
+PORTION = 500
+"""The number of rows whose ids are read in one statement, and that are written in one."""
+
+
+class Order(NamedTuple):
+    """One enqueuing: the task with moments in place of timedeltas, its data, and its row."""
+
+    task: Any
+    enqueued: data.Enqueued
+    schedule: Schedule
+
+
+def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: Any) -> Order:
+    """Return what is to be written for one enqueuing.
+
+    Raises:
+        TypeError, ValueError, InvalidTask: the arguments, or what the caller has chosen with ``using``, cannot be
+            written; nothing was.
+    """
+    biz_num, expires = getattr(task, "biz_num", None), getattr(task, "expires", None)
+    code, num = valid_identity(handler.biz_code, new_number() if biz_num is None else biz_num)
+    schedule = Schedule(
+        code,
+        num,
+        valid_when(task.run_after, "run_after"),
+        None,
+        task.queue_name,
+        valid_priority(int(task.priority)),
+        expires_at=valid_when(expires or handler.options.expires, "expires"),
+        once=valid_once(getattr(task, "once", False), None),
+    )
+    now, normalize_json = clock.host_now(), family_of(task).normalize_json
+    moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
+    fixed = changed(task, biz_num=None if biz_num is None else num, **moments)
+    arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
+    enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
+    return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued)))
+
+
+def _using(handler: FunctionHandler, task: Any) -> dict[str, Any]:
+    chosen = {name: getattr(task, name, None) for name in data.USABLE}
+    return {name: value for name, value in chosen.items() if value != getattr(handler.task, name, None)}
+
+
+def _moment(value: datetime | timedelta | None, now: datetime) -> datetime | None:
+    return now + value if isinstance(value, timedelta) else value
+
+
+def enqueue(alias: str, order: Order) -> Any | None:
+    """Write one row, in the caller's transaction if there is one; return the result, or None if it was filtered."""
+    schedule = order.schedule
+    write = add_once.add_once if schedule.once else add.add
+    added = write(alias, schedule, IfExists.REPLACE)
+    if added.action is AddAction.FILTERED:
+        return None
+    wakeup.when_committed(alias, lambda: wakeup.soon([schedule]))
+    return new_result(order.task, id_of(added.task_id, schedule.biz_num), order.enqueued)
+
+
+def enqueue_many(alias: str, orders: Sequence[Order]) -> list[Any | None]:
+    """Write all rows, many in one statement; return the results in the order of the orders.
+
+    As with ``add_tasks``, each portion is a transaction of its own, unless the caller has one open.
+    """
+    results: list[Any | None] = []
+    for start in range(0, len(orders), PORTION):
+        results += _enqueue_portion(alias, orders[start : start + PORTION])
+    return results
+
+
+def _enqueue_portion(alias: str, orders: Sequence[Order]) -> list[Any | None]:
+    schedules = [order.schedule for order in orders]
+    if any(schedule.once for schedule in schedules):
+        return [enqueue(alias, order) for order in orders]
+    keys = atomically(alias, lambda cursor: _write_many(alias, schedules))
+    wakeup.when_committed(alias, lambda: wakeup.soon(schedules))
+    ids = [id_of(keys[schedule[:2]], schedule.biz_num) for schedule in schedules]
+    return [new_result(order.task, result_id, order.enqueued) for order, result_id in zip(orders, ids, strict=True)]
+
+
+def _write_many(alias: str, schedules: Sequence[Schedule]) -> dict[tuple[str, str], int]:
+    """Write the rows, and return their primary keys, which MySQL does not report for many rows."""
+    add_many.add_many(alias, schedules, IfExists.REPLACE, PORTION)
+    nums: dict[str, list[str]] = {}
+    for schedule in schedules:
+        nums.setdefault(schedule.biz_code, []).append(schedule.biz_num)
+    keys: dict[tuple[str, str], int] = {}
+    for code, of_code in nums.items():
+        rows = Task.objects.using(alias).filter(biz_code=code, biz_num__in=of_code)
+        keys |= {(code, num): task_id for num, task_id in rows.values_list("biz_num", "id")}
+    return keys
+
+
+def key_of_last_run(alias: str, biz_code: str, biz_num: str) -> int | None:
+    """Return the primary key that the task of this identity had when it ran last; None if the history does not say."""
+    runs = TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
+    key: int | None = runs.values_list("task_id", flat=True).first()
+    return key

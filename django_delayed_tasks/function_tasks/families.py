@@ -1,0 +1,91 @@
+"""The two families of the Tasks framework: ``django.tasks``, and its backport, the package ``django_tasks``.
+
+Both may be in use in one process, with one ``TASKS`` setting: code that imports the backport expects its exceptions and
+signals also on a Django that has the framework.
+"""
+
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+CORE, BACKPORT = "django.tasks", "django_tasks"
+
+
+@dataclass(frozen=True)
+class Family:
+    """What one family calls things; ``root`` is the package that all of it is in."""
+
+    root: str
+
+    def _module(self, name: str) -> ModuleType:
+        return import_module(f"{self.root}.{name}")
+
+    @property
+    def backend_class(self) -> Any:
+        """The base class of backends."""
+        return self._module("backends.base").BaseTaskBackend
+
+    @property
+    def base(self) -> Any:
+        """The module with the classes of tasks, results, errors and contexts."""
+        return self._module("base")
+
+    @property
+    def signals(self) -> Any:
+        """The module with the signals."""
+        return self._module("signals")
+
+    @property
+    def invalid_task(self) -> type[Exception]:
+        """The exception for a task that the backend cannot run."""
+        exceptions = self._module("exceptions")
+        found: type[Exception] = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError
+        return found
+
+    @property
+    def result_does_not_exist(self) -> type[Exception]:
+        """The exception for an id of no result."""
+        found: type[Exception] = self._module("exceptions").TaskResultDoesNotExist
+        return found
+
+    @property
+    def normalize_json(self) -> Any:
+        """The function that turns a value into one that JSON has, or raises TypeError."""
+        return import_module("django.utils.json" if self.root == CORE else f"{self.root}.utils").normalize_json
+
+    @property
+    def task_class(self) -> Any:
+        """This package's class of tasks of this family."""
+        name = "core_task" if self.root == CORE else "backport_task"
+        return import_module(f"django_delayed_tasks.function_tasks.{name}").DelayedTask
+
+
+@cache
+def families() -> tuple[Family, ...]:
+    """Return the families that can be imported, Django's own first."""
+    return tuple(Family(root) for root in (CORE, BACKPORT) if find_spec(root))
+
+
+def family_of(task: Any) -> Family:
+    """Return the family of a task."""
+    roots = [cls.__module__ for cls in type(task).__mro__]
+    for family in families():
+        if any(name == f"{family.root}.base" for name in roots):
+            return family
+    return families()[0]
+
+
+def asking_family() -> Family:
+    """Return the family whose handler of backends is creating one: the nearest caller's in either package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        package = frame.f_globals.get("__name__", "")
+        for family in families():
+            if package == family.root or package.startswith(f"{family.root}."):
+                return family
+    return families()[0]

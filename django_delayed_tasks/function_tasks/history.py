@@ -1,0 +1,129 @@
+"""What the database knows of a function task: its row, and its runs in the history."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired
+from django_delayed_tasks.function_tasks import data
+from django_delayed_tasks.handlers.functions import FUNCTION
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.settling.settle import path_of
+
+MOST_RUNS = 1000
+"""The number of runs of a result that are read, latest first."""
+MOST_READS = 10
+"""How often a row and its runs are read again because a run has ended between the two reads."""
+LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
+        "executor", "update_time", "expires_at", "once")  # fmt: skip
+
+_MEANING = {
+    RunOutcome.CANCELLED: path_of(TaskCancelled),
+    RunOutcome.EXPIRED: path_of(TaskExpired),
+    RunOutcome.LOST: path_of(ClaimLost),
+}
+"""The exceptions that stand for ends without one."""
+_WENT_WELL = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
+
+
+class Attempt(NamedTuple):
+    """One attempt: the id of the executor, and when the function was called, if that is known."""
+
+    worker: str
+    started: datetime | None
+
+
+class Life(NamedTuple):
+    """A function task from its enqueuing on: ``task`` is its row, if there still is one; ``runs`` the oldest first."""
+
+    biz_code: str
+    biz_num: str
+    enqueued: data.Enqueued
+    task: Task | None
+    runs: Sequence[TaskRun]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run is under way."""
+        return self.task is not None and self.task.status == TaskStatus.RUNNING
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a run is to come."""
+        return self.task is not None and self.task.status in (TaskStatus.PENDING, TaskStatus.PAUSED)
+
+    @property
+    def last(self) -> TaskRun | None:
+        """The run that has ended last."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def errors(self) -> list[tuple[str, str]]:
+        """For each run that failed, the path of the class of its exception, and the traceback or another text."""
+        return [
+            (run.exception or _MEANING.get(RunOutcome(run.outcome), path_of(Exception)), run.error)
+            for run in self.runs
+            if run.outcome not in _WENT_WELL
+        ]
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The attempts, with the current one."""
+        made = [(run.executor, run.started) for run in self.runs if run.started or run.outcome == RunOutcome.LOST]
+        if self.task is not None and self.is_running:
+            made.append((self.task.executor, self.task.update_time))
+        return [Attempt(str(executor), started) for executor, started in made]
+
+
+def read_life(alias: str, task_id: int) -> Life | None:
+    """Return what is known of the function task that has, or had, this primary key; None if there is nothing."""
+    for _ in range(MOST_READS):
+        task = Task.objects.using(alias).filter(pk=task_id).only(*LIVE).first()
+        latest = list(TaskRun.objects.using(alias).filter(task_id=task_id).order_by("-id")[:MOST_RUNS])
+        if not _has_changed_between(task, latest):
+            break
+    row: Any = task or (latest[0] if latest else None)
+    if row is None:
+        return None
+    runs = latest[: _count_of(task)] if task else _of_last_schedule(latest)
+    function = row.biz_ext.get(FUNCTION) if isinstance(row.biz_ext, dict) else None
+    enqueued = data.read(row.biz_ext, function if isinstance(function, str) else row.biz_code)
+    return Life(row.biz_code, row.biz_num, enqueued, task, runs[::-1])
+
+
+def read_runs(alias: str, task_id: int, count: int, before_version: int) -> list[TaskRun]:
+    """Return the latest ``count`` runs of a task before the claim of this version, the oldest first."""
+    runs = TaskRun.objects.using(alias).filter(task_id=task_id, version__lt=before_version).order_by("-id")
+    return list(runs[: min(count, MOST_RUNS)])[::-1]
+
+
+def _has_changed_between(task: Task | None, latest: Sequence[TaskRun]) -> bool:
+    """Return whether a run has ended between the two reads, so that they contradict each other."""
+    if not task or not latest:
+        return False
+    return latest[0].version >= task.version if task.status == TaskStatus.RUNNING else latest[0].version > task.version
+
+
+def _count_of(task: Task) -> int:
+    """Return how many runs have ended since the task got its current schedule."""
+    return task.attempts + task.rescues - (task.status == TaskStatus.RUNNING)
+
+
+def _of_last_schedule(latest: Sequence[TaskRun]) -> Sequence[TaskRun]:
+    """Return the run that ended the task and the attempts that led to it, latest first.
+
+    A task with a business identity may have ended, and been enqueued again, before.
+    """
+    count = 1
+    for later, run in pairwise(latest):
+        was_waiting = later.outcome == RunOutcome.CANCELLED and not later.started
+        following = later.attempt + was_waiting  # the number of the attempt that would have followed the earlier run
+        is_tried_again = run.outcome == RunOutcome.RETRIED or (run.outcome == RunOutcome.FAILED and was_waiting)
+        if run.attempt != (following if run.outcome == RunOutcome.LOST else following - 1):
+            break
+        if not is_tried_again and run.outcome != RunOutcome.LOST:
+            break
+        count += 1
+    return latest[:count]

@@ -1,0 +1,44 @@
+"""The ids of results: UUIDs of version 8, whose first 60 bits are the task's primary key.
+
+So a result is found by primary keys, although nothing but the task's row was written when it was enqueued. The last 62
+bits are a digest of the task's number: they tell an id that was never given out from one that was.
+"""
+
+import hashlib
+import secrets
+from typing import Any
+from uuid import UUID
+
+from django_delayed_tasks import clock
+
+_TAG_BITS = 62
+_VERSION, _VARIANT = 8 << 76, 0b10 << _TAG_BITS
+_LOW_BITS = 12
+"""The bits of the primary key that come after the version."""
+
+
+def new_number() -> str:
+    """Return a number for a task without a business identity; later ones are greater, which suits an index."""
+    return f"{clock.as_micros(clock.host_now()):x}-{secrets.token_hex(8)}"
+
+
+def id_of(task_id: int, biz_num: str) -> str:
+    """Return the id of the result of a task."""
+    high, low = divmod(task_id, 1 << _LOW_BITS)
+    return str(UUID(int=high << 80 | _VERSION | low << 64 | _VARIANT | _tag(biz_num)))
+
+
+def key_of(result_id: Any) -> int | None:
+    """Return the primary key in the id of a result; None if it cannot be such an id."""
+    try:
+        value = UUID(result_id) if isinstance(result_id, str) else result_id
+        number = value.int
+    except (ValueError, AttributeError):
+        return None
+    if number >> 76 & 0xF != 8 or number >> _TAG_BITS & 0b11 != 0b10:
+        return None
+    return int(number >> 80 << _LOW_BITS | number >> 64 & 0xFFF)
+
+
+def _tag(biz_num: str) -> int:
+    return int.from_bytes(hashlib.sha256(biz_num.encode()).digest()[:8]) >> 2

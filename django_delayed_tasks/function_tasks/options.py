@@ -1,0 +1,128 @@
+"""What this store can do for a function, and the four places where that can be said.
+
+The backend's ``OPTIONS`` apply to all functions, and ``OPTIONS["functions"]["dotted.path"]`` to one. They are outranked
+by the decorators ``task_options`` and ``periodic``, and these by arguments of ``@task`` (Django 6.1 and the backport).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from django.utils.module_loading import import_string
+
+from django_delayed_tasks.function_tasks.task_class import OF_FUNCTION
+from django_delayed_tasks.handlers.functions import code_of_function
+from django_delayed_tasks.handlers.registry import find, withdraw
+from django_delayed_tasks.triggers import Trigger
+
+T = TypeVar("T")
+
+_ATTRIBUTE = "_delayed_task_options"
+FUNCTIONS = "functions"
+"""The key in ``OPTIONS`` of a dict of options by the dotted paths of functions."""
+_IMPORTED = ("backoff", "concurrency_key")
+"""The options that settings may give as dotted paths."""
+
+
+@dataclass(frozen=True)
+class FunctionOptions:
+    """The options of a function.
+
+    Attributes:
+        max_attempts: how often it is tried if it raises.
+        backoff: ``backoff(exception, task_result)`` returns the seconds, or a timedelta, until the next attempt; None
+            for no further one.
+        timeout: how long one run may take, in seconds or as a timedelta.
+        max_concurrent: how many runs may be under way in the whole cluster; per ``concurrency_key`` if there is one.
+        rate: how many runs may start per period in the whole cluster, such as "100/m"; likewise per key.
+        concurrency_key: is called with the function's arguments and returns the key to count by.
+        atomic: whether a run and its result are one transaction on the tasks' database.
+        expires: how long after it was enqueued, or until when, a run may start.
+        trigger: when the function runs again and again, without arguments.
+        result_retention: how long results are kept; None for as long as the setting ``KEEP_HISTORY`` says.
+    """
+
+    max_attempts: int = 1
+    backoff: Callable[..., Any] | None = None
+    timeout: timedelta | float | None = None
+    max_concurrent: int | None = None
+    rate: str | None = None
+    concurrency_key: Callable[..., str | None] | None = None
+    atomic: bool = False
+    expires: datetime | timedelta | None = None
+    trigger: Trigger | None = None
+    result_retention: timedelta | None = None
+
+
+NAMES = tuple(field.name for field in fields(FunctionOptions))
+
+
+def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
+    """Return the options of a task's function; ``given`` are the backend's ``OPTIONS``.
+
+    Raises:
+        ValueError: an option is unknown; the message says which.
+    """
+    general = {name: value for name, value in given.items() if name != FUNCTIONS}
+    own = given.get(FUNCTIONS, {}).get(task.module_path, {})
+    merged = {**general, **own, **getattr(task.func, _ATTRIBUTE, {})}
+    of_task = ((name, getattr(task, name, None)) for name in OF_FUNCTION)
+    merged.update((name, value) for name, value in of_task if value is not None)
+    if problems := [problem for name in merged if (problem := problem_of(name))]:
+        raise ValueError("; ".join(problems))
+    for name in _IMPORTED:
+        if isinstance(merged.get(name), str):
+            merged[name] = import_string(merged[name])
+    return FunctionOptions(**merged)
+
+
+def problems_of(given: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with the names in a backend's ``OPTIONS``."""
+    functions = given.get(FUNCTIONS, {})
+    of_functions = ((f"{FUNCTIONS}[{path!r}]: ", name) for path, own in functions.items() for name in own)
+    named = [*(("", name) for name in given if name != FUNCTIONS), *of_functions]
+    return [f"{where}{problem}" for where, name in named if (problem := problem_of(name))]
+
+
+def problem_of(name: str) -> str:
+    """Return what to say of an option that does not exist; an empty text if it exists."""
+    if name in NAMES:
+        return ""
+    close = get_close_matches(str(name), NAMES, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"the options are {', '.join(NAMES)}"
+    return f"unknown option {name!r}: {hint}"
+
+
+def task_options(**options: Any) -> Callable[[T], T]:
+    """Decorate a function, or the task that ``@task`` has made of it, with options of :class:`FunctionOptions`.
+
+    Raises:
+        ValueError: an option is unknown.
+    """
+    if problems := problems_of(options):
+        raise ValueError("; ".join(problems))
+
+    def decorate(decorated: T) -> T:
+        function = getattr(decorated, "func", decorated)
+        setattr(function, _ATTRIBUTE, getattr(function, _ATTRIBUTE, {}) | options)
+        if function is not decorated:
+            _register_again(decorated)
+        return decorated
+
+    return decorate
+
+
+def _register_again(task: Any) -> None:
+    if known := find(code_of_function(task.module_path)):
+        withdraw(known)
+    task.get_backend().validate_task(task)
+
+
+def periodic(trigger: Trigger) -> Callable[[T], T]:
+    """Decorate a function, or its task, to run at every time of the trigger, such as ``Cron("0 3 * * *")``.
+
+    Executors create its recurring task when they start; it runs without arguments.
+    """
+    return task_options(trigger=trigger)

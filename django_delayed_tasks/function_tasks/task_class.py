@@ -1,0 +1,81 @@
+"""The class of function tasks: that of a family, with what this store can do for a function and for one enqueuing."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+OF_FUNCTION = (
+    "max_attempts", "backoff", "timeout", "max_concurrent", "rate", "concurrency_key", "atomic", "expires",
+)  # fmt: skip
+"""The options of a function: see :mod:`django_delayed_tasks.function_tasks.options`."""
+
+Call = tuple[Sequence[Any], Mapping[str, Any]]
+"""The positional and the keyword arguments of one enqueuing."""
+
+
+def task_class_of(family: Any, module: str) -> Any:
+    """Return the class of tasks for a family, to be ``DelayedTask`` in ``module``, where pickle finds it."""
+    parent: Any = family.base.Task
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class DelayedTask(parent):  # type: ignore[misc]
+        """A task function, and how to run it.
+
+        ``biz_num`` gives it a business identity: enqueuing it again reschedules it. With ``once``, a business identity
+        that has succeeded is not enqueued again. ``expires`` is how long after it was enqueued, or until when, it may
+        start. ``run_after`` may be a timedelta from the moment at which it is enqueued.
+        """
+
+        biz_num: str | int | UUID | None = None
+        once: bool = False
+        max_attempts: int | None = None
+        backoff: Callable[..., Any] | None = None
+        timeout: timedelta | float | None = None
+        max_concurrent: int | None = None
+        rate: str | None = None
+        concurrency_key: Callable[..., str | None] | None = None
+        atomic: bool | None = None
+        expires: datetime | timedelta | None = None
+
+        def using(
+            self,
+            *,
+            priority: int | None = None,
+            queue_name: str | None = None,
+            run_after: datetime | timedelta | None = None,
+            backend: str | None = None,
+            biz_num: str | int | UUID | None = None,
+            once: bool | None = None,
+            expires: datetime | timedelta | None = None,
+        ) -> Any:
+            """Return a task that differs in these; what is None stays."""
+            given: dict[str, Any] = {
+                "priority": priority, "queue_name": queue_name, "run_after": run_after, "backend": backend,
+                "biz_num": biz_num, "once": once, "expires": expires,
+            }  # fmt: skip
+            return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+        def enqueue_on_commit(self, /, *args: Any, **kwargs: Any) -> None:
+            """Enqueue when the current transaction of the default database is committed; at once if there is none."""
+            self.get_backend().validate_task(self)
+            transaction.on_commit(lambda: self.enqueue(*args, **kwargs))
+
+        def bulk_enqueue(self, calls: Iterable[Call]) -> list[Any]:
+            """Enqueue once for each ``(args, kwargs)``; return the results, in their order."""
+            return self.get_backend().bulk_enqueue((self, args, kwargs) for args, kwargs in calls)  # type: ignore[no-any-return]
+
+    DelayedTask.__module__, DelayedTask.__qualname__ = module, "DelayedTask"
+    return DelayedTask
+
+
+def changed(task: Any, **values: Any) -> Any:
+    """Return a copy of a task with other values, which are not validated: they may come from older rows."""
+    cls = type(task)
+    copy = object.__new__(cls)
+    for field in fields(cls):
+        object.__setattr__(copy, field.name, values.get(field.name, getattr(task, field.name)))
+    return copy

@@ -1,0 +1,58 @@
+"""Functions of the Tasks framework as handlers: the code of a function, and its handler by what a task's data say.
+
+A function's module may not be imported yet in an executor that has claimed a task of it. So the data of each such task
+name the function, and the backend that it is to be validated by, which registers the handler.
+"""
+
+import hashlib
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from django.utils.module_loading import import_string
+
+from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.handlers.registry import find
+from django_delayed_tasks.handlers.validation import CODE_LENGTH
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+logger = logging.getLogger("django_delayed_tasks")
+
+FUNCTION = "function"
+"""The key of a function's dotted path in the data of its tasks."""
+USING = "using"
+"""The key of what the caller has changed about the function's task with ``using``."""
+_HASH_LENGTH = 10
+
+
+def code_of_function(path: str) -> str:
+    """Return the code of a function's tasks: its dotted path, or the end of it after a hash if it is too long."""
+    if len(path) <= CODE_LENGTH:
+        return path
+    digest = hashlib.sha256(path.encode()).hexdigest()[:_HASH_LENGTH]
+    return f"{digest}~{path[_HASH_LENGTH + 1 - CODE_LENGTH :]}"
+
+
+def find_function(task: "ClaimedTask") -> TaskHandler | None:
+    """Return the handler of the function that the task's data name, importing its module; None if there is none."""
+    with suppress(ValueError, RecursionError):  # data that cannot be parsed
+        data = task.biz_ext
+        if isinstance(data, dict) and isinstance(path := data.get(FUNCTION), str):
+            using = data.get(USING)
+            load_function(task.biz_code, path, using.get("backend") if isinstance(using, dict) else None)
+    return find(task.biz_code)
+
+
+def load_function(code: str, path: str, backend: str | None) -> None:
+    """Import the task function at ``path``, if its code is this one, so that its handler is registered.
+
+    Errors are logged: a function that cannot be imported here may exist in another deployment.
+    """
+    if code_of_function(path) != code:
+        return
+    try:
+        import_string(path).using(backend=backend)
+    except Exception as error:
+        logger.warning("%s: this function cannot be used here: %s: %s", path, type(error).__name__, error)

@@ -1,0 +1,180 @@
+"""How much is claimed for the threads and for the event loop, when there are handlers of both kinds."""
+
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import Task, TaskHandler, register_task_handler
+from django_delayed_tasks.executor.claiming import prefetch
+from django_delayed_tasks.executor.claiming.prefetch import Room
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.claiming.request import ClaimRequest
+from tests.executor.coroutines import Blocking, Waiting, async_handler_of
+from tests.executor.parts import Bench, add, executing, handler_of
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db
+
+
+async def nothing(task: Any) -> None:
+    """Do nothing."""
+
+
+@pytest.fixture
+def bench(make_bench: Any) -> Bench:
+    """Two threads, and three runs on the loop, with a handler for each."""
+    handler_of(lambda task: None, code="plain")
+    async_handler_of(nothing, code="async")
+    bench: Bench = make_bench(threads=2, async_concurrency=3)
+    return bench
+
+
+def poll(bench: Bench) -> tuple[list[str], list[str]]:
+    """Poll until nothing more is claimed; return the numbers of all tasks for threads, and for the loop."""
+    while not bench.poller.poll():
+        pass
+    return bench.numbers, bench.awaited.numbers
+
+
+def add_some(code: str, *numbers: int) -> None:
+    for number in numbers:
+        add(f"{number:02}", code=code)
+
+
+def test_each_kind_is_claimed_as_far_as_there_is_room_for_it(bench: Bench) -> None:
+    add_some("plain", 1, 2, 3, 4)
+    add_some("async", 5, 6, 7, 8)
+    assert poll(bench) == (["01", "02"], ["05", "06", "07"])
+    assert Task.objects.filter(status=TaskStatus.PENDING).count() == 3
+    assert (bench.held.unfinished, bench.held.awaited) == (2, 3)
+
+
+@pytest.mark.parametrize("full", ["plain", "async"])
+def test_the_kind_that_is_full_is_left_and_the_other_is_claimed(bench: Bench, full: str) -> None:
+    add_some(full, *range(10))
+    before = poll(bench)
+    add_some({"plain": "async", "async": "plain"}[full], 20)
+    after = poll(bench)
+    assert sorted(after[0] + after[1]) == sorted([*before[0], *before[1], "20"])
+
+
+def test_what_ends_makes_room_for_its_kind(bench: Bench) -> None:
+    add_some("plain", *range(5))
+    add_some("async", *range(10, 15))
+    plain, on_loop = poll(bench)
+    bench.finish(bench.awaited.batches[0])
+    assert poll(bench) == (plain, [*on_loop, "13"])
+    bench.finish(bench.delivered[:1], seconds=10.0)
+    assert poll(bench) == ([*plain, "02"], [*on_loop, "13"])
+
+
+def test_those_in_the_way_are_passed_by_up_to_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every poll reads them again."""
+    monkeypatch.setattr(prefetch, "LOOK", 6)
+    add_some("plain", *range(7))
+    add_some("async", 10)
+    assert poll(bench) == (["00", "01"], [])  # five are in the way, and one more is looked at
+    Task.objects.filter(biz_num="06").delete()
+    add_some("async", 11)
+    assert poll(bench)[1] == ["10", "11"]
+
+
+def test_max_tasks_is_the_sum_of_both(make_bench: Any, bench: Bench) -> None:
+    other = make_bench(name="other", threads=2, async_concurrency=9, max_tasks=5)
+    add_some("async", *range(9))
+    add_some("plain", *range(10, 12))
+    for _ in range(5):
+        other.poller.poll()
+    assert len(other.numbers) + len(other.awaited.numbers) == 5
+
+
+def test_a_batch_is_filled_and_takes_one_place(make_bench: Any) -> None:
+    async def handle_batch(self: Any, tasks: Any) -> None: ...
+
+    register_task_handler(type("Batched", (TaskHandler,), {"biz_code": "batched", "handle_batch": handle_batch}))
+    bench: Bench = make_bench(threads=1, async_concurrency=2)
+    add_some("batched", *range(40))
+    while not bench.poller.poll():
+        pass
+    assert [len(batch) for batch in bench.awaited.batches] == [40]
+    assert (bench.held.awaited, bench.held.unfinished, bench.held.room_on_loop) == (1, 0, 1)
+    bench.finish(bench.awaited.batches[0])
+    assert bench.held.awaited == 0
+
+
+def test_without_async_handlers_a_claim_is_what_it_was(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    handler_of(lambda task: None, code="plain")
+    bench: Bench = make_bench(threads=2)
+    requests: list[ClaimRequest] = []
+    usual = bench.poller._claim
+
+    def claim(alias: str, request: ClaimRequest) -> Any:
+        requests.append(request)
+        return usual(alias, request)
+
+    monkeypatch.setattr(bench.poller, "_claim", claim)
+    add_some("plain", *range(5))
+    assert poll(bench) == (["00", "01"], [])
+    assert {(request.limit, request.shares) for request in requests} == {(2, None)}
+    assert bench.poller.claim_size.room().loop == 0
+
+
+def test_room_for_no_more_than_are_wanted_is_for_either_kind() -> None:
+    assert Room(4, 5).at_most(20) == Room(4, 5, 20)
+    assert (Room(4, 5).at_most(6), Room(4, 5).at_most(6).total) == (Room(4, 5, 6), 6)
+    assert (Room(4, 5).at_most(3), Room(4, 5).at_most(3).total) == (Room(3, 3, 3), 3)
+
+
+class TestWaking:
+    @pytest.fixture
+    def held(self, bench: Bench) -> Any:
+        add_some("plain", *range(4))
+        add_some("async", *range(10, 15))
+        poll(bench)
+        bench.held.wake_poller.clear()
+        return bench.held
+
+    def test_by_the_end_of_a_run_on_the_loop(self, bench: Bench, held: Any) -> None:
+        held.finish([bench.awaited.batches[0][0].claim])
+        assert held.wake_poller.is_set()
+
+    def test_not_by_what_makes_no_room(self, bench: Bench, held: Any) -> None:
+        """There are more than enough for the threads: each poll would read the head of the queue in vain."""
+        held.room_for(1)
+        add_some("plain", 20)
+        held.add(tasks := [task for task in bench.delivered if task.biz_num == "00"])
+        bench.finish(bench.awaited.batches[0])
+        held.wake_poller.clear()
+        held.remove(task.claim for task in tasks)
+        assert not held.wake_poller.is_set()
+
+    def test_a_new_task_is_worth_a_look_while_the_loop_has_room(self, bench: Bench, held: Any) -> None:
+        assert not held.has_room
+        bench.finish(bench.awaited.batches[0])
+        assert held.has_room
+
+
+@pytest.mark.django_db(transaction=True)
+class TestInAWholeExecutor:
+    def test_async_runs_do_not_wait_for_threads(self) -> None:
+        blocking = Blocking()
+        handler_of(blocking.handle, code="plain")
+        async_handler_of(nothing, code="async")
+        add_some("plain", *range(5))
+        add_some("async", *range(10, 30))
+        with executing(threads=2):
+            wait_until(lambda: not Task.objects.filter(biz_code="async").exists())
+            assert len(blocking.begun) == Task.objects.filter(status=TaskStatus.RUNNING).count() == 2
+            blocking.go_on()
+            wait_until(lambda: not Task.objects.exists())
+
+    def test_nor_threads_for_async_runs(self) -> None:
+        waiting = Waiting(code="async")
+        handler_of(lambda task: None, code="plain")
+        add_some("async", *range(10))
+        add_some("plain", *range(10, 30))
+        with executing(async_concurrency=3):
+            wait_until(lambda: not Task.objects.filter(biz_code="plain").exists())
+            assert len(waiting.begun) == Task.objects.filter(status=TaskStatus.RUNNING).count() == 3
+            waiting.go_on()
+            wait_until(lambda: not Task.objects.exists())

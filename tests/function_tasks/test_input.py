@@ -1,0 +1,86 @@
+"""Arguments that a database could not store, or would not return unchanged, are refused before anything is written."""
+
+import math
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.exceptions import InvalidTask as InvalidArguments
+from django_delayed_tasks.models import Task
+from tests.executor.parts import drain
+from tests.function_tasks import functions
+from tests.function_tasks.framework import InvalidTask, default_task_backend
+
+pytestmark = pytest.mark.django_db(transaction=True)
+give: Any = functions.give
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (math.nan, "is not JSON"),
+        (math.inf, "is not JSON"),
+        ("a\0b", "contains a NUL character"),
+        ("\ud800", "contains a lone surrogate"),
+        ({1: "x"}, "has a key that is not a str, 1, which JSON would turn into one"),
+        ({"a": [{None: 1}]}, "has a key that is not a str, None"),
+        (2**64, "contains an integer beyond 64 bits"),
+        ("x" * 70_000, "bytes of JSON; 65536 at most"),
+    ],
+)
+def test_refused_arguments(value: Any, problem: str) -> None:
+    for args, kwargs in (([value], {}), ([], {"value": value})):
+        with pytest.raises(InvalidArguments, match=problem) as caught:
+            give.enqueue(*args, **kwargs)
+        assert caught.value.field == "arguments"
+    assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 1, 1), {1}, object()])  # noqa: DTZ001
+def test_other_types_are_refused_as_the_framework_does(value: Any) -> None:
+    with pytest.raises(TypeError, match="Unsupported type"):
+        give.enqueue(value)
+    assert not Task.objects.exists()
+
+
+def test_what_the_framework_turns_into_json() -> None:
+    result = give.enqueue((b"x", (1, 2)))
+    assert result.args == [["x", [1, 2]]]
+    assert give.get_result(result.id) == result
+
+
+@pytest.mark.parametrize("value", [math.nan, "a\0b", "\ud800", 2**64])
+def test_return_values_are_refused_too(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(functions, "to_return", value)
+    result: Any = functions.return_it.enqueue()
+    drain()
+    result.refresh()
+    assert [error.exception_class for error in result.errors] == [InvalidArguments]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"run_after": timedelta(days=40_000)},
+        {"expires": timedelta(days=40_000)},
+        {"biz_num": ""},
+        {"biz_num": "x" * 256},
+        {"biz_num": 1.5},
+    ],
+)
+def test_refused_choices(chosen: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(chosen))):
+        give.using(**chosen).enqueue(1)
+    assert not Task.objects.exists()
+
+
+def test_a_queue_of_a_name_that_is_too_long() -> None:
+    with pytest.raises(InvalidTask, match="1 to 50 characters"):
+        give.using(queue_name="q" * 51).enqueue(1)
+
+
+def test_a_queue_that_the_backend_does_not_have() -> None:
+    with pytest.raises(InvalidTask, match="Queue 'slow' is not valid for backend"):
+        give.using(backend="strict", queue_name="slow")
+    assert default_task_backend.alias == "default"
