@@ -39,6 +39,7 @@ PROCESSES = ("tests/processes", "tests/examples")
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 ENGINE = ("tests/executor", "tests/races", "tests/recurring")
+OUTSIDE = ("tests/outside",)  # with programs and packages from outside: a browser, Prometheus, Wagtail
 
 
 def without(paths: Sequence[str]) -> tuple[str, ...]:
@@ -52,8 +53,10 @@ SIDE_BY_SIDE = {
     "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
     "engine": (*ENGINE, *without(ALONE)),
-    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *ALONE)),
+    "outside": OUTSIDE,
+    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *OUTSIDE, *ALONE)),
 }
+ONCE = ("outside",)  # parts whose tests do not depend on the database: the first one of a run has them
 
 
 # The admin's statements are the same on MySQL as on MariaDB, down to the dialect.
@@ -62,6 +65,8 @@ ALIKE = {("mysql", "pages"): "mariadb"}
 
 def is_covered(database: str, name: str, databases: Sequence[str]) -> bool:
     """Return whether this part also runs on a database that is the same to it."""
+    if name in ONCE:
+        return database != databases[0]
     return ALIKE.get((database, name)) in databases
 
 

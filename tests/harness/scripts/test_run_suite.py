@@ -66,3 +66,9 @@ def test_only_what_runs_elsewhere_is_left_out() -> None:
     assert left_out == ["mysql"]
     assert not is_covered("mysql", "pages", ["sqlite", "mysql"])
     assert not is_covered("mysql", "engine", everywhere)
+
+
+def test_tests_of_programs_from_outside_run_on_the_first_database() -> None:
+    """Given several databases; then one of them, the first, has the tests that do not depend on the database."""
+    for databases in (["sqlite", "mariadb", "postgres"], ["mariadb", "postgres"], ["postgres"]):
+        assert [name for name in databases if not is_covered(name, "outside", databases)] == databases[:1]

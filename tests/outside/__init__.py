@@ -1,0 +1,1 @@
+"""Tests with programs and packages from outside, such as a browser or Prometheus. They run on one database."""
