@@ -52,6 +52,7 @@ def draw(figures: Figures, series: Series, folder: Path) -> list[Path]:
         "backlog": lambda: backlog(plot_data.backlog_lines(figures)),
         "storm": lambda: over_time(plot_data.series_lines(figures, series, "storm"), *STORM),
         "memory": lambda: over_time(plot_data.series_lines(figures, series, "memory"), *MEMORY),
+        "sustained": lambda: over_time(plot_data.series_lines(figures, series, "sustained"), *SUSTAINED),
     }
     written = []
     with mpl.rc_context(STYLE):
@@ -91,10 +92,9 @@ def drain_rates(bars: dict[str, list[Bar]]) -> Page | None:
         panel.bar_label(drawn, [f"{bar.value:,.0f}" for bar in of_one], padding=3)
         _rows(panel, len(of_one))
     greatest = max(bar.value for of_one in bars.values() for bar in of_one)
-    axes[-1].set_xscale("log")
-    axes[-1].set_xlim(right=greatest * 2)
+    axes[-1].set_xlim(0, greatest * 1.15)
     _thousands(axes[-1].xaxis)
-    axes[-1].set_xlabel("tasks per second (logarithmic)")
+    axes[-1].set_xlabel("tasks per second")
     return page
 
 
@@ -146,6 +146,7 @@ def backlog(lines: list[Line]) -> Page | None:
 
 STORM = ("seconds since the first of the storm was due", "started in each 0.1 s")
 MEMORY = ("seconds since the drain began", "resident, MB")
+SUSTAINED = ("seconds since the load began", "lateness, ms p99")
 
 
 def over_time(lines: list[Line], x: str, y: str) -> Page | None:
