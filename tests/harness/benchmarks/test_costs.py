@@ -39,9 +39,9 @@ def without_autovacuum(live_db: str) -> Iterator[None]:
         cursor.execute(f"ALTER TABLE {Task._meta.db_table} RESET (autovacuum_enabled)")
 
 
-def add_due(number: str) -> None:
+def add_due(number: str, priority: int = 0) -> None:
     """A batch at a level where others wait for later."""
-    api.add_tasks(verbs.task(f"{number} {i:03}", -HOUR) for i in range(BATCH))
+    api.add_tasks(verbs.task(f"{number} {i:03}", -HOUR, priority=priority) for i in range(BATCH))
 
 
 def claim() -> list[ClaimedTask]:
@@ -66,12 +66,17 @@ def sent(action: Callable[[], object]) -> tuple[int, int]:
     return counts.statements, counts.commits
 
 
-def claims_cost(number: str) -> Counts:
-    """Return the cost of one claim, without the agenda that gives its watermark."""
-    add_due(number)
+def claims_cost(number: str, priority: int) -> Counts:
+    """Return the cost of one claim, without the agenda that gives its watermark.
+
+    Each claim has a level of its own: PostgreSQL counts the entries of settled tasks, too, for as long as any snapshot
+    of the database may need them.
+    """
+    add_due(number, priority)
     watermark = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
+    strategy = strategy_for(ALIAS, "auto")
     claimed: list[ClaimedTask] = []
-    counts = cost(lambda: claimed.extend(verbs.claim(strategy_for(ALIAS, "auto"), limit=BATCH, watermark=watermark)))
+    counts = cost(lambda: claimed.extend(verbs.claim(strategy, limit=BATCH, priority=priority, watermark=watermark)))
     assert len(claimed) == BATCH
     settle_all(claimed)
     return counts
@@ -80,10 +85,12 @@ def claims_cost(number: str) -> Counts:
 def test_claims_under_a_backlog(live_db: str) -> None:
     """Two rows read for each that is claimed, once to find it and once to change it, however many wait."""
     stock.add_waiting(0, FEW, LEVELS)
-    claims_cost("first")  # on MariaDB and MySQL, a connection says before its first claim how long it waits for locks
-    few = claims_cost("few")
+    claims_cost(
+        "first", priority=0
+    )  # on MariaDB and MySQL, a connection says before its first claim how long it waits for locks
+    few = claims_cost("few", priority=1)
     stock.add_waiting(FEW, MANY, LEVELS)
-    many = claims_cost("many")
+    many = claims_cost("many", priority=2)
     assert Task.objects.count() == MANY
     assert many.rows == few.rows <= 2 * BATCH * UNIT.get(live_db, 1)
     assert (few.statements, few.commits) == (1 if live_db in ("postgres", "sqlite") else 2, 1)
