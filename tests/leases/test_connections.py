@@ -17,15 +17,12 @@ from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import Wanted
 from tests.leases.rows import POOL, add, free_names
+from tests.sessions import sessions
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
-COUNT = {
-    "postgresql": "SELECT COUNT(*) FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user",
-    "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE()",
-}
 OURS = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
 KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
 
@@ -41,8 +38,8 @@ def open_connections() -> int:
 
     (SQLite keeps the file descriptor of a closed one while others of the process have the file open.)
     """
-    if connection.vendor in COUNT:
-        return int(answer(COUNT[connection.vendor]))
+    if connection.vendor in OURS:
+        return len(sessions())
     gc.collect()
     return sum(isinstance(found, sqlite3.Connection) for found in gc.get_objects())
 

@@ -21,15 +21,12 @@ from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.outages import Outage, private_database
 from tests.processes.waiting import wait_until
+from tests.sessions import other_sessions
 from tests.store.verbs import ALIAS
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
 KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
-OTHERS = {
-    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()",
-    "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
-}
 
 SLEEP = "import time; time.sleep(600)"
 READS = "import sys; print('begun', flush=True); sys.stdin.readline(); sys.exit(5)"
@@ -167,8 +164,7 @@ def test_it_broke_from_its_database_while_the_command_ran(start: Start) -> None:
     child = guarded(start, READS)
     if connection.vendor in KILL:
         with connection.cursor() as cursor:
-            cursor.execute(OTHERS[connection.vendor])
-            for (number,) in cursor.fetchall():
+            for number in other_sessions():
                 cursor.execute(KILL[connection.vendor].format(number))
     child.say("")
     assert child.exit_code() == 5

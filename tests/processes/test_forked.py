@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
 
 from django_delayed_tasks import Task, add_task
 from tests.processes.children import Child
@@ -13,20 +12,16 @@ from tests.processes.conftest import Start
 from tests.processes.database import alive, is_settled
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
+from tests.sessions import other_sessions
 
 MANY = 100
 """More iterations of a listener than anything in these tests is a reason for; one that spins makes thousands."""
-SESSIONS = {
-    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    " AND backend_type = 'client backend'",
-    "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() AND id <> CONNECTION_ID()",
-}
 
 
 @pytest.fixture
 def others(live_db: str) -> set[Any]:
     """Sessions from before: MariaDB and MySQL end the one of a listener that was killed some time later."""
-    return sessions()
+    return other_sessions()
 
 
 @pytest.fixture(params=["hooked", "unhooked"])
@@ -43,15 +38,6 @@ def run(queue: str, number: str) -> None:
     wait_until(lambda: is_settled("held", number))
 
 
-def sessions() -> set[Any]:
-    """The server's sessions with the test database, other than our own."""
-    if connection.vendor not in SESSIONS:
-        return set()
-    with connection.cursor() as cursor:
-        cursor.execute(SESSIONS[connection.vendor])
-        return {number for (number,) in cursor.fetchall()}
-
-
 def child_of(program: Child) -> int:
     [pid] = re.findall(r"^child (\d+)$", program.output, re.MULTILINE)
     return int(pid)
@@ -61,7 +47,7 @@ def test_a_child_that_ends_does_nothing_to_the_executor_of_its_parent(
     others: set[Any], program: Child, folder: Folder
 ) -> None:
     run("parent", "1")
-    before = sessions() - others
+    before = other_sessions() - others
     for times in (1, 2):
         program.say("fork free")
         program.say("exit")
@@ -70,7 +56,7 @@ def test_a_child_that_ends_does_nothing_to_the_executor_of_its_parent(
         run("parent", number)
 
     assert {note.pid for note in folder.notes("started")} == {program.pid}
-    assert before <= sessions()
+    assert before <= other_sessions()
     program.say("count")
     program.wait_for("listened")
     [listens] = re.findall(r"listened (\d+) times", program.output)

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import connection
 
+from tests.sessions import is_mysql, sessions
 from tests.threads import DatabaseThread
 
 PATIENCE = 30.0  # seconds
@@ -14,9 +15,11 @@ WAITING = {
     " WHERE datname = current_database() AND wait_event_type = 'Lock'",
     "mysql": "SELECT trx_mysql_thread_id FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'",
 }
-OURS_ON_MARIADB = "SELECT id FROM information_schema.processlist WHERE db = DATABASE()"
-# There, MySQL may fail for the text of another connection's statement.
-OURS_ON_MYSQL = "SELECT processlist_id FROM performance_schema.threads WHERE processlist_db = DATABASE()"
+# MySQL fails to read its innodb_trx while a statement of any session has an emoji in it.
+WAITING_ON_MYSQL = (
+    "SELECT processlist_id FROM performance_schema.data_lock_waits JOIN performance_schema.threads"
+    " ON thread_id = requesting_thread_id WHERE processlist_db = DATABASE()"
+)
 # Seconds: InnoDB shows a copy until no session has asked for a tenth of a second. Two that ask at a steady pace, in
 # tests that run side by side, would see the old one for ever.
 REFRESHED = (0.11, 0.5)
@@ -47,9 +50,6 @@ def wait_until_passed_by(thread: DatabaseThread[Any]) -> None:
 def waiting() -> int:
     """Return how many connections to this database wait for a lock."""
     with connection.cursor() as cursor:
-        cursor.execute(WAITING[connection.vendor])
+        cursor.execute(WAITING_ON_MYSQL if is_mysql() else WAITING[connection.vendor])
         waiting = {pk for [pk] in cursor.fetchall()}
-        if connection.vendor == "mysql":
-            cursor.execute(OURS_ON_MARIADB if getattr(connection, "mysql_is_mariadb", False) else OURS_ON_MYSQL)
-            waiting &= {pk for [pk] in cursor.fetchall()}
-        return len(waiting)
+    return len(waiting & sessions())

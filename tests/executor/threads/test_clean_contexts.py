@@ -10,24 +10,19 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from django.core.cache import caches
-from django.db import connection, connections
+from django.db import connections
 from django.utils import timezone, translation
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.models import Task, TaskRun
 from tests.executor.batches import batched
 from tests.executor.parts import add, executing, handler_of
+from tests.sessions import sessions
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET: ContextVar[str] = ContextVar("SECRET", default="")
 State = tuple[Any, ...]
 CLEAN: State = ("en-us", "Europe/Berlin", "", 28)
-COUNT_CONNECTIONS = {
-    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()",
-    "mariadb": "SELECT count(*) FROM information_schema.processlist WHERE db = DATABASE()",
-    # Not its list of processes, which has the statements of other sessions in their character sets.
-    "mysql": "SELECT count(*) FROM performance_schema.threads WHERE processlist_db = DATABASE()",
-}
 
 
 def state() -> State:
@@ -149,16 +144,6 @@ def test_receivers_share_the_context_of_their_run() -> None:
     assert found == ["of 1", "of 1"]
 
 
-def count_connections() -> int:
-    """Return the server's connections to this test's database; 0 on SQLite, which has no server."""
-    if connection.vendor == "sqlite":
-        return 0
-    with connection.cursor() as cursor:
-        is_mariadb = getattr(connection, "mysql_is_mariadb", False)
-        cursor.execute(COUNT_CONNECTIONS["mariadb" if is_mariadb else connection.vendor])
-        return int(cursor.fetchone()[0])
-
-
 @pytest.mark.parametrize("what", [lambda: connections["default"].connection, lambda: caches["default"]])
 def test_a_thread_keeps_its_connections_and_caches(what: Callable[[], object]) -> None:
     found: list[object] = []
@@ -168,7 +153,7 @@ def test_a_thread_keeps_its_connections_and_caches(what: Callable[[], object]) -
         Task.objects.count()
         found.append(what())
         if task.biz_num in ("10", "59"):
-            counts.append(count_connections())
+            counts.append(len(sessions()))
 
     handler_of(handle)
     for number in range(60):
