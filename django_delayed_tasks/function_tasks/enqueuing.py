@@ -15,8 +15,16 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import add, add_many, add_once
+from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.sql.transactions import atomically
-from django_delayed_tasks.store.validation import Schedule, valid_identity, valid_once, valid_priority, valid_when
+from django_delayed_tasks.store.validation import (
+    Schedule,
+    valid_identity,
+    valid_once,
+    valid_priority,
+    valid_trigger,
+    valid_when,
+)
 
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""
@@ -38,6 +46,8 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
             written; nothing was.
     """
     biz_num, expires = getattr(task, "biz_num", None), getattr(task, "expires", None)
+    given = getattr(task, "trigger", None)
+    trigger = valid_trigger(None if given is None else str(given))
     code, num = valid_identity(handler.biz_code, new_number() if biz_num is None else biz_num)
     schedule = Schedule(
         code,
@@ -46,12 +56,13 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         None,
         task.queue_name,
         valid_priority(int(task.priority)),
-        expires_at=valid_when(expires or handler.options.expires, "expires"),
-        once=valid_once(getattr(task, "once", False), None),
+        trigger_text=None if trigger is None else str(trigger),
+        expires_at=valid_when(expires or (None if trigger else handler.options.expires), "expires"),
+        once=valid_once(getattr(task, "once", False), trigger),
     )
     now, normalize_json = clock.host_now(), family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
-    fixed = changed(task, biz_num=None if biz_num is None else num, **moments)
+    fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
     arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
     enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued)))
@@ -68,7 +79,7 @@ def _moment(value: datetime | timedelta | None, now: datetime) -> datetime | Non
 
 def enqueue(alias: str, order: Order) -> Any | None:
     """Write one row, in the caller's transaction if there is one; return the result, or None if it was filtered."""
-    schedule = order.schedule
+    [schedule] = with_first_times(alias, [order.schedule])
     write = add_once.add_once if schedule.once else add.add
     added = write(alias, schedule, IfExists.REPLACE)
     if added.action is AddAction.FILTERED:
@@ -89,7 +100,7 @@ def enqueue_many(alias: str, orders: Sequence[Order]) -> list[Any | None]:
 
 
 def _enqueue_portion(alias: str, orders: Sequence[Order]) -> list[Any | None]:
-    schedules = [order.schedule for order in orders]
+    schedules = with_first_times(alias, [order.schedule for order in orders])
     if any(schedule.once for schedule in schedules):
         return [enqueue(alias, order) for order in orders]
     keys = atomically(alias, lambda cursor: _write_many(alias, schedules))
