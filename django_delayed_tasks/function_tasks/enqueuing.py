@@ -5,14 +5,17 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import TaskExists, UnknownCode
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import family_of
-from django_delayed_tasks.function_tasks.handler import FunctionHandler
+from django_delayed_tasks.function_tasks.handler import FunctionHandler, handler_of
 from django_delayed_tasks.function_tasks.ids import id_of, new_number
 from django_delayed_tasks.function_tasks.results import new_result
 from django_delayed_tasks.function_tasks.task_class import changed
+from django_delayed_tasks.handlers.functions import FUNCTION
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import add, add_many, add_once
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
@@ -28,6 +31,8 @@ from django_delayed_tasks.store.validation import (
 
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""
+KEPT = ("priority", "queue_name", "backend", "biz_num")
+"""What enqueuing again keeps of ``using``: neither moments, which may have passed, nor ``once`` or a trigger."""
 
 
 class Order(NamedTuple):
@@ -127,3 +132,33 @@ def key_of_last_run(alias: str, biz_code: str, biz_num: str) -> int | None:
     runs = TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
     key: int | None = runs.values_list("task_id", flat=True).first()
     return key
+
+
+def enqueued_by(biz_ext: Any) -> data.Enqueued | None:
+    """Return the enqueuing that these data are of; None if they are not those of a function."""
+    function = biz_ext.get(FUNCTION) if isinstance(biz_ext, dict) else None
+    return data.read(biz_ext, function) if isinstance(function, str) else None
+
+
+def enqueue_again(biz_code: str, enqueued: data.Enqueued) -> Any:
+    """Enqueue a function as it was enqueued before, to be run at once; return the new result.
+
+    A business identity is kept.
+
+    Raises:
+        UnknownCode: there is no such function here.
+        TaskExists: a task of the business identity waits or runs.
+        InvalidTask: the exception of the framework's family: the backend does not accept it any more.
+    """
+    handler = handler_of(biz_code, enqueued)
+    if handler is None:
+        raise UnknownCode("biz_code", biz_code, "is no task function here")
+    task = changed(handler.task, **{name: value for name, value in enqueued.using.items() if name in KEPT})
+    if task.biz_num is not None and _waits_or_runs(biz_code, task.biz_num):
+        raise TaskExists(biz_code, task.biz_num)
+    return task.enqueue(*enqueued.args, **enqueued.kwargs)
+
+
+def _waits_or_runs(biz_code: str, biz_num: str) -> bool:
+    rows = Task.objects.using(settings.DATABASE).filter(biz_code=biz_code, biz_num=biz_num)
+    return rows.exclude(status=TaskStatus.FAILED).exists()
