@@ -20,9 +20,10 @@ SETTINGS = f'INSTALLED_APPS += ["{PACKAGE}", "shop"]\n'
 
 @dataclass
 class Newcomer:
-    """Follows examples in ``folder``; ``outputs`` is what the commands printed."""
+    """Follows examples in ``folder``; ``outputs`` is what the commands printed. ``python`` is the interpreter."""
 
     folder: Path
+    python: str = sys.executable
     outputs: dict[str, str] = field(default_factory=dict)
 
     def saw(self, words: str) -> str:
@@ -56,12 +57,17 @@ class Newcomer:
     def run(self, command: str) -> str:
         """Runs it to its end, which must be a good one; what it printed."""
         done = subprocess.run(
-            arguments(command), cwd=self.folder, env=environment(), timeout=PATIENCE,
+            self.arguments(command), cwd=self.folder, env=environment(), timeout=PATIENCE,
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}"
         self.outputs[command] = done.stdout
         return done.stdout
+
+    def arguments(self, command: str) -> list[str]:
+        program, *rest = shlex.split(command, comments=True)
+        programs = {"python": [self.python], "django-admin": [self.python, "-m", "django"]}
+        return [*programs[program], *rest]
 
     def types(self, statements: str) -> str:
         """Runs Python statements, without double quotes, in the project's shell; what they printed."""
@@ -70,7 +76,7 @@ class Newcomer:
     def watches(self, command: str, expected: str) -> None:
         """Runs it until it has printed the expected line, then presses Ctrl-C."""
         process = subprocess.Popen(
-            arguments(command), cwd=self.folder, env=environment(), text=True, stdout=subprocess.PIPE
+            self.arguments(command), cwd=self.folder, env=environment(), text=True, stdout=subprocess.PIPE
         )
         impatience = Timer(PATIENCE, process.kill)
         impatience.start()
@@ -98,12 +104,6 @@ def commands(block: Block) -> list[str]:
     if block.language != "sh":
         return []
     return [line for line in block.text.splitlines() if not line.startswith(DONE_BEFORE)]
-
-
-def arguments(command: str) -> list[str]:
-    program, *rest = shlex.split(command, comments=True)
-    programs = {"python": [sys.executable], "django-admin": [sys.executable, "-m", "django"]}
-    return [*programs[program], *rest]
 
 
 def environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
+from django_delayed_tasks.admin.again import EnqueuesAgain
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_text
@@ -27,7 +28,7 @@ class RunChangeList(NamingChangeList):
 
 
 @admin.register(TaskRun)
-class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
+class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     """The list of runs, newest first. Conditions that no index serves are applied to the latest runs only."""
 
     list_display = (

@@ -120,6 +120,18 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
             raise self.family.result_does_not_exist(f"{result_id}: {life.enqueued.function} is no task function here")
         return results.result_of(handler.task, str(result_id), life)
 
+    def enqueue_again(self, result_id: str) -> Any:
+        """Enqueue the function of an earlier result with the same arguments, to be run at once; return the new result.
+
+        Raises:
+            TaskResultDoesNotExist: as for :meth:`get_result`.
+            TaskExists: the task has a business identity, and waits or runs.
+        """
+        from django_delayed_tasks.function_tasks import enqueuing
+
+        life = self._life(result_id)
+        return enqueuing.enqueue_again(life.biz_code, life.enqueued)
+
     def cancel(self, result_id: str) -> CancelResult:
         """Cancel the task of a result: it becomes FAILED, unless it is running, which only asks the run to stop.
 

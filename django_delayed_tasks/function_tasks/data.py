@@ -1,20 +1,22 @@
 """The data of a function task: which function to call with which arguments, and what its result repeats."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.utils.dateparse import parse_datetime
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.handlers.functions import FUNCTION, USING
 from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.triggers import Trigger, parse_stored
 
 ARGUMENTS = "arguments"
 """The name of the arguments in errors about them."""
-USABLE = ("priority", "queue_name", "backend", "run_after", "biz_num", "once", "expires")
+USABLE = ("priority", "queue_name", "backend", "run_after", "biz_num", "once", "trigger", "expires")
 """What ``using`` can change about a task, as far as it has these."""
 _MOMENTS = ("run_after", "expires")
 
@@ -64,10 +66,19 @@ def read(data: Any, function: str) -> Enqueued:
 
 def _read_using(using: Mapping[str, Any]) -> dict[str, Any]:
     known = {name: value for name, value in using.items() if name in USABLE}
-    return {name: _moment(value) if name in _MOMENTS else value for name, value in known.items()}
+    return {name: _value_of(name, value) for name, value in known.items()}
+
+
+def _value_of(name: str, value: Any) -> Any:
+    if name == "trigger":
+        with suppress(InvalidTrigger):
+            return parse_stored(value)
+    return _moment(value) if name in _MOMENTS else value
 
 
 def _text_of(value: Any) -> Any:
+    if isinstance(value, Trigger):
+        return str(value)
     return value.isoformat() if isinstance(value, datetime) else value
 
 

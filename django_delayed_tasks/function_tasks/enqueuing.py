@@ -5,21 +5,34 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import TaskExists, UnknownCode
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import family_of
-from django_delayed_tasks.function_tasks.handler import FunctionHandler
+from django_delayed_tasks.function_tasks.handler import FunctionHandler, handler_of
 from django_delayed_tasks.function_tasks.ids import id_of, new_number
 from django_delayed_tasks.function_tasks.results import new_result
 from django_delayed_tasks.function_tasks.task_class import changed
+from django_delayed_tasks.handlers.functions import FUNCTION
 from django_delayed_tasks.models import Task, TaskRun
-from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import add, add_many, add_once
+from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.sql.transactions import atomically
-from django_delayed_tasks.store.validation import Schedule, valid_identity, valid_once, valid_priority, valid_when
+from django_delayed_tasks.store.validation import (
+    Schedule,
+    valid_identity,
+    valid_once,
+    valid_priority,
+    valid_trigger,
+    valid_when,
+)
 
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""
+KEPT = ("priority", "queue_name", "backend", "biz_num")
+"""What enqueuing again keeps of ``using``: neither moments, which may have passed, nor ``once`` or a trigger."""
 
 
 class Order(NamedTuple):
@@ -38,6 +51,8 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
             written; nothing was.
     """
     biz_num, expires = getattr(task, "biz_num", None), getattr(task, "expires", None)
+    given = getattr(task, "trigger", None)
+    trigger = valid_trigger(None if given is None else str(given))
     code, num = valid_identity(handler.biz_code, new_number() if biz_num is None else biz_num)
     schedule = Schedule(
         code,
@@ -46,12 +61,13 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         None,
         task.queue_name,
         valid_priority(int(task.priority)),
-        expires_at=valid_when(expires or handler.options.expires, "expires"),
-        once=valid_once(getattr(task, "once", False), None),
+        trigger_text=None if trigger is None else str(trigger),
+        expires_at=valid_when(expires or (None if trigger else handler.options.expires), "expires"),
+        once=valid_once(getattr(task, "once", False), trigger),
     )
     now, normalize_json = clock.host_now(), family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
-    fixed = changed(task, biz_num=None if biz_num is None else num, **moments)
+    fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
     arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
     enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued)))
@@ -68,7 +84,7 @@ def _moment(value: datetime | timedelta | None, now: datetime) -> datetime | Non
 
 def enqueue(alias: str, order: Order) -> Any | None:
     """Write one row, in the caller's transaction if there is one; return the result, or None if it was filtered."""
-    schedule = order.schedule
+    [schedule] = with_first_times(alias, [order.schedule])
     write = add_once.add_once if schedule.once else add.add
     added = write(alias, schedule, IfExists.REPLACE)
     if added.action is AddAction.FILTERED:
@@ -89,7 +105,7 @@ def enqueue_many(alias: str, orders: Sequence[Order]) -> list[Any | None]:
 
 
 def _enqueue_portion(alias: str, orders: Sequence[Order]) -> list[Any | None]:
-    schedules = [order.schedule for order in orders]
+    schedules = with_first_times(alias, [order.schedule for order in orders])
     if any(schedule.once for schedule in schedules):
         return [enqueue(alias, order) for order in orders]
     keys = atomically(alias, lambda cursor: _write_many(alias, schedules))
@@ -116,3 +132,33 @@ def key_of_last_run(alias: str, biz_code: str, biz_num: str) -> int | None:
     runs = TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
     key: int | None = runs.values_list("task_id", flat=True).first()
     return key
+
+
+def enqueued_by(biz_ext: Any) -> data.Enqueued | None:
+    """Return the enqueuing that these data are of; None if they are not those of a function."""
+    function = biz_ext.get(FUNCTION) if isinstance(biz_ext, dict) else None
+    return data.read(biz_ext, function) if isinstance(function, str) else None
+
+
+def enqueue_again(biz_code: str, enqueued: data.Enqueued) -> Any:
+    """Enqueue a function as it was enqueued before, to be run at once; return the new result.
+
+    A business identity is kept.
+
+    Raises:
+        UnknownCode: there is no such function here.
+        TaskExists: a task of the business identity waits or runs.
+        InvalidTask: the exception of the framework's family: the backend does not accept it any more.
+    """
+    handler = handler_of(biz_code, enqueued)
+    if handler is None:
+        raise UnknownCode("biz_code", biz_code, "is no task function here")
+    task = changed(handler.task, **{name: value for name, value in enqueued.using.items() if name in KEPT})
+    if task.biz_num is not None and _waits_or_runs(biz_code, task.biz_num):
+        raise TaskExists(biz_code, task.biz_num)
+    return task.enqueue(*enqueued.args, **enqueued.kwargs)
+
+
+def _waits_or_runs(biz_code: str, biz_num: str) -> bool:
+    rows = Task.objects.using(settings.DATABASE).filter(biz_code=biz_code, biz_num=biz_num)
+    return rows.exclude(status=TaskStatus.FAILED).exists()

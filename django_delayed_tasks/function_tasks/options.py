@@ -65,6 +65,8 @@ def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
     Raises:
         ValueError: an option is unknown; the message says which.
     """
+    if getattr(task, "trigger", None) is not None:
+        raise ValueError("a trigger is given with @periodic, or with using()")
     general = {name: value for name, value in given.items() if name != FUNCTIONS}
     own = given.get(FUNCTIONS, {}).get(task.module_path, {})
     merged = {**general, **own, **getattr(task.func, _ATTRIBUTE, {})}

@@ -8,6 +8,8 @@ from uuid import UUID
 
 from django.db import transaction
 
+from django_delayed_tasks.triggers import Trigger
+
 OF_FUNCTION = (
     "max_attempts", "backoff", "timeout", "max_concurrent", "rate", "concurrency_key", "atomic", "expires",
 )  # fmt: skip
@@ -27,11 +29,13 @@ def task_class_of(family: Any, module: str) -> Any:
 
         ``biz_num`` gives it a business identity: enqueuing it again reschedules it. With ``once``, a business identity
         that has succeeded is not enqueued again. ``expires`` is how long after it was enqueued, or until when, it may
-        start. ``run_after`` may be a timedelta from the moment at which it is enqueued.
+        start. ``run_after`` may be a timedelta from the moment at which it is enqueued. With a ``trigger`` it recurs,
+        with the same arguments.
         """
 
         biz_num: str | int | UUID | None = None
         once: bool = False
+        trigger: Trigger | str | None = None
         max_attempts: int | None = None
         backoff: Callable[..., Any] | None = None
         timeout: timedelta | float | None = None
@@ -50,12 +54,13 @@ def task_class_of(family: Any, module: str) -> Any:
             backend: str | None = None,
             biz_num: str | int | UUID | None = None,
             once: bool | None = None,
+            trigger: Trigger | str | None = None,
             expires: datetime | timedelta | None = None,
         ) -> Any:
             """Return a task that differs in these; what is None stays."""
             given: dict[str, Any] = {
                 "priority": priority, "queue_name": queue_name, "run_after": run_after, "backend": backend,
-                "biz_num": biz_num, "once": once, "expires": expires,
+                "biz_num": biz_num, "once": once, "trigger": trigger, "expires": expires,
             }  # fmt: skip
             return replace(self, **{name: value for name, value in given.items() if value is not None})
 

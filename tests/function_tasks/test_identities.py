@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from django_delayed_tasks import Cron, Interval
+from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.models import Task, TaskRun
 from tests.executor.parts import drain, executing
 from tests.function_tasks import functions
@@ -115,3 +118,58 @@ def test_waiting_for_a_result() -> None:
     thread = start_thread(drain)
     assert backend.wait(result.id, timedelta(seconds=30)).return_value == 5
     thread.join()
+
+
+def to_be_decorated() -> None: ...
+
+
+def recurring() -> Any:
+    return Task.objects.filter(biz_code=give.module_path)
+
+
+class TestTrigger:
+    """A function with a trigger of one enqueuing recurs with its arguments."""
+
+    def test_runs_again_and_again(self) -> None:
+        result = give.using(biz_num="shop-12", trigger="Interval(minutes=30)").enqueue({"shop": 12})
+        row = recurring().get()
+        assert timedelta(minutes=29) < row.when - timezone.now() <= timedelta(minutes=30)
+        assert result.task.trigger == Interval(minutes=30)
+        assert backend.get_result(result.id) == result
+        for _ in range(2):
+            now = timezone.now()
+            recurring().update(claim_at=now, when=now)
+            drain()
+        assert functions.calls == [{"shop": 12}] * 2
+        row = recurring().get()
+        assert (row.status, row.trigger, row.biz_ext["args"]) == (0, Interval(minutes=30), [{"shop": 12}])
+        result.refresh()
+        assert result.status == TaskResultStatus.READY
+
+    def test_is_at_the_given_time_first(self) -> None:
+        give.using(trigger=Cron("0 3 * * *"), run_after=timedelta(seconds=0)).enqueue("now")
+        drain()
+        assert functions.calls == ["now"]
+        assert recurring().get().when > timezone.now()
+
+    def test_many_in_one_statement(self) -> None:
+        give.using(trigger=Interval(days=1)).bulk_enqueue([(("a",), {}), (("b",), {})])
+        assert {row.when > timezone.now() for row in recurring()} == {True}
+        assert recurring().count() == 2
+
+    @pytest.mark.parametrize(
+        ("trigger", "problem"),
+        [
+            ("every day", "expected for example Cron"),
+            (12, "expected for example Cron"),
+            ("Once('2001-01-01T00:00+00:00')", "no time after now"),
+        ],
+    )
+    def test_that_is_not_valid_writes_nothing(self, trigger: Any, problem: str) -> None:
+        with pytest.raises(InvalidTrigger, match=problem):
+            give.using(trigger=trigger).enqueue("never")
+        assert not recurring().exists()
+
+    def test_of_the_decorator_is_refused(self) -> None:
+        with pytest.raises(InvalidTask, match="a trigger is given with @periodic, or with using"):
+            type(give)(func=to_be_decorated, trigger=Interval(days=1))

@@ -66,14 +66,14 @@ class Affinity:
     def read(self) -> Rows:
         """Return the due rows that the executor should try to claim."""
         if self.request.executors == 1:
-            return self._read(self.request)
-        mine = self._read(self.request, share(self.request))
+            return self._read()
+        mine = self._read(share(self.request))
         if mine:
             return self._with_left_behind(mine) if self._leaves_behind(mine) else mine
         self._is_steal = True
         # From the tail: the executors that own these rows take them from the head.
-        latest = self._read(self._steal(), self._part(), "DESC")
-        return latest[::-1] or self._read(replace(self.request, limit=min(self.request.limit, CONTESTED_STEAL)))
+        latest = self._read(self._part(), "DESC", most=self._steal())
+        return latest[::-1] or self._read(most=CONTESTED_STEAL)
 
     def note(self, won_all: bool) -> None:
         """Adjust the steal size; ``won_all`` says whether all of the rows that were read could be claimed."""
@@ -81,9 +81,8 @@ class Affinity:
             more = STEAL_STEP + _steal_sizes.get(self._key, STEAL_STEP)
             _steal_sizes[self._key] = min(more, self.request.limit) if won_all else STEAL_STEP
 
-    def _steal(self) -> ClaimRequest:
-        most = max(STEAL_STEP, _steal_sizes.get(self._key, 0))
-        return replace(self.request, limit=min(self.request.limit, most))
+    def _steal(self) -> int:
+        return max(STEAL_STEP, _steal_sizes.get(self._key, 0))
 
     def _part(self) -> str:
         # Executors stealing in the same second get disjoint parts; in another second the parts are different.
@@ -95,15 +94,20 @@ class Affinity:
         return watermark is not None and oldest - watermark > LEFT_BEHIND
 
     def _with_left_behind(self, mine: Rows) -> Rows:
-        first = self._read(replace(self.request, limit=min(self.request.limit, STEAL_STEP)), self._part())
+        first = self._read(self._part(), most=STEAL_STEP)
         by_id = {row[_ID]: row for row in (*first, *mine)}
         return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
 
-    def _read(self, request: ClaimRequest, share: str = "", direction: Any = "ASC") -> Rows:
+    def _read(self, share: str = "", direction: Any = "ASC", most: int | None = None) -> Rows:
+        """Return the rows in that order, ``most`` at most; with shares, those that may be claimed of the first rows."""
+        request = self.request
+        if most is not None and request.shares is None:
+            request = replace(request, limit=min(request.limit, most))
         sql, parameters = candidates(self.dialect, request, share=share, direction=direction)
 
         def read(cursor: CursorWrapper) -> Rows:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
-        return in_one_statement(self._alias, read)
+        rows = in_one_statement(self._alias, read)
+        return rows if request.shares is None else request.chosen(rows)[:most]

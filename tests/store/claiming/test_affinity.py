@@ -9,7 +9,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming import affinity, compare_and_set
 from django_delayed_tasks.store.claiming.affinity import STEAL_STEP, share_of
-from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS
@@ -55,6 +55,18 @@ def test_no_more_than_it_has_room_for() -> None:
     for _ in range(5):
         assert claim(limit=10) <= 10
     assert best_left() == 10
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_for(place: int) -> None:
+    """Those many are its own, or all are another executor's."""
+    leave_to_others(100)
+    wanted = Task.objects.order_by("-claim_at", "-pk")[50]
+    Task.objects.filter(pk=wanted.pk).update(biz_code="wanted")
+    request = ClaimRequest(
+        1, "default", 0, 500, place=place, executors=2, shares=Shares(frozenset({"wanted"}), 5, 0, 5)
+    )
+    assert [task.id for task in compare_and_set.claim(ALIAS, request)] == [wanted.pk]
 
 
 def test_few_again_when_others_were_quicker() -> None:

@@ -1,0 +1,73 @@
+"""Enqueuing the functions of runs again: an action of the history's list, and a button on a run's page."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
+
+from django_delayed_tasks.admin.tasks.actions import log
+from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
+from django_delayed_tasks.models import TaskRun
+
+if TYPE_CHECKING:
+    Base = admin.ModelAdmin[TaskRun]
+else:
+    Base = object
+
+BUTTON: Final = "_enqueue_again"
+MOST: Final = 1_000
+"""The most runs that the action is applied to if "all that match" are selected."""
+
+
+class EnqueuesAgain(Base):
+    """The runs of function tasks, for users who may add tasks."""
+
+    actions = ("enqueue_again",)
+
+    def has_enqueue_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may add tasks."""
+        return request.user.has_perm("django_delayed_tasks.add_task")
+
+    @admin.action(description=gettext_lazy("Enqueue again"), permissions=["enqueue"])
+    def enqueue_again(self, request: HttpRequest, queryset: "QuerySet[TaskRun]") -> None:
+        """Enqueue each task of the selected runs once."""
+        runs = {run.task_id: run for run in queryset.order_by("-id")[:MOST]}
+        done = [run for run in runs.values() if self._again(request, run)]
+        log(request, done, _("enqueued again"))
+        if done:
+            text = ngettext("%d function was enqueued again.", "%d functions were enqueued again.", len(done))
+            self.message_user(request, text % len(done), messages.SUCCESS)
+
+    def _again(self, request: HttpRequest, run: TaskRun) -> bool:
+        enqueued = enqueued_by(run.biz_ext)
+        if enqueued is None:
+            self._refuse(request, run, _("only functions can be enqueued again"))
+            return False
+        try:
+            enqueue_again(run.biz_code, enqueued)
+        except Exception as error:  # such as a queue that is gone, or a receiver of task_enqueued
+            self._refuse(request, run, str(error))
+            return False
+        return True
+
+    def _refuse(self, request: HttpRequest, run: TaskRun, why: str) -> None:
+        text = _("“%(run)s” was not enqueued again: %(why)s") % {"run": run, "why": why}
+        self.message_user(request, text, messages.WARNING)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if BUTTON in request.POST and self.has_enqueue_permission(request):
+            self.enqueue_again(request, self.get_queryset(request).filter(pk=unquote(object_id)))
+            return HttpResponseRedirect(request.get_full_path())
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        run: TaskRun | None = kwargs.get("obj")
+        is_offered = run is not None and enqueued_by(run.biz_ext) is not None and self.has_enqueue_permission(request)
+        context["again_button"] = BUTTON if is_offered else ""
+        return super().render_change_form(request, context, *args, **kwargs)

@@ -1,0 +1,138 @@
+"""Enqueuing a function again from the history."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
+
+from django_delayed_tasks.exceptions import TaskExists
+from django_delayed_tasks.handlers import registry
+from django_delayed_tasks.models import Task, TaskRun
+from tests.admin.pages import messages_of
+from tests.admin.rows import list_of, page_of, run
+from tests.executor.parts import drain
+from tests.function_tasks import functions
+from tests.function_tasks.framework import TaskResultStatus, default_task_backend
+
+LIST = list_of("taskrun")
+CODE = functions.give.module_path
+backend: Any = default_task_backend
+give: Any = functions.give
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def clean_functions() -> Iterator[None]:
+    functions.calls.clear()
+    with registry.preserved():
+        yield
+
+
+def ran(*args: Any, **using: Any) -> TaskRun:
+    """Return the run of a function that was enqueued, and has ended."""
+    given = give.using(**using) if using else give
+    given.enqueue(*args)
+    drain()
+    functions.calls.clear()
+    return TaskRun.objects.latest("id")
+
+
+def press(client: Client, of: TaskRun) -> Any:
+    return client.post(page_of(of), {"_enqueue_again": "1"})
+
+
+def waiting() -> Any:
+    return Task.objects.filter(biz_code=CODE)
+
+
+def test_button(boss: Client) -> None:
+    of = ran({"number": 7}, queue_name="mail", priority=5, run_after=timedelta(seconds=-5))
+    page = boss.get(page_of(of)).content.decode()
+    assert 'name="_enqueue_again" value="Enqueue again"' in page
+    assert messages_of(press(boss, of)) == ["1 function was enqueued again."]
+    row = waiting().get()
+    assert (row.queue, row.priority, row.biz_ext["args"]) == ("mail", 5, [{"number": 7}])
+    assert row.biz_num != of.biz_num
+    drain()
+    assert functions.calls == [{"number": 7}]
+
+
+def test_action_enqueues_each_task_once(boss: Client) -> None:
+    of, another = ran(1), ran(2)
+    TaskRun.objects.create(**{field.attname: getattr(of, field.attname) for field in of._meta.fields[1:]})
+    keys = list(TaskRun.objects.filter(biz_code=CODE).values_list("pk", flat=True))
+    assert len(keys) == 3
+    answer = boss.post(LIST, {"action": "enqueue_again", "_selected_action": keys})
+    assert messages_of(answer) == ["2 functions were enqueued again."]
+    assert {row.biz_ext["args"][0] for row in waiting()} == {1, 2}
+    assert another.pk in keys
+
+
+def test_a_business_identity_that_waits_is_left_alone(boss: Client) -> None:
+    of = ran("old", biz_num="order-17", run_after=timedelta(seconds=-5))
+    press(boss, of)
+    assert waiting().get().biz_num == "order-17"
+    give.using(biz_num="order-17").enqueue("new")
+    [*_, message] = messages_of(press(boss, of))
+    assert "was not enqueued again" in message
+    assert "order-17" in message
+    assert waiting().get().biz_ext["args"] == ["new"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda of: TaskRun.objects.filter(pk=of.pk).update(biz_ext=None), "only functions can be enqueued again"),
+        (lambda of: change_data(of, queue_name="x" * 60), "queue_name="),
+        (lambda of: TaskRun.objects.filter(pk=of.pk).update(biz_code="gone"), "is no task function here"),
+    ],
+)
+def test_what_cannot_be(boss: Client, change: Callable[[TaskRun], object], why: str) -> None:
+    of = ran("x")
+    change(of)
+    [message] = messages_of(press(boss, of))
+    assert why in message
+    assert not waiting().exists()
+
+
+def change_data(of: TaskRun, **using: Any) -> None:
+    TaskRun.objects.filter(pk=of.pk).update(biz_ext={**of.biz_ext, "using": using})
+
+
+def test_runs_of_handlers_have_no_button(boss: Client) -> None:
+    assert "_enqueue_again" not in boss.get(page_of(run("A-1"))).content.decode()
+
+
+@pytest.mark.parametrize(("permissions", "may"), [(["view_taskrun"], False), (["view_taskrun", "add_task"], True)])
+def test_only_users_who_may_add_tasks(permissions: list[str], may: bool) -> None:
+    of = ran("x")
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename__in=permissions))
+    client = Client()
+    client.force_login(user)
+    assert ("_enqueue_again" in client.get(page_of(of)).content.decode()) == may
+    assert (press(client, of).status_code == 302) == may
+    boxes = {"action": "enqueue_again", "_selected_action": [of.pk]}
+    client.post(LIST, boxes)
+    assert waiting().count() == 2 * may
+
+
+class TestBackend:
+    def test_returns_the_new_result(self) -> None:
+        first = give.enqueue("x")
+        drain()
+        again = backend.enqueue_again(first.id)
+        assert again.id != first.id
+        drain()
+        again.refresh()
+        assert (again.status, again.return_value) == (TaskResultStatus.SUCCESSFUL, "x")
+
+    def test_one_with_an_identity_that_waits_is_refused(self) -> None:
+        first = give.using(biz_num="order-17", run_after=timedelta(hours=1)).enqueue("x")
+        with pytest.raises(TaskExists):
+            backend.enqueue_again(first.id)
+        assert waiting().get().when is not None
