@@ -45,6 +45,7 @@ myst_heading_anchors = 4
 myst_fence_as_directive = ["mermaid"]
 myst_enable_extensions = ["colon_fence"]
 
+add_module_names = False
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True

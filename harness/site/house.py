@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from docutils import nodes
@@ -26,12 +27,27 @@ class House(SphinxDirective):
 
 
 def drawing(floors: Floors) -> str:
-    """Return the house in Mermaid: a box for each floor, the highest on top."""
-    numbered = list(enumerate(floors))[::-1]
-    boxes = [f'    floor{number}["{number}: {", ".join(map(path_of, units))}"]' for number, units in numbered]
-    below = [f"    floor{number} --> floor{number - 1}" for number, _ in numbered[:-1]]
+    """Return the house in Mermaid, the highest floor on top."""
+    storeys = [f'"{span(numbers)}: {", ".join(names)}"' for names, numbers in merged(floors)][::-1]
+    boxes = [f"    box{place}[{text}]" for place, text in enumerate(storeys)]
+    below = [f"    box{place} --> box{place + 1}" for place in range(len(storeys) - 1)]
     title = "accTitle: The floors of the package: each imports only what is on the floors below it."
     return "\n".join(["flowchart TB", f"    {title}", *boxes, *below])
+
+
+def merged(floors: Floors) -> Iterator[tuple[tuple[str, ...], list[int]]]:
+    """Yield the folders and modules at the top of the package by floors; floors with the same ones are one."""
+
+    def tops(number: int) -> tuple[str, ...]:
+        return tuple(sorted({path_of(unit.partition(".")[0]) for unit in floors[number]}))
+
+    for names, numbers in groupby(range(len(floors)), key=tops):
+        yield names, list(numbers)
+
+
+def span(numbers: list[int]) -> str:
+    """Return the numbers of consecutive floors."""
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]}"
 
 
 def table(floors: Floors) -> Iterator[str]:

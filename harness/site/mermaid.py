@@ -12,7 +12,8 @@ from sphinx.util.docutils import SphinxDirective
 
 THEMES = {"only-light": "default", "only-dark": "dark"}
 """The theme of Mermaid by the class of the site's theme that shows the picture in this mode only."""
-FONTS = "Arial, Helvetica, 'Liberation Sans', sans-serif"
+FONTS = "Arial, Helvetica, sans-serif"
+SIZE = re.compile(r'viewBox="\S+ \S+ (\d+)')
 TITLE = re.compile(r"^\s*accTitle: (.+)$", re.MULTILINE)
 
 
@@ -32,16 +33,24 @@ def picture(source: str) -> nodes.raw:
     """Return the picture as HTML, for light and for dark."""
     title = TITLE.search(source)
     alt = escape(title[1] if title else "", quote=True)
-    images = [f'<img class="{mode}" alt="{alt}" src="{drawn(source, theme)}">' for mode, theme in THEMES.items()]
+    images = [image(drawn(source, theme), alt, mode) for mode, theme in THEMES.items()]
     return nodes.raw("", f'<div class="picture">{"".join(images)}</div>', format="html")
 
 
+def image(svg: str, alt: str, mode: str) -> str:
+    """Return the element for a drawing, which is part of the page and as wide as it was drawn."""
+    width = SIZE.search(svg)
+    assert width, "a drawing has a size"
+    url = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    return f'<img class="{mode}" width="{width[1]}" alt="{alt}" src="{url}">'
+
+
 def drawn(source: str, theme: str) -> str:
-    """Return the picture in a theme as the URL of an image."""
+    """Return the picture as SVG."""
     options = {"theme": theme, "fontFamily": FONTS, "themeVariables": {"fontFamily": FONTS}}
-    flowchart = {"flowchart": {"nodeSpacing": 60, "rankSpacing": 55}}
-    svg = mmdr.render(f"%%{{init: {json.dumps(options | flowchart)}}}%%\n{source}").svg()
-    return f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    flowchart = {"flowchart": {"nodeSpacing": 60, "rankSpacing": 55, "wrappingWidth": 420}}
+    svg: str = mmdr.render(f"%%{{init: {json.dumps(options | flowchart)}}}%%\n{source}").svg()
+    return svg
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
