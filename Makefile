@@ -12,10 +12,10 @@ PYTEST ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-sources := django_delayed_tasks harness tests testproject noxfile.py
+sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test lint format demo torture torture-galera conformance verify matrix clean bench mutants
+.PHONY: help venv test lint format docs demo torture torture-galera conformance verify matrix clean bench mutants
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -44,6 +44,11 @@ lint: $(STAMP) ## Check style, types and that no migration is missing
 format: $(STAMP) ## Put the code into the project's style
 	$(PY) -m ruff check --fix $(sources) $(examples)
 	$(PY) -m ruff format $(sources) $(examples)
+
+SITE ?= build/site
+docs: $(STAMP) ## Build the documentation as a site, in build/site
+	$(PY) -m sphinx --quiet --fail-on-warning --keep-going -c docs . $(SITE)
+	@echo "The site is in $(SITE): open $(SITE)/docs/index.html"
 
 demo: $(STAMP) ## Run the shop with real processes and check what came out
 	$(PY) -m testproject.demo

@@ -1,0 +1,43 @@
+"""The navigation of the site: the pages that an index page lists are below it, each under the heading of its list.
+
+So the pages stay plain Markdown, and a page that an index lists is in the navigation.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from posixpath import normpath
+
+from sphinx.application import Sphinx
+
+INDEXES = ("docs/index", "docs/examples/README", "docs/decisions/README")
+SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+# The link at the beginning of a bullet, or in the first or second cell of a row.
+ENTRY = re.compile(r"^(?:- |\| (?:\[\d+])?)\[?[^]\n]*]\(([^)#\s]+)\.md\)", re.MULTILINE)
+
+
+def add_tables_of_contents(app: Sphinx, name: str, source: list[str]) -> None:
+    """Append a hidden table of contents for each section to the source of an index page."""
+    if name in INDEXES:
+        source[0] += "".join(table(name, title, text) for title, text in sections(source[0]))
+
+
+def sections(text: str) -> Iterator[tuple[str, str]]:
+    """Return the sections of a page with their titles; the title of what comes before the first one is empty."""
+    first, *rest = SECTION.split(text)
+    yield "", first
+    yield from zip(rest[::2], rest[1::2], strict=True)
+
+
+def table(page: str, title: str, text: str) -> str:
+    """Return the directive for the pages that a section lists; nothing if it lists none."""
+    folder = PurePosixPath(page).parent
+    entries = [f"/{normpath(folder / target)}" for target in ENTRY.findall(text)]
+    caption = [f":caption: {title}"] if title else []
+    return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *entries, "```", ""]) if entries else ""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the extension."""
+    app.connect("source-read", add_tables_of_contents)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
