@@ -88,7 +88,7 @@ class Command(BaseCommand):
 
     def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:
         if given.get("dry_run"):
-            count, text = change.tasks.count(), self._would_change
+            count, text = change.tasks.count(), would_change
         else:
             if change.question:
                 confirm(self, change.question, yes=given["yes"])
@@ -101,5 +101,7 @@ class Command(BaseCommand):
             self.stderr.write(_("No task was changed: there is none, or its state does not allow this."))
         return bool(count)
 
-    def _would_change(self, count: int) -> str:
-        return ngettext("%d task is selected.", "%d tasks are selected.", count) % count
+
+def would_change(count: int) -> str:
+    """Return how many tasks are selected."""
+    return ngettext("%d task is selected.", "%d tasks are selected.", count) % count
