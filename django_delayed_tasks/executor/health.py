@@ -75,6 +75,8 @@ class Health:
             return f"the thread {stuck[0]} gets no answer from the database"
         if self._awaited.seconds_blocked > self._longest_call:
             return "a handler blocks the event loop"
+        if self._awaited.seconds_without_query > self._longest_call:
+            return "the calls of async runs keep all threads for queries"
         return ""
 
     def _is_stuck(self, thread: Loop | Settler) -> bool:

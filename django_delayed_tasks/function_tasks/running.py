@@ -1,11 +1,13 @@
 """The run of a function: its context, its result while it runs, and the framework's signals."""
 
+import asyncio
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from asgiref.sync import sync_to_async
 
@@ -20,6 +22,8 @@ from django_delayed_tasks.function_tasks.results import change, errors_of, runni
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.validation import valid_json
+
+T = TypeVar("T")
 
 
 def run(function: Any, task: ClaimedTask) -> Any:
@@ -38,7 +42,16 @@ async def arun(function: Any, task: ClaimedTask) -> Any:
     """Do as :func:`run` with a coroutine function; the signals' receivers are called in a thread."""
     result, arguments = await sync_to_async(_begin)(function, task)
     returned = await function.acall(*arguments, **result.kwargs)
-    return await sync_to_async(_end)(function, task, result, returned)
+    return await _in_any_case(sync_to_async(_end)(function, task, result, returned))
+
+
+async def _in_any_case(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine to its end, also if the run is cancelled: the function has returned, and that is to count."""
+    awaited = asyncio.create_task(coroutine)
+    while not awaited.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([awaited])
+    return awaited.result()
 
 
 def _begin(function: Any, task: ClaimedTask) -> tuple[Any, Sequence[Any]]:

@@ -140,3 +140,11 @@ def write(name: str) -> str:
 @task
 def take_names(function: str, task: str, args: str) -> list[str]:
     return [function, task, args]
+
+
+@task
+async def wait_on_the_loop() -> str:
+    started.set()
+    while not may_end.is_set():
+        await asyncio.sleep(0.01)
+    return "told"

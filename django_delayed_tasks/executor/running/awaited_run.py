@@ -1,13 +1,14 @@
 """A run of an async handler: the steps of ``run.py``, of which the call of the handler is awaited."""
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks.executor.running.current_run import Batch, Running
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.run import RunEnd, begin, end, interrupted
 from django_delayed_tasks.handlers import TaskHandler
@@ -21,9 +22,9 @@ async def arun(
     handler: TaskHandler,
     clock: DatabaseClock,
     max_rescues: int | None,
-    call: Callable[[TaskHandler, Batch], Awaitable[Any]],
+    running: Running,
 ) -> RunEnd:
-    """Do as :func:`run` with an async handler, which ``call`` calls.
+    """Do as :func:`run` with an async handler; only its call, ``running.call``, can be cancelled.
 
     Receivers of signals, and what follows a failure, may query the database. They are called in the thread that does
     so for coroutines.
@@ -31,7 +32,7 @@ async def arun(
     now = clock.now()
     try:
         start = await _apart(bool(signals.run_started.receivers), begin, tasks, handler, clock, now)
-        answer = await _answer(call(handler, start.tasks)) if start.tasks else Answer(None)
+        answer = await _call(running, handler, start.tasks) if start.tasks else Answer()
         has_failed = answer.error is not None and not isinstance(answer.error, GivenBack)
         is_slow = has_failed or bool(signals.run_finished.receivers)
         return await _apart(is_slow, end, start, handler, clock, max_rescues, answer)
@@ -44,23 +45,40 @@ async def arun(
 class Answer:
     """What an async handler has returned or raised; a call of it does the same."""
 
-    def __init__(self, returned: Any, error: BaseException | None = None) -> None:
-        self._returned = returned
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.returned: Any = None
         self.error = error
 
     def __call__(self) -> Any:
         if self.error is not None:
             raise self.error
-        return self._returned
+        return self.returned
 
 
-async def _answer(call: Awaitable[Any]) -> Answer:
+async def _call(running: Running, handler: TaskHandler, tasks: Batch) -> Answer:
+    """Call the handler, in an asyncio task of its own: what cancels that one, cancels none of the steps around it."""
+    if running.interrupted is not None:
+        return Answer(running.interrupted)
+    answer = Answer(asyncio.CancelledError())  # stays if it is cancelled before it begins
+    running.call = asyncio.create_task(_note(answer, handler, tasks), name=f"handler of {tasks[0]}")
     try:
-        return Answer(await call)
+        await asyncio.wait([running.call])
+    finally:
+        running.call = None
+    if isinstance(answer.error, asyncio.CancelledError) and running.interrupted is not None:
+        answer.error = running.interrupted
+    return answer
+
+
+async def _note(answer: Answer, handler: TaskHandler, tasks: Batch) -> None:
+    """Await the handler and note its answer, which asyncio would drop if the handler has cancelled itself."""
+    try:
+        answer.returned = await (handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0]))  # type: ignore[misc]
+        answer.error = None
     except GeneratorExit:
         raise
     except BaseException as error:  # CancelledError and SystemExit, too
-        return Answer(None, error)
+        answer.error = error
 
 
 async def _apart(is_slow: bool, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

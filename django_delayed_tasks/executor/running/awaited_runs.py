@@ -25,6 +25,8 @@ GRACE: Final = 1.0
 BLOCKED: Final = 0.25
 """Seconds after which a loop that does not answer is blocked. The watchdog asks five times a second, so a handler that
 blocks the loop for 0.6 seconds is always seen."""
+LONGEST_QUERY: Final = 5.0
+"""Seconds after which a call in the thread for queries no longer holds up the others: another thread makes those."""
 COMPLAIN_EVERY: Final = 60.0
 """Seconds between two warnings about the same code."""
 
@@ -42,7 +44,7 @@ class AsyncPerformer(Protocol):
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome."""
 
     def has_lost(self, running: Running) -> bool:
-        """Return whether a claim of the run is known to be gone."""
+        """Return whether all claims of the run are known to be gone."""
 
 
 class AwaitedRuns:
@@ -51,6 +53,7 @@ class AwaitedRuns:
     def __init__(self, options: ExecutorOptions, held: Held) -> None:
         self._held = held
         self._loop = EventLoop(options.database)
+        self._max_lost = options.max_lost_threads
         self._slots = asyncio.Semaphore(options.async_concurrency)
         self._performer: AsyncPerformer | None = None
         self._in_slots: set[Running] = set()
@@ -127,17 +130,29 @@ class AwaitedRuns:
         if running.is_abandoned:
             self._leave_slot(running)  # its task no longer counts, and another run may have its place
             self._abandoned[running] = clock.monotonic()
-        if running.is_cancellable and (task := self._tasks.get(running)):
+        if running.call is not None:
+            running.call.cancel()
+        elif running.is_waiting and (task := self._tasks.get(running)):
             task.cancel()
 
     def watch(self) -> None:
-        """Cancel the runs whose claims are lost, and warn of a handler that blocks the loop."""
+        """Cancel the runs whose claims are lost; see to what blocks the loop, or the thread for queries."""
         if not self._loop.is_running or not self._performer:
             return
         for running in self.current():
             if running.interrupted is None and self._performer.has_lost(running):
                 self.cancel(running, ClaimLost(f"{running}: the claim is gone"))
         self._look_for_block()
+        self._replace_stuck_queries(LONGEST_QUERY)
+
+    def _replace_stuck_queries(self, seconds: float) -> None:
+        for stuck in self._loop.replace_stuck_queries(seconds, self._max_lost):
+            running = stuck.context.get(_running)
+            logger.warning(
+                "%s keeps the thread for queries, for %.1f s so far; another thread makes those of other runs: call"
+                " what takes long with asyncio.to_thread\n%s",
+                running or "a coroutine", stuck.seconds, stuck.stack,
+            )  # fmt: skip
 
     def _look_for_block(self) -> None:
         seconds = self._loop.seconds_blocked()
@@ -165,6 +180,11 @@ class AwaitedRuns:
         """For how many seconds the loop has not answered."""
         return self._loop.seconds_blocked()
 
+    @property
+    def seconds_without_query(self) -> float:
+        """For how many seconds runs have waited for the thread for queries to be free."""
+        return self._loop.queries_stalled_for()
+
     def finish(self, timeout: float) -> bool:
         """Wait ``timeout`` seconds for current runs to end, then cancel them; return False if some have not ended."""
         if not self._loop.is_running:
@@ -187,6 +207,7 @@ class AwaitedRuns:
             logger.warning("cancelling %s that did not end in time, such as %s", runs, left[0])
         for running in left:
             self._cancel(running, GivenBack())
+        self._replace_stuck_queries(0.0)  # runs that have returned need it to end
         await self._wait(GRACE)
         return not self.current()
 

@@ -1,7 +1,9 @@
 """A current run, as the thread that performs it sees it, and those that watch it."""
 
+import asyncio
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import Any
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -18,7 +20,8 @@ class Running:
         began: the monotonic second at which it began, or was handed to its thread.
         has_begun: whether it has begun.
         interrupted: the error that the run is to end with, because this process cancels it; None before that.
-        is_cancellable: whether it waits for its turn, or its handler runs, on the event loop.
+        is_waiting: whether it waits for its turn on the event loop.
+        call: the call of its handler on the event loop; None before and after that.
     """
 
     tasks: Batch
@@ -26,7 +29,8 @@ class Running:
     is_abandoned: bool = False
     has_begun: bool = False
     interrupted: BaseException | None = None
-    is_cancellable: bool = True
+    is_waiting: bool = True
+    call: "asyncio.Task[Any] | None" = None
     _has_ended: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import os
-import sys
-import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
@@ -14,15 +12,13 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
-from django_delayed_tasks.executor.threads.kept_threads import KeptThreads
+from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck
+from django_delayed_tasks.executor.threads.stacks import stack_of
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
 
 logger = Log(__name__)
-
-FRAMES = 6
-"""The innermost frames that are shown of what blocks the loop."""
 
 
 class EventLoop:
@@ -107,8 +103,15 @@ class EventLoop:
 
     def stack(self) -> str:
         """Return the innermost frames of what the loop's thread executes at the moment."""
-        frame = sys._current_frames().get(self._thread.ident or 0) if self._thread else None
-        return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame else ""
+        return stack_of(self._thread)
+
+    def replace_stuck_queries(self, seconds: float, most: int) -> list[Stuck]:
+        """Give up a thread for queries that has been busy with one call for ``seconds`` while others wait."""
+        return self._queries.replace_stuck(seconds, most)
+
+    def queries_stalled_for(self) -> float:
+        """Return for how many seconds coroutines have waited for the thread for queries to be free."""
+        return self._queries.stalled_for()
 
     def stop(self, timeout: float = 1.0) -> None:
         """End the loop and its threads, within about ``timeout`` seconds; what hangs is left behind."""

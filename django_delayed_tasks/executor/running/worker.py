@@ -5,9 +5,8 @@ The same is done on the event loop for the runs of async handlers.
 
 import asyncio
 import time
-from functools import partial
 from threading import Thread
-from typing import Any, Final
+from typing import Final
 
 from asgiref.sync import sync_to_async
 
@@ -21,7 +20,7 @@ from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
-from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import is_lost, not_before
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
@@ -77,9 +76,9 @@ class Performer:
         if handler is None or not is_due or not self._are_held(tasks):
             self._held.release(tasks)
             return
-        running.is_cancellable = False
+        running.is_waiting = False
         try:
-            end = await arun(tasks, handler, self._clock, self._max_rescues, partial(cancellable, running))
+            end = await arun(tasks, handler, self._clock, self._max_rescues, running)
         finally:
             if any(task.resource is not None for task in tasks):
                 await sync_to_async(self._free_resources)(tasks)
@@ -91,8 +90,8 @@ class Performer:
                 self._held.free_resource(task)
 
     def has_lost(self, running: Running) -> bool:
-        """Return whether a claim of the run is known to be gone."""
-        return any(task.executor != self._lease.executor or is_lost(task) for task in running.tasks)
+        """Return whether all claims of the run are known to be gone; the fence refuses the ends of some."""
+        return all(task.executor != self._lease.executor or is_lost(task) for task in running.tasks)
 
     def lose(self, running: Running, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
@@ -123,21 +122,6 @@ class Performer:
             self._held.remove(set(ended) - {settlement.claim for settlement in end.left})
         if end.alone:
             self._queue.put_alone(end.alone)
-
-
-async def cancellable(running: Running, handler: TaskHandler, tasks: Batch) -> Any:
-    """Await an async handler; raise the error with which this process has interrupted the run, if it has."""
-    running.is_cancellable = True
-    try:
-        if running.interrupted is not None:
-            raise running.interrupted
-        return await (handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0]))  # type: ignore[misc]
-    except asyncio.CancelledError as error:
-        if running.interrupted is None:  # what the handler awaited was cancelled
-            raise
-        raise running.interrupted from error
-    finally:
-        running.is_cancellable = False
 
 
 def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
