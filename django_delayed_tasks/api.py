@@ -17,6 +17,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
 from django_delayed_tasks.store.acceptance import accepted, known_code, known_identity
+from django_delayed_tasks.store.notices import added as announced
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
@@ -69,7 +70,7 @@ def add_task(
     [schedule] = recurrence.with_first_times(alias, [accepted(task, once)])
     add = add_once.add_once if once else adding.add
     result = add(alias, schedule, _mode(if_exists))
-    wakeup.when_committed(alias, lambda: wakeup.soon([schedule]))
+    announced.when_committed(alias, [schedule], result)
     return result
 
 
@@ -95,7 +96,7 @@ def add_tasks(
     schedules = recurrence.with_first_times(alias, [accepted(task, once) for task in tasks])
     add = add_once.add_many_once if once else add_many.add_many
     added = add(alias, schedules, _mode(if_exists), batch_size)
-    wakeup.when_committed(alias, lambda: wakeup.soon(schedules))
+    announced.when_committed(alias, schedules)
     return added
 
 
@@ -180,8 +181,7 @@ def resume_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
 def pause_queue(queue: str, *, using: str | None = None) -> bool:
     """Keep all executors from claiming tasks of this queue until :func:`resume_queue`.
 
-    Executors notice it within a poll interval. Tasks that they have already claimed still run. Return False if the
-    queue was paused already.
+    Executors notice it within a poll interval; claimed tasks still run. Return False if it was paused already.
 
     Raises:
         InvalidTask: the value is not a valid name of a queue.

@@ -47,6 +47,7 @@ class Values:
     MAX_LOST_THREADS: int = 8
     NOTIFY: bool = True
     REDACT: tuple[str, ...] = ()
+    MIDDLEWARE: tuple[str, ...] = ()
 
 
 class Problem(NamedTuple):
@@ -130,6 +131,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(sorted({name.casefold() for name in value}))
 
 
+def _paths(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(path, str) and "." in path for path in value):
+        raise ValueError("expected a list of dotted paths, in order")
+    return tuple(value)
+
+
 READERS: Mapping[str, Reader] = {
     "DATABASE": _text,
     "THREADS": _number(1, 1000),
@@ -148,6 +155,7 @@ READERS: Mapping[str, Reader] = {
     "MAX_LOST_THREADS": _number(1, 1000),
     "NOTIFY": _boolean,
     "REDACT": _names,
+    "MIDDLEWARE": _paths,
 }
 
 

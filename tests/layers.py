@@ -18,7 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("store.settling",),
     ("leases",),
     ("executor.threads", "executor.options"),
-    ("executor.held",),
+    ("executor.held", "executor.announcing"),
     ("executor.settling",),
     ("executor.membership",),
     ("executor.running",),

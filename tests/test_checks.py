@@ -47,6 +47,16 @@ def test_every_message_is_explained() -> None:
 @pytest.mark.parametrize(
     ("given", "expected", "text"),
     [
+        (
+            {"MIDDLEWARE": ["nowhere.at_all"]},
+            "E026",
+            "nowhere.at_all: ModuleNotFoundError",
+        ),
+        (
+            {"MIDDLEWARE": "shop.timing"},
+            "E001",
+            "'shop.timing': expected a list of dotted",
+        ),
         ({"THREADS": 0}, "E001", "DELAYED_TASKS['THREADS']: 0: expected an int from 1"),
         ({"KEEP_HISTORY": 7}, "E001", "timedelta(days=7)"),
         ([], "E001", "expected a dict"),

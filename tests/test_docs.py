@@ -3,6 +3,8 @@
 import inspect
 import json
 import re
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -137,15 +139,23 @@ def test_attributes_of_handlers_are_those_of_the_reference() -> None:
     assert defaults == found
 
 
-@pytest.mark.parametrize("name", ["starttask", "pausequeue", "runmutex"])
+@pytest.mark.parametrize("name", ["starttask", "tasks", "prunetasks", "pausequeue", "runmutex"])
 def test_options_of_the_command_are_those_of_the_reference(name: str) -> None:
     own = options_of(load_command_class("django_delayed_tasks", name)) - options_of(BaseCommand())
     assert names(rows(COMMANDS, f"`{name}`")) == own
 
 
 def options_of(command: BaseCommand) -> set[str]:
-    parser = command.create_parser("manage.py", "any")
-    return {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
+    return set(options_in(command.create_parser("manage.py", "any")))
+
+
+def options_in(parser: ArgumentParser) -> Iterator[str]:
+    """The long options of a parser and of its sub-parsers."""
+    for action in parser._actions:
+        yield from (option for option in action.option_strings if option.startswith("--"))
+        if isinstance(action, _SubParsersAction):
+            for verb in action.choices.values():
+                yield from set(options_in(verb)) - {"--help"}
 
 
 @pytest.mark.parametrize("model", [Task, TaskRun, Executor, Success, PausedQueue, Recurrence, Resource, Waiter])

@@ -6,11 +6,13 @@ from difflib import get_close_matches
 from typing import Any
 
 from django.apps import apps
+from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
+from django_delayed_tasks import conf
 from django_delayed_tasks.checks.configuration import chosen_alias
-from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.handlers import TaskHandler, discovery, get_task_handlers, load
+from django_delayed_tasks.exceptions import InvalidHandler, InvalidSetting
+from django_delayed_tasks.handlers import TaskHandler, discovery, get_task_handlers, load, middleware
 from django_delayed_tasks.handlers.discovery import LoadProblem
 from django_delayed_tasks.handlers.validation import name_of
 
@@ -19,9 +21,16 @@ LIKENESS = 0.8
 
 
 def check_handlers(**_: Any) -> list[CheckMessage]:
-    """Return E006, E007 and E015, for handlers that cannot work, and W001 to W003, for probable mistakes."""
+    """Return E006, E007, E015 and E026, for handlers that cannot work, and W001 to W003, for probable mistakes."""
     problems = [_message(problem) for problem in load()]
-    return [*problems, *_atomic_elsewhere(), *_misspelt_attributes(), *_idle_attributes(), *_forgotten_codes()]
+    return [
+        *problems,
+        *_broken_middleware(),
+        *_atomic_elsewhere(),
+        *_misspelt_attributes(),
+        *_idle_attributes(),
+        *_forgotten_codes(),
+    ]
 
 
 def _message(problem: LoadProblem) -> Error:
@@ -31,6 +40,16 @@ def _message(problem: LoadProblem) -> Error:
     error = f"{type(problem.error).__name__}: {problem.error}"
     hint = "The log of the start-up (logger django_delayed_tasks) has the traceback."
     return Error(f"{problem.source} cannot be imported: {error}.", hint=hint, id="django_delayed_tasks.E006")
+
+
+def _broken_middleware() -> Iterator[CheckMessage]:
+    if conf.read(getattr(settings, "DELAYED_TASKS", {}))[1]:
+        return  # E001 to E003 say so
+    try:
+        middleware.load()
+    except InvalidSetting as error:
+        hint = "Until this is fixed, no executor starts."
+        yield Error(f"{error}.", hint=hint, id="django_delayed_tasks.E026")
 
 
 def _atomic_elsewhere() -> Iterator[CheckMessage]:

@@ -3,6 +3,7 @@
 from threading import Event
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
@@ -27,7 +28,7 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.handlers import get_task_handlers, middleware
 from django_delayed_tasks.store.claiming.postpone import pull_forward
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.support.logs import Log
@@ -87,7 +88,9 @@ class Executor:
         Raises:
             NameInUse: a live executor has this name.
             DatabaseError: the database cannot be reached.
+            InvalidSetting: a middleware cannot be built.
         """
+        middleware.load()
         self.lease.acquire()
         self.failures.start()
         try:
@@ -106,6 +109,7 @@ class Executor:
             loop.start()
         if self._listening:
             self._listening.start()
+        announcing.started(self.lease.executor, self.options)
 
     def _pull_forward(self) -> None:
         """Make postponed tasks claimable again: a drain runs everything that is due, including those."""
@@ -145,6 +149,7 @@ class Executor:
             count = self.held.unfinished + self.held.awaited
             text = plural(count, "run did not end in time and is", "runs did not end in time and are")
             logger.error("%d %s left behind: %s", count, text, left)
+        announcing.stopped(self.lease.executor, self.options, is_clean and is_settled)
         return is_clean and is_settled
 
     def current(self) -> list[Running]:

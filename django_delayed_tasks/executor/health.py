@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from threading import Event
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.worker_pool import WorkerPool
@@ -41,6 +42,13 @@ class Health:
         self._threads = threads
         self._worn_out = worn_out
         self._is_resting = False
+        self._checked = clock.monotonic()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether this process need not be restarted, as far as its watchdog knows, which looks regularly."""
+        is_watched = self._is_resting or clock.monotonic() - self._checked < self._longest_call
+        return is_watched and not self._worn_out.is_set()
 
     def rest(self) -> None:
         """Report nothing from now on: the threads are about to end."""
@@ -48,6 +56,7 @@ class Health:
 
     def check(self) -> None:
         """Log and note a trouble from which this process cannot recover."""
+        self._checked = clock.monotonic()
         if not self._worn_out.is_set() and (trouble := self.trouble()):
             logger.error("%s; this process must be restarted", trouble)
             self._worn_out.set()

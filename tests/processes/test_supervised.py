@@ -132,7 +132,7 @@ def test_signal_is_heard_between_two_starts() -> None:
     idle = [sys.executable, "-c", "import time; time.sleep(600)"]
     supervisor = Supervisor(idle, "team", processes=1000, shutdown_timeout=10)
     assert supervisor.run(AfterOneStart()) == 0
-    assert [child.number for child in supervisor._children if child.process] == [1]
+    assert [child.number for child in supervisor.children if child.process] == [1]
 
 
 class WhenReady(StopSignals):
@@ -179,7 +179,7 @@ def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.Mon
     now = [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     supervisor = Supervisor([sys.executable, "-c", "raise SystemExit(7)"], "team", processes=1, shutdown_timeout=1)
-    [child] = supervisor._children
+    [child] = supervisor.children
     found = []
     for lived in (59.9, 0.0, 60.0, 59.9):
         supervisor._look_after(child)
@@ -195,7 +195,7 @@ def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.Mon
 def test_what_cannot_be_started_is_tried_again() -> None:
     supervisor = Supervisor(["/nowhere/at/all"], "team", processes=1, shutdown_timeout=1)
     signals = StopSignals()
-    child = supervisor._children[0]
+    child = supervisor.children[0]
     signal_at_second_try(signals, child)
     assert supervisor.run(signals) == 0
     assert child.crashes == 2

@@ -11,6 +11,7 @@ from threading import Event
 from django.db import Error
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.admission import Admission
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
@@ -179,6 +180,7 @@ class Poller:
                 tasks += self._fill_batch(tasks, request)
             self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
+            announcing.claimed(tasks)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
             self._gate.admit(self._admission.admit(tasks))

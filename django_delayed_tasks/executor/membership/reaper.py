@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
@@ -37,6 +38,7 @@ class Reaper:
                 if one.given_up and is_final_failure(one.settlement.outcome, one.then):
                     self._failures.report(one.given_up, one.settlement, one.then)
             self._log(taken)
+            announcing.reaped(taken)
         return False
 
     def _log(self, taken: Sequence[Taken]) -> None:

@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from threading import Timer
 from types import FrameType
@@ -14,6 +14,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.process.probes import Probed, ProbedExecutor
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.store.schedules.find import count_due
 from django_delayed_tasks.support.plural import plural
@@ -73,16 +74,33 @@ class StopSignals:
         return self.number is not None
 
 
-def run_executor(options: ExecutorOptions, stream: TextIO, signals: StopSignals, ready: Callable[[int], None]) -> int:
+def run_executor(
+    options: ExecutorOptions,
+    stream: TextIO,
+    signals: StopSignals,
+    ready: Callable[[int], None],
+    watched: Callable[[Probed], AbstractContextManager[None]] = lambda executor: nullcontext(),
+) -> int:
     """Run an executor until a signal comes, it is drained, or it must be restarted; return the exit code.
 
-    ``ready(id)`` is called when the executor is registered.
+    ``ready(id)`` is called when the executor is registered. It starts and stops within ``watched(executor)``.
 
     Raises:
         NameInUse: a live executor has this name.
     """
     executor = Executor(options)
     progress = ProgressBar(count_due(options.database), stream) if options.drain else None
+    with watched(ProbedExecutor(executor)):
+        return _run(executor, progress, stream, signals, ready)
+
+
+def _run(
+    executor: Executor,
+    progress: ProgressBar | None,
+    stream: TextIO,
+    signals: StopSignals,
+    ready: Callable[[int], None],
+) -> int:
     executor.start()
     try:
         ready(executor.lease.executor)

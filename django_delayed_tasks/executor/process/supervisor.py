@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.process.foreground import StopSignals
@@ -17,11 +17,13 @@ LOOK_EVERY = 0.1
 LONGEST_PAUSE = 30.0
 HEALTHY_AFTER = 60.0
 """Seconds that a process must live for its crash to count as the first of a new series."""
+STUCK_AFTER = 60.0
+"""Seconds without a look at its children after which a supervisor counts as stuck."""
 
 
 @dataclass(slots=True)
 class Child:
-    """One executor process and the crashes of its predecessors."""
+    """One executor process and the crashes of its predecessors; ``variables`` are added to its environment."""
 
     number: int
     process: "subprocess.Popen[bytes] | None" = None
@@ -29,6 +31,7 @@ class Child:
     crashes: int = 0
     not_before: float = 0.0
     is_done: bool = False
+    variables: dict[str, str] = field(default_factory=dict)
 
     def pause(self) -> float:
         """Return the seconds before it is restarted: none after a first crash, then growing."""
@@ -45,16 +48,27 @@ class Supervisor:
         self._command = list(command)
         self._name = name
         self._patience = shutdown_timeout + 5.0
-        self._children = [Child(number) for number in range(1, processes + 1)]
+        self._turned = clock.monotonic()
+        self.children = [Child(number) for number in range(1, processes + 1)]
+
+    @property
+    def is_turning(self) -> bool:
+        """Whether it has looked after its children in the last seconds."""
+        return clock.monotonic() - self._turned < STUCK_AFTER
+
+    def name_of(self, child: Child) -> str:
+        """Return the name of the executor that a child is."""
+        return f"{self._name}-{child.number}"
 
     def run(self, signals: StopSignals) -> int:
         """Run until a signal comes or every child has ended well; return the exit code."""
         while not signals.wait(LOOK_EVERY):
-            for child in self._children:
+            self._turned = clock.monotonic()
+            for child in self.children:
                 if signals.wait(0):
                     return self._end()
                 self._look_after(child)
-            if all(child.is_done for child in self._children):
+            if all(child.is_done for child in self.children):
                 return 0
         return self._end()
 
@@ -68,11 +82,11 @@ class Supervisor:
             self._ended(child, code)
 
     def _start(self, child: Child) -> None:
-        command = [*self._command, "--name", f"{self._name}-{child.number}"]
+        command = [*self._command, "--name", self.name_of(child)]
         child.started = clock.monotonic()
         try:
             # In a group of its own, or Ctrl-C in a terminal would signal the children as well as the supervisor.
-            child.process = subprocess.Popen(command, start_new_session=True, env=_environment())
+            child.process = subprocess.Popen(command, start_new_session=True, env=_environment() | child.variables)
         except OSError as error:  # no memory or too many processes: it may succeed later
             self._crashed(child, f"could not be started: {error}")
 
@@ -87,10 +101,10 @@ class Supervisor:
         lived = clock.monotonic() - child.started
         child.crashes = child.crashes + 1 if lived < HEALTHY_AFTER else 1
         child.not_before = clock.monotonic() + child.pause()
-        logger.error("executor %s-%d %s; it is started again", self._name, child.number, how)
+        logger.error("executor %s %s; it is started again", self.name_of(child), how)
 
     def _end(self) -> int:
-        running = [child.process for child in self._children if child.process]
+        running = [child.process for child in self.children if child.process]
         for process in running:
             process.send_signal(signal.SIGTERM)
         deadline = clock.monotonic() + self._patience

@@ -11,7 +11,7 @@ from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.current_run import Batch, Running
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.run import RunEnd, begin, end, interrupted
-from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.handlers import TaskHandler, middleware
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -73,7 +73,7 @@ async def _call(running: Running, handler: TaskHandler, tasks: Batch) -> Answer:
 async def _note(answer: Answer, handler: TaskHandler, tasks: Batch) -> None:
     """Await the handler and note its answer, which asyncio would drop if the handler has cancelled itself."""
     try:
-        answer.returned = await (handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0]))  # type: ignore[misc]
+        answer.returned = await middleware.acall(handler, tasks)
         answer.error = None
     except GeneratorExit:
         raise

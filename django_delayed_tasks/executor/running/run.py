@@ -20,7 +20,7 @@ from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.running.deciding import GivenBack, Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
-from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.handlers import TaskHandler, middleware
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import (
     ClaimedTask,
@@ -75,13 +75,9 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
     now = clock.now()
     try:
         start = begin(tasks, handler, clock, now)
-        return end(start, handler, clock, max_rescues, partial(_call, handler, start.tasks))
+        return end(start, handler, clock, max_rescues, partial(middleware.call, handler, start.tasks))
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         return interrupted(tasks, handler, clock, now, error, max_rescues)
-
-
-def _call(handler: TaskHandler, tasks: Batch) -> Any:
-    return handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
 
 
 def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetime) -> Start:

@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import ArgumentParser
+from contextlib import AbstractContextManager
 from io import StringIO
 from typing import Any, TextIO
 
@@ -13,9 +14,11 @@ from django_delayed_tasks import __version__
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
+from django_delayed_tasks.executor.process.probes import Probed
 from django_delayed_tasks.executor.process.refusals import refuse_unseen
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import async_codes, get_task_handlers
+from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
@@ -59,11 +62,12 @@ class Command(BaseCommand):
         parser.add_argument("--drain", action="store_true", help="run until no task is due, then exit 0")
         parser.add_argument("--max-tasks", type=int, help="exit 0 after this many runs")
         parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
+        probing.add_arguments(parser)
 
     def handle(self, *args: Any, **given: Any) -> None:
         self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
         require_main_thread("starttask", "elsewhere call django_delayed_tasks.start()")
-        options = self._options(given)
+        options, self._probes = self._options(given), probing.probes_of(given)
         if not 1 <= given["processes"] <= MOST_PROCESSES:
             raise CommandError(f"--processes={given['processes']}: must be from 1 to {MOST_PROCESSES}")
         if given["reload"] and given["processes"] > 1:
@@ -127,9 +131,12 @@ class Command(BaseCommand):
         self._banner(options)
         try:
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
-                return run_executor(options, self._out, signals, self._ready)
-        except (TaskException, DatabaseError, ValueError) as error:
+                return run_executor(options, self._out, signals, self._ready, self._answering)
+        except (TaskException, DatabaseError, ValueError, OSError) as error:
             raise CommandError(str(error)) from None
+
+    def _answering(self, executor: Probed) -> AbstractContextManager[None]:
+        return probing.answering(self._probes, executor)
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:
         if not getattr(self, "_called_from_command_line", False):
@@ -137,8 +144,11 @@ class Command(BaseCommand):
         connections.close_all()
         self._say(f"Supervising {processes} executors; Ctrl-C ends them.")
         supervisor = Supervisor(_command_of_a_child(sys.argv), options.name, processes, options.shutdown_timeout)
-        with StopSignals().installed() as signals:
-            return supervisor.run(signals)
+        try:
+            with StopSignals().installed() as signals, probing.answering_for(self._probes, supervisor):
+                return supervisor.run(signals)
+        except (TaskException, OSError) as error:
+            raise CommandError(str(error)) from None
 
     def _banner(self, options: ExecutorOptions) -> None:
         connection = connections[options.database]

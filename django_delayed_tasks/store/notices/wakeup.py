@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
 from threading import Event, Lock, local
+from typing import Any
 
 from django.db import connections, transaction
 
@@ -52,14 +53,18 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
     Django does not report the commit of a transaction that was begun by turning autocommit off: no notice is sent then,
     and executors find the task by polling.
     """
-    connection = connections[alias]
-    if in_transaction(connection) and not (connection.in_atomic_block and connection.commit_on_exit):
+    if not sees_commit(connections[alias]):
         return
     if settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues()))):
         said = named if len(named) <= MOST_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
     else:
         transaction.on_commit(wake, using=alias)
+
+
+def sees_commit(connection: Any) -> bool:
+    """Return whether Django will report the commit of the caller's transaction, if there is one."""
+    return not in_transaction(connection) or (connection.in_atomic_block and connection.commit_on_exit)
 
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:

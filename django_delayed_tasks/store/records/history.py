@@ -156,8 +156,7 @@ def purge(alias: str, older_than: timedelta, codes: Container[str], after: int =
     Rows are written as runs end, so the primary key nearly follows their age: no index on a time is needed, and rows
     of other codes are read once, when the position passes them.
     """
-    cutoff = dialect_of(connections[alias]).later(-older_than)
-    rows = in_one_statement(alias, lambda cursor: _read(cursor, cutoff, after, batch_size))
+    rows = _portion(alias, older_than, after, batch_size)
     old = [row.id for row in rows if row.is_old and row.biz_code in codes]
     if old:
         atomically(alias, lambda cursor: _delete(cursor, old))
@@ -168,10 +167,27 @@ def purge(alias: str, older_than: timedelta, codes: Container[str], after: int =
     return Purged(len(old), position, is_complete=len(passed) < batch_size)
 
 
+def count_old(alias: str, older_than: timedelta, codes: Container[str], batch_size: int = 1000) -> int:
+    """Return how many rows calls of :func:`purge` would delete, one for each portion of the history."""
+    count = after = 0
+    while rows := _portion(alias, older_than, after, batch_size):
+        count += sum(row.is_old and row.biz_code in codes for row in rows)
+        passed = list(takewhile(lambda row: row.is_old, rows))
+        if len(passed) < batch_size:
+            break
+        after = passed[-1].id
+    return count
+
+
 class _Row(NamedTuple):
     id: int
     biz_code: str
     is_old: bool
+
+
+def _portion(alias: str, older_than: timedelta, after: int, most: int) -> list[_Row]:
+    cutoff = dialect_of(connections[alias]).later(-older_than)
+    return in_one_statement(alias, lambda cursor: _read(cursor, cutoff, after, most))
 
 
 def _read(cursor: CursorWrapper, cutoff: str, after: int, most: int) -> list[_Row]:

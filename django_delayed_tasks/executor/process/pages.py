@@ -1,0 +1,146 @@
+"""A small HTTP server for probes and metrics, on a port or on a Unix socket, in threads of its own."""
+
+from collections.abc import Callable, Mapping
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from socket import AF_INET6, AF_UNIX, SOCK_STREAM, getaddrinfo, socket
+from socketserver import BaseServer, ThreadingUnixStreamServer
+from threading import Thread
+from typing import Any, NamedTuple
+
+from django.db import connections
+
+from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
+
+PATIENCE = 5.0
+"""Seconds that a client may take to send its request, and a process to answer its supervisor."""
+PLAIN = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+class Page(NamedTuple):
+    """What is answered."""
+
+    code: int
+    kind: str
+    body: bytes
+
+
+Pages = Mapping[str, Callable[[], Page]]
+"""By path: what makes the page."""
+Address = tuple[str, int] | Path
+"""A host and a port, or the path of a Unix socket."""
+
+
+class PageServer:
+    """Serves pages until :meth:`stop`."""
+
+    def __init__(self, address: Address, pages: Pages) -> None:
+        """Listen from now on; nothing is answered before :meth:`start`.
+
+        Raises:
+            TaskException: the address cannot be had.
+        """
+        handler = type("Handler", (_Handler,), {"pages": pages})
+        try:
+            self._server = _server(address, handler)
+        except (OSError, OverflowError) as error:
+            shown = address if isinstance(address, Path) else f"{address[0]}:{address[1]}"
+            raise TaskException(f"cannot listen on {shown}: {error}") from None
+        self._thread = Thread(target=self._server.serve_forever, args=(0.1,), name="pages", daemon=True)
+
+    @property
+    def port(self) -> int:
+        """The port, which the system has chosen if 0 was given."""
+        return int(self._server.server_address[1])  # type: ignore[index]
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answer no further request."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def _server(address: Address, handler: type[BaseHTTPRequestHandler]) -> BaseServer:
+    if isinstance(address, Path):
+        address.unlink(missing_ok=True)  # of a process that crashed
+        return _UnixServer(str(address), handler)
+    family = getaddrinfo(*address, type=SOCK_STREAM)[0][0]
+    return (_IPv6Server if family == AF_INET6 else _Server)(address, handler)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+class _IPv6Server(_Server):
+    address_family = AF_INET6
+
+
+class _UnixServer(ThreadingUnixStreamServer):
+    daemon_threads = True
+    block_on_close = False
+
+
+class _Handler(BaseHTTPRequestHandler):
+    pages: Pages = {}
+    timeout = PATIENCE
+
+    def do_GET(self) -> None:
+        page = self._page()
+        self.send_response(page.code)
+        self.send_header("Content-Type", page.kind)
+        self.send_header("Content-Length", str(len(page.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(page.body)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _page(self) -> Page:
+        make = self.pages.get(self.path.partition("?")[0])
+        if make is None:
+            return Page(404, PLAIN, f"There are: {', '.join(self.pages)}\n".encode())
+        try:
+            return make()
+        except Exception as error:
+            logger.warning("%s cannot be answered: %s", self.path, error)
+            return Page(500, PLAIN, f"{type(error).__name__}\n".encode())
+        finally:
+            connections.close_all()  # those of this thread, which ends with the answer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: probes ask every few seconds."""
+
+
+class _UnixConnection(HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=PATIENCE)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket(AF_UNIX, SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def ask(path: Path, page: str) -> tuple[int, bytes]:
+    """Return the status code and the body of a page that a process serves on a Unix socket; (0, b"") if it does not."""
+    connection = _UnixConnection(path)
+    try:
+        connection.request("GET", page)
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, HTTPException):
+        return 0, b""
+    finally:
+        connection.close()

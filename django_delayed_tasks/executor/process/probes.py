@@ -1,0 +1,151 @@
+"""Probes of an executor's process, for what restarts it or counts on it: over HTTP, and as the age of a file."""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any, NamedTuple, Protocol
+
+from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.process.pages import JSON, Page, PageServer
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
+
+SOCKET = "DJANGO_DELAYED_TASKS_PROBES"
+"""The environment variable with the Unix socket on which a process answers its supervisor."""
+WRITE_EVERY = 1.0
+"""Seconds between two writes of the health file."""
+
+
+class Status(NamedTuple):
+    """How a process is.
+
+    Attributes:
+        is_live: False if only a restart helps.
+        is_ready: whether it claims and runs tasks.
+        details: what else to say, as JSON.
+    """
+
+    is_live: bool
+    is_ready: bool
+    details: dict[str, Any]
+
+    def as_json(self) -> str:
+        """Return it as one line."""
+        return json.dumps({"live": self.is_live, "ready": self.is_ready, **self.details})
+
+
+class Probed(Protocol):
+    """The interface of what is probed: an executor, or a supervisor for all of its executors."""
+
+    def status(self) -> Status:
+        """Return how it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    """What was asked for: a health file, and a port; ``listen`` is the address of this host that has the port."""
+
+    health_file: Path | None = None
+    health_port: int | None = None
+    listen: str = "127.0.0.1"
+
+    def __bool__(self) -> bool:
+        return (self.health_file, self.health_port) != (None, None)
+
+    @contextmanager
+    def answered(self, probed: Probed, supervisor_socket: Path | None = None) -> Iterator[None]:
+        """Answer probes within a ``with`` block: those of the supervisor, or those that were asked for.
+
+        Raises:
+            TaskException: a port is taken.
+        """
+        with ExitStack() as stack:
+            for server in self._servers(probed, supervisor_socket):
+                stack.callback(server.stop)
+                server.start()
+            if self.health_file and not supervisor_socket:
+                file = HealthFile(self.health_file, probed)
+                stack.callback(file.stop)
+                file.start()
+            yield
+
+    def _servers(self, probed: Probed, supervisor_socket: Path | None) -> list[PageServer]:
+        pages = health_pages(probed)
+        if supervisor_socket:
+            return [PageServer(supervisor_socket, pages)]
+        return [] if self.health_port is None else [PageServer((self.listen, self.health_port), pages)]
+
+
+def health_pages(probed: Probed) -> dict[str, Any]:
+    """Return the pages for probes of liveness and readiness: 200 for yes, 503 for no."""
+
+    def page(is_good: bool, status: Status) -> Page:
+        return Page(200 if is_good else 503, JSON, f"{status.as_json()}\n".encode())
+
+    def live() -> Page:
+        return page((status := probed.status()).is_live, status)
+
+    def ready() -> Page:
+        return page((status := probed.status()).is_ready, status)
+
+    return {"/livez": live, "/readyz": ready}
+
+
+class ProbedExecutor:
+    """One executor, as it is probed."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+
+    def status(self) -> Status:
+        """Return how it is: not live when it must be restarted, and ready while it may claim tasks."""
+        executor = self._executor
+        details = {"name": executor.options.name, "executor": executor.lease.executor}
+        is_live = executor.health.is_live
+        return Status(is_live, is_live and executor.lease.may_claim, details)
+
+
+class HealthFile:
+    """A file that is written every second while the process is live, and removed when it ends."""
+
+    def __init__(self, path: Path, probed: Probed) -> None:
+        self._path = path
+        self._probed = probed
+        self._stop = Event()
+        self._thread = Thread(target=self._loop, name="health file", daemon=True)
+
+    def start(self) -> None:
+        """Write it once, and start the thread.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self.write()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Remove the file."""
+        self._stop.set()
+        self._thread.join()
+        with suppress(OSError):
+            self._path.unlink()
+
+    def _loop(self) -> None:
+        while not self._stop.wait(WRITE_EVERY):
+            try:
+                self.write()
+            except Exception as error:
+                logger.warning("the health file %s cannot be written: %s", self._path, error)
+
+    def write(self) -> None:
+        """Write the status if the process is live; otherwise the file grows old."""
+        status = self._probed.status()
+        if status.is_live:
+            new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            new.write_text(f"{status.as_json()}\n")
+            new.replace(self._path)

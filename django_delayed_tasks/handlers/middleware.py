@@ -1,0 +1,127 @@
+"""Middlewares: what ``DELAYED_TASKS["MIDDLEWARE"]`` puts around each call of a handler, as Django's do around a view.
+
+A middleware is a factory. It gets the next call, ``call(run)``, and returns its own. Without middlewares the handler is
+called directly.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.core.exceptions import MiddlewareNotUsed
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidSetting
+from django_delayed_tasks.handlers.base import TaskHandler
+
+if TYPE_CHECKING:
+    from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+
+class Run(NamedTuple):
+    """One call of a handler: for most handlers with a single task, with ``handle_batch`` with one or more."""
+
+    handler: TaskHandler
+    tasks: "Sequence[ClaimedTask]"
+
+    @property
+    def task(self) -> "ClaimedTask":
+        """The task, or the first one of a batch."""
+        return self.tasks[0]
+
+
+Call = Callable[[Run], Any]
+AsyncCall = Callable[[Run], Awaitable[Any]]
+Middleware = Callable[[Any], Any]
+
+
+def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
+    """Call a handler, inside of the middlewares; return what they return."""
+    return _chain()(Run(handler, tasks))
+
+
+async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
+    """Await an async handler, inside of the middlewares; return what they return."""
+    return await _achain()(Run(handler, tasks))
+
+
+def _handle(run: Run) -> Any:
+    handler = run.handler
+    return handler.handle_batch(list(run.tasks)) if handler.is_batched else handler.handle(run.tasks[0])
+
+
+async def _ahandle(run: Run) -> Any:
+    return await cast(Any, _handle(run))
+
+
+def load() -> None:
+    """Build the middlewares.
+
+    Raises:
+        InvalidSetting: one cannot be imported, or its factory raised.
+    """
+    _chain()
+    _achain()
+
+
+@cache
+def _chain() -> Call:
+    return cast(Call, _around(_handle, is_async=False))
+
+
+@cache
+def _achain() -> AsyncCall:
+    return cast(AsyncCall, _around(_ahandle, is_async=True))
+
+
+def _around(handle: Any, is_async: bool) -> Any:
+    """Return the call of the outermost middleware; the first in the setting is the outermost."""
+    for path in reversed(settings.MIDDLEWARE):
+        try:
+            handle = _wrapped(import_string(path), handle, is_async)
+        except MiddlewareNotUsed:
+            continue
+        except Exception as error:
+            raise InvalidSetting(f"DELAYED_TASKS['MIDDLEWARE']: {path}: {type(error).__name__}: {error}") from error
+    return handle
+
+
+def _wrapped(middleware: Middleware, handle: Any, is_async: bool) -> Any:
+    """Return the middleware's call around ``handle``; of another kind than it can be, as Django does for requests.
+
+    The attributes ``sync_capable`` and ``async_capable`` say which kinds it can be, which Django's decorators
+    ``sync_and_async_middleware`` and ``async_only_middleware`` set.
+    """
+    if is_async and not getattr(middleware, "async_capable", False):
+        return sync_to_async(_made(middleware, async_to_sync(handle), False), thread_sensitive=False)
+    if not is_async and not getattr(middleware, "sync_capable", True):
+        return async_to_sync(_made(middleware, _as_coroutine(handle), True))
+    return _made(middleware, handle, is_async)
+
+
+def _made(middleware: Middleware, handle: Any, is_async: bool) -> Any:
+    made = middleware(handle)
+    if not callable(made):
+        raise TypeError(f"its factory returned {made!r}, which cannot be called")
+    if iscoroutinefunction(made) != is_async:
+        raise TypeError(f"its factory returned {'a plain' if is_async else 'an async'} call for the other kind")
+    return made
+
+
+def _as_coroutine(handle: Call) -> AsyncCall:
+    async def call(run: Run) -> Any:
+        return await sync_to_async(handle)(run)
+
+    return markcoroutinefunction(call)
+
+
+def _forget(*, setting: str, **_: Any) -> None:
+    if setting == "DELAYED_TASKS":
+        _chain.cache_clear()
+        _achain.cache_clear()
+
+
+setting_changed.connect(_forget, dispatch_uid="django_delayed_tasks.handlers.middleware")

@@ -1,0 +1,107 @@
+"""``manage.py tasks VERB …``: list, show, add and change tasks from a terminal or a script."""
+
+import sys
+from argparse import ArgumentParser
+from typing import Any, Final
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_delayed_tasks import api
+from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.management.confirming import confirm
+from django_delayed_tasks.management.tasks import output, selection, verbs
+from django_delayed_tasks.management.tasks.arguments import add_arguments
+from django_delayed_tasks.models import Task
+
+NOTHING: Final = 3
+"""Exit code if no task was found, or none was changed."""
+LATEST_RUNS: Final = 10
+
+
+class Command(BaseCommand):
+    """Lists, shows and changes tasks.
+
+    Exit codes: 0 if it was done, 1 for an error or a No, 2 for wrong arguments, 3 if there is no such task, or none was
+    changed.
+    """
+
+    help = "Lists, shows, adds, cancels, retries, runs and reschedules tasks."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        add_arguments(parser)
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        verb: str = given["verb"]
+        try:
+            found = self._do(verb, given)
+        except (TaskException, DatabaseError) as error:
+            raise CommandError(str(error)) from None
+        if not found:
+            sys.exit(NOTHING)
+
+    def _do(self, verb: str, given: dict[str, Any]) -> bool:
+        """Do what the verb says; return whether there was such a task."""
+        if verb == "list":
+            return self._list(selection.listed(given), given)
+        if verb == "next":
+            return self._list(selection.coming(given), given)
+        if verb == "show":
+            return self._show(given)
+        if verb == "add":
+            return self._add(given)
+        return self._change(verbs.CHANGES[verb](given), given)
+
+    def _list(self, found: list[Task], given: dict[str, Any]) -> bool:
+        tasks = found[: given["limit"]]
+        if given["format"] == "json":
+            self.stdout.write(output.as_json([output.task_as_dict(task) for task in tasks]))
+        else:
+            self.stdout.write("\n".join(output.as_table(tasks)))
+        if len(found) > len(tasks):
+            self.stderr.write(_("There are more than %d tasks: see --limit.") % len(tasks))
+        return True
+
+    def _show(self, given: dict[str, Any]) -> bool:
+        task = selection.named(given).first()
+        if task is None:
+            self.stderr.write(_("There is no such task."))
+            return False
+        runs = list(api._runs_of(task.biz_code, str(task.biz_num), given["database"])[:LATEST_RUNS])
+        if given["format"] == "json":
+            shown = output.task_as_dict(task) | {"runs": [output.run_as_dict(run) for run in runs]}
+            self.stdout.write(output.as_json(shown))
+        else:
+            self.stdout.write("\n".join(output.as_text(task, runs)))
+        return True
+
+    def _add(self, given: dict[str, Any]) -> bool:
+        result = verbs.add(given)
+        if given["format"] == "json":
+            self.stdout.write(output.as_json({"task_id": result.task_id, "action": str(result.action)}))
+        else:
+            self.stdout.write(_("Task %(id)s: %(action)s.") % {"id": result.task_id, "action": result.action})
+        return True
+
+    def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:
+        if given.get("dry_run"):
+            count, text = change.tasks.count(), would_change
+        else:
+            if change.question:
+                confirm(self, change.question, yes=given["yes"])
+            count, text = change.apply(), change.done
+        if given["format"] == "json":
+            self.stdout.write(output.as_json({"selected" if given.get("dry_run") else "changed": count}))
+        elif count:
+            self.stdout.write(text(count))
+        else:
+            self.stderr.write(_("No task was changed: there is none, or its state does not allow this."))
+        return bool(count)
+
+
+def would_change(count: int) -> str:
+    """Return how many tasks are selected."""
+    return ngettext("%d task is selected.", "%d tasks are selected.", count) % count

@@ -1,0 +1,59 @@
+"""The options of ``starttask`` for probes and metrics, and what answers them."""
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.core.management.base import CommandError
+
+from django_delayed_tasks.executor.process.fleet import Fleet, socket_of
+from django_delayed_tasks.executor.process.probes import SOCKET, Probed, Probes
+from django_delayed_tasks.executor.process.supervisor import Supervisor
+
+LARGEST_PORT = 65_535
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the options to the parser of ``starttask``."""
+    parser.add_argument("--health-file", help="a file that is written every second while this process is live")
+    parser.add_argument("--health-port", type=int, help="answer /livez and /readyz on this port")
+    parser.add_argument("--listen", default="127.0.0.1", help="address of the ports (default 127.0.0.1)")
+
+
+def probes_of(given: dict[str, Any]) -> Probes:
+    """Return what the options ask for.
+
+    Raises:
+        CommandError: an option is invalid.
+    """
+    for name in ("health_port",):
+        port = given[name]
+        if port is not None and not 1 <= port <= LARGEST_PORT:
+            raise CommandError(f"--{name.replace('_', '-')}={port}: must be from 1 to {LARGEST_PORT}")
+    file = given["health_file"]
+    if file is not None and not Path(file).resolve().parent.is_dir():
+        raise CommandError(f"--health-file={file}: its folder does not exist")
+    return Probes(file and Path(file).resolve(), given["health_port"], listen=given["listen"])
+
+
+def answering(probes: Probes, executor: Probed) -> AbstractContextManager[None]:
+    """Return the context in which an executor answers its probes, or its supervisor's."""
+    socket = os.environ.pop(SOCKET, None)  # not for processes that handlers start
+    return probes.answered(executor, Path(socket) if socket else None)
+
+
+@contextmanager
+def answering_for(probes: Probes, supervisor: Supervisor) -> Iterator[None]:
+    """Answer the probes for all executors of a supervisor within a ``with`` block."""
+    if not probes:
+        yield
+        return
+    with TemporaryDirectory(prefix="starttask-") as folder:
+        for child in supervisor.children:
+            child.variables[SOCKET] = str(socket_of(Path(folder), child))
+        with probes.answered(Fleet(supervisor, Path(folder))):
+            yield

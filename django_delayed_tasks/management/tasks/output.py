@@ -1,0 +1,95 @@
+"""What ``manage.py tasks`` writes: rows as aligned text, or as JSON; hidden values are hidden here, too."""
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.support.redaction import redacted
+
+TASK_FIELDS = (
+    "id", "biz_code", "biz_num", "status", "when", "claim_at", "queue", "priority", "biz_ext", "trigger",
+    "expires_at", "attempts", "rescues", "executor", "last_error", "deferred_when", "cancel_requested_at",
+    "progress_fraction", "progress_note", "version", "create_time", "update_time",
+)  # fmt: skip
+RUN_FIELDS = (
+    "id", "outcome", "attempt", "when", "started", "finished", "executor", "result", "error", "exception",
+)  # fmt: skip
+_REDACTED = ("biz_ext", "result")
+
+
+def task_as_dict(task: Task) -> dict[str, Any]:
+    """Return the fields of a task as JSON values."""
+    values = {name: getattr(task, name) for name in TASK_FIELDS if name != "trigger"}
+    values |= {"status": TaskStatus(task.status).name.lower(), "trigger": task.trigger_text}
+    return {name: _shown(name, values[name]) for name in TASK_FIELDS}
+
+
+def run_as_dict(run: TaskRun) -> dict[str, Any]:
+    """Return the fields of a run as JSON values."""
+    values = {name: getattr(run, name) for name in RUN_FIELDS}
+    values["outcome"] = RunOutcome(run.outcome).name.lower()
+    return {name: _shown(name, value) for name, value in values.items()}
+
+
+def _shown(name: str, value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return redacted(value) if name in _REDACTED else value
+
+
+def as_json(value: Any) -> str:
+    """Return the value as indented JSON."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
+
+
+def as_table(tasks: Iterable[Task]) -> list[str]:
+    """Return a heading and a line for each task."""
+    heading = (_("code"), _("number"), _("status"), _("when"), _("claimable from"), _("queue"), _("last error"))
+    rows = [heading, *(_cells(task) for task in tasks)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _cells(task: Task) -> Sequence[str]:
+    error = task.last_error.strip().partition("\n")[0]
+    status = str(TaskStatus(task.status).label)
+    return (
+        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue, _one_line(error),
+    )  # fmt: skip
+
+
+def _one_line(text: str, longest: int = 100) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
+    """Return the lines that show one task and its runs."""
+    fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
+    fields["status"] = str(TaskStatus(task.status).label)
+    fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
+    width = max(map(len, fields))
+    lines = [f"{name.ljust(width)}  {_in_text(value, width + 2)}" for name, value in fields.items()]
+    return lines + [_run_line(run) for run in runs]
+
+
+def _in_text(value: Any, indent: int) -> str:
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else str(value)
+    return text.strip().replace("\n", "\n" + " " * indent)
+
+
+def _run_line(run: TaskRun) -> str:
+    outcome = RunOutcome(run.outcome).label
+    error = _one_line(run.error.strip().rpartition("\n")[2])
+    attempt = _("attempt %d") % run.attempt
+    return f"{local(run.finished)}  {outcome}  {attempt}  {error}".rstrip()
+
+
+def local(moment: datetime) -> str:
+    """Return a moment in the current time zone, to the second."""
+    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M:%S %Z")

@@ -1,0 +1,150 @@
+"""What the verbs of ``manage.py tasks`` that change tasks do; each returns how many tasks it changed."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+from django.db.models import QuerySet
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_delayed_tasks import api
+from django_delayed_tasks.exceptions import InvalidTask
+from django_delayed_tasks.management.tasks import selection
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.store.schedules import cancel, edit, reschedule
+from django_delayed_tasks.store.schedules.bulk import Verb, change_each
+from django_delayed_tasks.store.validation import valid_offset, valid_when
+from django_delayed_tasks.support.spans import parse_when
+
+
+class Change(NamedTuple):
+    """A change that the arguments ask for.
+
+    Attributes:
+        tasks: the tasks that it applies to.
+        apply: makes the change, and returns the number of tasks that were changed.
+        question: what to ask before; empty if the change can be undone.
+        done: what has been done, for a number of tasks.
+    """
+
+    tasks: "QuerySet[Task]"
+    apply: Callable[[], int]
+    question: str
+    done: Callable[[int], str]
+
+
+def add(given: dict[str, Any]) -> AddResult:
+    """Add the task that the arguments describe.
+
+    Raises:
+        TaskException: a value is not accepted, or the task exists and ``--if-exists raise`` was given.
+    """
+    task = Task(
+        biz_code=given["code"], biz_num=given["number"], when=given["when"], biz_ext=given["data"],
+        queue=given["queue"], priority=given["priority"], trigger=given["trigger"], expires_at=given["expires"],
+    )  # fmt: skip
+    return api.add_task(task, if_exists=given["if_exists"], once=given["once"], using=given["database"])
+
+
+def cancelling(given: dict[str, Any]) -> Change:
+    """Return the change of the verb ``cancel``."""
+    tasks = selection.selected(given)
+    return Change(tasks, lambda: change_each(tasks, cancel.cancel_seen), _asked_to_cancel(tasks, given), _cancelled)
+
+
+def _asked_to_cancel(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
+    if given["yes"] or given["dry_run"]:
+        return ""
+    count = tasks.count()
+    text = ngettext(
+        "Cancel %(count)d task of %(code)s? This cannot be undone.",
+        "Cancel %(count)d tasks of %(code)s? This cannot be undone.",
+        count,
+    )
+    return text % {"count": count, "code": given["code"]} if count else ""
+
+
+def _cancelled(count: int) -> str:
+    text = ngettext(
+        "%d task was cancelled, or is stopping if it was running.",
+        "%d tasks were cancelled, or are stopping if they were running.",
+        count,
+    )
+    return text % count
+
+
+def retrying(given: dict[str, Any]) -> Change:
+    """Return the change of the verb ``retry``."""
+    tasks = selection.failed(given)
+    return Change(tasks, lambda: _waking(tasks, edit.retry_failed), "", _retried)
+
+
+def _retried(count: int) -> str:
+    return ngettext("%d failed task is pending again.", "%d failed tasks are pending again.", count) % count
+
+
+def running_now(given: dict[str, Any]) -> Change:
+    """Return the change of the verb ``run-now``."""
+    tasks = selection.named(given)
+    return Change(tasks, lambda: _waking(tasks, edit.run_now), "", lambda count: _("The task is due now."))
+
+
+def rescheduling(given: dict[str, Any]) -> Change:
+    """Return the change of the verb ``reschedule``: to a time for one task, by a span for many.
+
+    Raises:
+        InvalidTask: not exactly one of ``--when`` and ``--by`` is given, or many tasks would get the same time.
+    """
+    tasks = selection.selected(given)
+    if (given["when"] is None) == (given["by"] is None):
+        raise InvalidTask("when", given["when"], "give either --when or --by")
+    if given["by"] is not None:
+        offset = valid_offset(given["by"], "by")
+        shift = partial(reschedule.reschedule_seen, by=offset)
+        return Change(tasks, lambda: _waking(tasks, shift), _asked_to_move(tasks, given), _rescheduled)
+    if given["number"] is None:
+        raise InvalidTask("when", given["when"], "is for one task: name its number, or move many with --by")
+    return Change(tasks, lambda: _to(given), "", _rescheduled)
+
+
+def _to(given: dict[str, Any]) -> int:
+    try:
+        when = valid_when(parse_when(given["when"]))
+    except InvalidTask:
+        raise
+    except ValueError as error:
+        raise InvalidTask("when", given["when"], str(error)) from None
+    return int(api.reschedule_task(given["code"], given["number"], when, using=given["database"]))
+
+
+def _asked_to_move(tasks: "QuerySet[Task]", given: dict[str, Any]) -> str:
+    if given["number"] is not None or given["yes"] or given["dry_run"]:
+        return ""
+    count = tasks.count()
+    text = ngettext(
+        "Reschedule %(count)d task of %(code)s? Its present time is not kept.",
+        "Reschedule %(count)d tasks of %(code)s? Their present times are not kept.",
+        count,
+    )
+    return text % {"count": count, "code": given["code"]} if count else ""
+
+
+def _rescheduled(count: int) -> str:
+    return ngettext("%d task was rescheduled.", "%d tasks were rescheduled.", count) % count
+
+
+def _waking(tasks: "QuerySet[Task]", verb: Verb) -> int:
+    changed = change_each(tasks, verb)
+    wakeup.when_committed(tasks.db)
+    return changed
+
+
+CHANGES: dict[str, Callable[[dict[str, Any]], Change]] = {
+    "cancel": cancelling,
+    "retry": retrying,
+    "run-now": running_now,
+    "reschedule": rescheduling,
+}

@@ -1,0 +1,88 @@
+"""Spans of time and moments as people write them at a terminal: "90s", "1h 30m", "in 2 days", "2030-01-31 18:00"."""
+
+import re
+from datetime import datetime, time, timedelta
+
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+_UNITS = {
+    "s": "seconds", "sec": "seconds", "second": "seconds", "seconds": "seconds",
+    "m": "minutes", "min": "minutes", "minute": "minutes", "minutes": "minutes",
+    "h": "hours", "hour": "hours", "hours": "hours",
+    "d": "days", "day": "days", "days": "days",
+    "w": "weeks", "week": "weeks", "weeks": "weeks",
+}  # fmt: skip
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)[\s,]*")
+_WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+EXPECTED = "expected a span of time such as 90s, 1h30m, 7d or '2 weeks'"
+
+
+def parse_span(text: str) -> timedelta:
+    """Return the span that a text like "90s", "1h30m", "-2 days" or "2 weeks" describes.
+
+    Raises:
+        ValueError: the text describes no span, or one that is too long.
+    """
+    words = text.strip().lower()
+    sign = -1 if words.startswith("-") else 1
+    words = words.removeprefix("-").strip()
+    if not _WHOLE.fullmatch(words):
+        raise ValueError(f"{text!r}: {EXPECTED}")
+    total = timedelta()
+    try:
+        for number, unit in _PART.findall(words):
+            total += timedelta(**{_UNITS[unit]: float(number)})
+    except KeyError as error:
+        raise ValueError(f"{text!r}: {error} is no unit; {EXPECTED}") from None
+    except OverflowError:
+        raise ValueError(f"{text!r}: is too long") from None
+    return sign * total
+
+
+def parse_when(text: str) -> datetime | timedelta | None:
+    """Return what a text says of a moment: None for "now", a span from now, or an aware datetime.
+
+    A span may begin with "in" or "+", and one that ends with "ago" is in the past. A date and time without an offset is
+    in the current time zone.
+
+    Raises:
+        ValueError: the text describes no moment.
+    """
+    words = text.strip()
+    if words.lower() == "now":
+        return None
+    if moment := _parse_moment(words):
+        return moment
+    sign = -1 if words.lower().endswith(" ago") else 1
+    try:
+        return sign * parse_span(re.sub(r"^(in\s+|\+)|\s+ago$", "", words, flags=re.IGNORECASE))
+    except ValueError:
+        expected = "expected now, a span such as 30m or '2 hours ago', or a date and time such as '2030-01-31 18:00'"
+        raise ValueError(f"{text!r}: {expected}") from None
+
+
+def parse_moment(text: str) -> datetime:
+    """Return the aware datetime of a text as :func:`parse_when` takes it; spans are counted from this host's clock.
+
+    Raises:
+        ValueError: the text describes no moment.
+    """
+    when = parse_when(text)
+    if isinstance(when, datetime):
+        return when
+    try:
+        return timezone.now() + (when or timedelta())
+    except OverflowError:
+        raise ValueError(f"{text!r}: is out of range") from None
+
+
+def _parse_moment(words: str) -> datetime | None:
+    try:
+        moment = parse_datetime(words)
+        date = None if moment else parse_date(words)
+    except ValueError as error:
+        raise ValueError(f"{words!r}: {error}") from None
+    if date:
+        moment = datetime.combine(date, time())
+    return timezone.make_aware(moment) if moment and timezone.is_naive(moment) else moment

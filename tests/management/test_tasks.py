@@ -1,0 +1,240 @@
+"""``manage.py tasks``: what it lists, shows and changes, its exit codes, and what it asks before."""
+
+import io
+import json
+import shlex
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError
+from django.utils import timezone
+
+from django_delayed_tasks import Fail
+from django_delayed_tasks.api import pause_queue, pause_task
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.executor.parts import add, claim, drain, handler_of, registered
+from tests.management.conftest import Call
+from tests.pages import ROOT, blocks
+
+pytestmark = pytest.mark.django_db
+
+HOUR = timedelta(hours=1)
+
+
+def listed(call: Call, *arguments: str) -> list[str]:
+    """The numbers of the tasks that are listed."""
+    return [task["biz_num"] for task in json.loads(call("tasks", *arguments, "--format", "json").out)]
+
+
+@pytest.fixture
+def failed(transactional_db: None) -> None:
+    """Two tasks that have failed, "1" and "2", and "3", which waits."""
+    handler_of(lambda task: Fail("no money"), max_attempts=1)
+    add("1")
+    add("2")
+    drain()
+    add("3", when=HOUR)
+
+
+def test_list_filters(call: Call) -> None:
+    add("a-1", when=2 * HOUR)
+    add("a-2", when=-HOUR)
+    add("b-1", code="other", when=HOUR, queue="slow")
+    pause_task("code", "a-1")
+    assert listed(call, "list") == ["a-2", "b-1", "a-1"]
+    assert listed(call, "list", "--code", "code") == ["a-2", "a-1"]
+    assert listed(call, "list", "--match", "-1") == ["b-1", "a-1"]
+    assert listed(call, "list", "--queue", "slow") == ["b-1"]
+    assert listed(call, "list", "--status", "paused") == ["a-1"]
+    assert listed(call, "list", "--status", "failed") == []
+    assert listed(call, "list", "--due-after", "30m", "--due-before", "90m") == ["b-1"]
+    assert listed(call, "list", "--late", "0s") == ["a-2"]
+    assert listed(call, "list", "--late", "1h") == []
+
+
+def test_list_says_that_there_are_more(call: Call) -> None:
+    add("1")
+    add("2")
+    called = call("tasks", "list", "--limit", "1")
+    assert (called.code, len(called.out.splitlines())) == (0, 2)
+    assert "more than 1 tasks" in called.err
+    assert call("tasks", "list", "--limit", "2").err == ""
+
+
+def test_list_as_text_is_a_table(call: Call) -> None:
+    Task.objects.filter(pk=add("a-1")).update(last_error="first line\nsecond line")
+    heading, line = call("tasks", "list").out.splitlines()
+    assert heading.split()[:3] == ["code", "number", "status"]
+    assert line.split()[:3] == ["code", "a-1", "pending"]
+    assert line.endswith("default  first line")
+    assert line.index("a-1") == heading.index("number")
+
+
+def test_next_is_what_runs_next(call: Call) -> None:
+    add("later", when=3 * HOUR)
+    add("soon", when=HOUR, priority=-5)
+    add("other", code="other", when=2 * HOUR, queue="slow", priority=7)
+    add("stopped", when=HOUR, queue="stopped")
+    pause_queue("stopped")
+    assert listed(call, "next") == ["soon", "other", "later"]
+    assert listed(call, "next", "--limit", "2") == ["soon", "other"]
+    assert listed(call, "next", "--queue", "slow") == ["other"]
+
+
+def test_show(call: Call, failed: None) -> None:
+    shown = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)
+    assert (shown["biz_num"], shown["status"], shown["attempts"]) == ("1", "failed", 1)
+    assert datetime.fromisoformat(shown["when"]).tzinfo
+    [run] = shown["runs"]
+    assert (run["outcome"], run["attempt"], run["error"]) == ("failed", 1, "no money")
+    text = call("tasks", "show", "code", "1").out
+    assert "no money" in text
+    assert "attempt 1" in text
+    assert call("tasks", "show", "code", "9").code == 3
+
+
+def test_secrets_are_hidden(call: Call, settings: Any) -> None:
+    settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True, "REDACT": ["token"]}
+    add("1", biz_ext={"token": "s3cret", "order": 4711})
+    for verb in (["show", "code", "1"], ["list"], ["next"]):
+        for form in ("text", "json"):
+            assert "s3cret" not in call("tasks", *verb, "--format", form).out
+    assert "4711" in call("tasks", "show", "code", "1").out
+
+
+def test_add(call: Call) -> None:
+    arguments = ["--data", '{"order": 1}', "--queue", "slow", "--priority", "5", "--expires", "2h"]
+    called = call("tasks", "add", "code", "1", "--when", "in 1 hour", *arguments, "--format", "json")
+    added = json.loads(called.out)
+    task = Task.objects.get(pk=added["task_id"])
+    assert (added["action"], task.biz_ext, task.queue, task.priority) == ("created", {"order": 1}, "slow", 5)
+    assert task.expires_at
+    assert timedelta() < task.when - timezone.now() <= HOUR
+    assert call("tasks", "add", "code", "1", "--if-exists", "keep").out == f"Task {task.pk}: kept.\n"
+    with pytest.raises(CommandError, match="exists already"):
+        call("tasks", "add", "code", "1", "--if-exists", "raise")
+
+
+def test_add_a_recurring_task(call: Call) -> None:
+    call("tasks", "add", "code", "1", "--trigger", "Interval(minutes=5)")
+    assert Task.objects.get().trigger_text == "Interval(minutes=5)"
+
+
+def test_cancel_asks_on_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    add("1")
+    with pytest.raises(CommandError, match=r"1 task of code.*no terminal.*--yes"):
+        call("tasks", "cancel", "code", "1")
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("n\ny\n"))
+    with pytest.raises(CommandError, match="nothing was changed"):
+        call("tasks", "cancel", "code", "1")
+    assert Task.objects.exists()
+    called = call("tasks", "cancel", "code", "1")
+    assert "Cancel 1 task of code? This cannot be undone. [y/N]" in called.err
+    assert "1 task was cancelled" in called.out
+    assert not Task.objects.exists()
+    assert TaskRun.objects.get().outcome == RunOutcome.CANCELLED
+
+
+def test_cancel_many(call: Call) -> None:
+    for number in ("a-1", "a-2", "b-1"):
+        add(number)
+    assert "2 tasks are selected" in call("tasks", "cancel", "code", "--match", "a-", "--dry-run").out
+    assert Task.objects.count() == 3
+    called = call("tasks", "cancel", "code", "--match", "a-", "--yes", "--format", "json")
+    assert json.loads(called.out) == {"changed": 2}
+    assert [task.biz_num for task in Task.objects.all()] == ["b-1"]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "retry", "reschedule"])
+def test_every_task_of_a_code_only_if_that_is_said(call: Call, verb: str) -> None:
+    add("1")
+    by = ["--by", "1h"] if verb == "reschedule" else []
+    with pytest.raises(CommandError, match="pass --all if that is intended"):
+        call("tasks", verb, "code", *by)
+    with pytest.raises(CommandError, match="names one task"):
+        call("tasks", verb, "code", "1", "--all", *by)
+    assert call("tasks", verb, "code", "--all", "--dry-run", *by).code == (3 if verb == "retry" else 0)
+
+
+def test_retry(call: Call, failed: None) -> None:
+    assert call("tasks", "retry", "code", "3").code == 3  # it has not failed
+    assert "1 failed task is pending again" in call("tasks", "retry", "code", "1").out
+    assert Task.objects.get(biz_num="1").status == TaskStatus.PENDING
+    assert call("tasks", "retry", "code", "--failed-since", "1 hour").code == 3
+    assert json.loads(call("tasks", "retry", "code", "--failed-since", "1 hour ago", "--format", "json").out) == {
+        "changed": 1
+    }
+    assert not Task.objects.filter(status=TaskStatus.FAILED).exists()
+
+
+def test_run_now(call: Call) -> None:
+    add("1", when=HOUR)
+    called = call("tasks", "run-now", "code", "1")
+    assert (called.code, called.out) == (0, "The task is due now.\n")
+    assert listed(call, "list", "--late", "0s") == ["1"]
+    assert call("tasks", "run-now", "code", "2").code == 3
+    claim(registered())  # of "1"
+    assert call("tasks", "run-now", "code", "1").code == 3  # it is running
+
+
+def test_reschedule_one(call: Call) -> None:
+    add("1", when=HOUR)
+    call("tasks", "reschedule", "code", "1", "--when", "2030-01-31T18:00+00:00")
+    assert Task.objects.get().when == datetime(2030, 1, 31, 18, tzinfo=UTC)
+    call("tasks", "reschedule", "code", "1", "--by", "1d")
+    assert Task.objects.get().when == datetime(2030, 2, 1, 18, tzinfo=UTC)
+    assert call("tasks", "reschedule", "code", "2", "--when", "now").code == 3
+
+
+def test_reschedule_many(call: Call) -> None:
+    moment = datetime(2030, 1, 1, tzinfo=UTC)
+    for number in ("1", "2"):
+        add(number, when=moment)
+    with pytest.raises(CommandError, match=r"2 tasks of code.*--yes"):
+        call("tasks", "reschedule", "code", "--all", "--by=-2h")
+    call("tasks", "reschedule", "code", "--all", "--by=-2h", "--yes")
+    assert set(Task.objects.values_list("when", flat=True)) == {moment - 2 * HOUR}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["list", "--code", "cod"], "no handler is registered for it"),
+        (["list", "--limit", "0"], "limit=0: must be at least 1"),
+        (["list", "--due-before", "soon"], "'soon': expected now, a span"),
+        (["add", "code", "1", "--data", "{"], "--data: Expecting property name"),
+        (["add", "code", "1", "--trigger", "Never()"], "trigger"),
+        (["add", "code", "1", "--when", "2030-02-31"], "day is out of range"),
+        (["reschedule", "code", "1"], "give either --when or --by"),
+        (["reschedule", "code", "--all", "--when", "now"], "is for one task"),
+        (["reschedule", "code", "1", "--when", "soon"], "'soon': expected now"),
+        (["cancel", "cod", "1"], "no handler is registered for it"),
+        (["fix"], "invalid choice: 'fix'"),
+    ],
+)
+def test_wrong_arguments(call: Call, settings: Any, arguments: list[str], said: str) -> None:
+    settings.DELAYED_TASKS = {}
+    handler_of(lambda task: None)
+    with pytest.raises(CommandError) as caught:
+        call("tasks", *arguments)
+    assert said in str(caught.value)
+
+
+def test_the_tour_of_the_reference(call: Call) -> None:
+    handler_of(lambda task: None, "cancel-unpaid-order")
+    [tour] = blocks(ROOT / "docs/reference/commands.md", "console")
+    codes = {}
+    for line in tour.text.splitlines():
+        command = shlex.split(line.removeprefix("$ python manage.py "))
+        codes[command[1]] = call(*command).code
+    assert codes.pop("retry") == 3  # none has failed
+    assert set(codes.values()) == {0}
+    assert not Task.objects.exists()
