@@ -110,11 +110,12 @@ def test_nothing_is_sent_without_receivers(monkeypatch: pytest.MonkeyPatch) -> N
     def send(*_: Any, **__: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(Signal, "send_robust", send)
     for name in ("run_started", "run_finished", *NAMES):
         assert not getattr(signals, name).receivers
     handler_of(lambda task: None)
-    add()
-    monkeypatch.setattr(announcing, "Counter", send)
-    drain()
+    with monkeypatch.context() as patched:
+        patched.setattr(Signal, "send_robust", send)
+        patched.setattr(announcing, "Counter", send)
+        add()
+        drain()
     assert not Task.objects.exists()

@@ -87,16 +87,14 @@ class Command(BaseCommand):
         return True
 
     def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:
-        if given.get("dry_run"):
-            count, text = change.tasks.count(), would_change
-        else:
-            if change.question:
-                confirm(self, change.question, yes=given["yes"])
-            count, text = change.apply(), change.done
+        is_dry = given.get("dry_run", False)
+        if change.question and not is_dry:
+            confirm(self, change.question, yes=given["yes"])
+        count = change.tasks.count() if is_dry else change.apply()
         if given["format"] == "json":
-            self.stdout.write(output.as_json({"selected" if given.get("dry_run") else "changed": count}))
+            self.stdout.write(output.as_json({"selected" if is_dry else "changed": count}))
         elif count:
-            self.stdout.write(text(count))
+            self.stdout.write(would_change(count) if is_dry else change.done(count))
         else:
             self.stderr.write(_("No task was changed: there is none, or its state does not allow this."))
         return bool(count)
