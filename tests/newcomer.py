@@ -57,17 +57,12 @@ class Newcomer:
     def run(self, command: str) -> str:
         """Runs it to its end, which must be a good one; what it printed."""
         done = subprocess.run(
-            self.arguments(command), cwd=self.folder, env=environment(), timeout=PATIENCE,
+            arguments(command, self.python), cwd=self.folder, env=environment(), timeout=PATIENCE,
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}"
         self.outputs[command] = done.stdout
         return done.stdout
-
-    def arguments(self, command: str) -> list[str]:
-        program, *rest = shlex.split(command, comments=True)
-        programs = {"python": [self.python], "django-admin": [self.python, "-m", "django"]}
-        return [*programs[program], *rest]
 
     def types(self, statements: str) -> str:
         """Runs Python statements, without double quotes, in the project's shell; what they printed."""
@@ -76,7 +71,7 @@ class Newcomer:
     def watches(self, command: str, expected: str) -> None:
         """Runs it until it has printed the expected line, then presses Ctrl-C."""
         process = subprocess.Popen(
-            self.arguments(command), cwd=self.folder, env=environment(), text=True, stdout=subprocess.PIPE
+            arguments(command, self.python), cwd=self.folder, env=environment(), text=True, stdout=subprocess.PIPE
         )
         impatience = Timer(PATIENCE, process.kill)
         impatience.start()
@@ -104,6 +99,12 @@ def commands(block: Block) -> list[str]:
     if block.language != "sh":
         return []
     return [line for line in block.text.splitlines() if not line.startswith(DONE_BEFORE)]
+
+
+def arguments(command: str, python: str = sys.executable) -> list[str]:
+    program, *rest = shlex.split(command, comments=True)
+    programs = {"python": [python], "django-admin": [python, "-m", "django"]}
+    return [*programs[program], *rest]
 
 
 def environment() -> dict[str, str]:

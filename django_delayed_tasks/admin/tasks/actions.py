@@ -1,6 +1,6 @@
 """The actions on tasks in the admin: fenced by the versions that the page showed, and logged."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,7 @@ from django.utils.translation import gettext_lazy, ngettext
 
 from django_delayed_tasks.admin.tasks import pauses, seen
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import edit
 from django_delayed_tasks.store.schedules.cancel import cancel_seen
@@ -103,8 +103,8 @@ def batches(request: HttpRequest, queryset: "QuerySet[Task]") -> Iterator[list[T
         yield batch
 
 
-def log(request: HttpRequest, tasks: "list[Task]", done: str) -> None:
-    """Write an entry for each task into the admin's log."""
+def log(request: HttpRequest, tasks: "Sequence[Task | TaskRun]", done: str) -> None:
+    """Write an entry for each task, or run, into the admin's log."""
     message: Any = done[:1].upper() + done[1:] + "."
     if tasks:
         LogEntry.objects.log_actions(request.user.pk, tasks, CHANGE, message)  # type: ignore[arg-type]
