@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.store.statistics import rollup, survey
 from django_delayed_tasks.store.statistics.projection import project
@@ -16,6 +17,8 @@ PORTION: Final = 5000
 MOST_CODES: Final = 40
 """The most codes that are told apart; the others are summed up under an empty code."""
 OTHERS: Final = ""
+MOST_LATENCIES: Final = 5
+"""How many earlier readings of each queue's lateness are kept."""
 
 
 class Surveyor:
@@ -54,7 +57,21 @@ def publish(current: Survey, alias: str) -> None:
     now = read_now(alias)
     busiest_minute = rollup.busiest_minute(alias, now - timedelta(days=1))
     seconds = (now - current.began).total_seconds()
-    survey.write(alias, now, report(current, busiest_minute) | {"seconds": seconds})
+    more = {"seconds": seconds, "late": _latencies(alias)}
+    survey.write(alias, now, report(current, busiest_minute) | more)
+
+
+def _latencies(alias: str) -> list[Any]:
+    """Return how late each queue was in the last minutes and is now, in seconds: from this it is seen what grows."""
+    before = survey.read(alias)
+    known = before.data.get("late", []) if before and isinstance(before.data, dict) else []
+    agenda = waiting.read_agenda(alias)
+    late: dict[str, float] = {}
+    for level in agenda.levels:
+        seconds = (agenda.now - level.earliest).total_seconds()
+        if seconds > 1:
+            late[level.queue] = max(round(seconds, 1), late.get(level.queue, 0.0))
+    return [*known[-MOST_LATENCIES:], (agenda.now.timestamp(), late)]
 
 
 def take_survey(alias: str) -> None:

@@ -17,7 +17,7 @@ from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import Cell, Key
+from django_delayed_tasks.store.statistics.rollup import Cell, Key, merged
 from django_delayed_tasks.support.forks import forget_in_child
 
 MOST_ERRORS: Final = 50
@@ -96,19 +96,6 @@ class Tally:
             for key, cell in counts.items():
                 later = self._counts.get(key)
                 self._counts[key] = merged(cell, later) if later else cell
-
-
-def merged(one: Cell, other: Cell) -> Cell:
-    """Return the sum of two counts."""
-    return Cell(
-        one.runs + other.runs,
-        one.late_sum + other.late_sum,
-        max(one.late_max, other.late_max),
-        one.took_sum + other.took_sum,
-        max(one.took_max, other.took_max),
-        [sum(pair) for pair in zip(one.late, other.late, strict=True)],
-        [sum(pair) for pair in zip(one.took, other.took, strict=True)],
-    )
 
 
 def error_of(settlement: Settlement) -> str:

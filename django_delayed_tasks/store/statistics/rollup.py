@@ -75,6 +75,19 @@ class Cell:
         return (*sums, self.late_max // _MICROSECOND, self.took_max // _MICROSECOND)
 
 
+def merged(one: Cell, other: Cell) -> Cell:
+    """Return the sum of two counts."""
+    return Cell(
+        one.runs + other.runs,
+        one.late_sum + other.late_sum,
+        max(one.late_max, other.late_max),
+        one.took_sum + other.took_sum,
+        max(one.took_max, other.took_max),
+        [sum(pair) for pair in zip(one.late, other.late, strict=True)],
+        [sum(pair) for pair in zip(one.took, other.took, strict=True)],
+    )
+
+
 def shortened_error(text: str) -> str:
     """Return an error as statistics name it: its first line, cut to what the column has room for."""
     return text.strip().partition("\n")[0][:ERROR_LENGTH]
@@ -148,17 +161,26 @@ class Summed(NamedTuple):
     latest: datetime
 
 
-def read(alias: str, grain: int, since: datetime, by: Sequence[str], only: str = "") -> list[Summed]:
-    """Return the sums by these columns of the periods that begin at ``since`` or later; ``only`` is a condition."""
+def read(
+    alias: str, grain: int, since: datetime, by: Sequence[str], only: str = "1 = 1", code: str | None = None
+) -> list[Summed]:
+    """Return the sums by these columns of the periods that begin at ``since`` or later.
+
+    ``only`` is a condition; with ``code``, only the runs of this code count.
+    """
     dialect = dialect_of(connections[alias])
     names = [*by, "MAX(start)", *(f"SUM({column})" for column in _SUMS), *(f"MAX({column})" for column in _MAXIMA)]
-    condition = f"grain = {grain:d} AND start >= %s{f' AND {only}' if only else ''}"
+    condition = f"grain = {grain:d} AND start >= %s AND {only}"
+    parameters = [dialect.stored(start_of(since, grain))]
+    if code is not None:
+        condition += " AND biz_code = %s"
+        parameters.append(code)
 
     def work(cursor: CursorWrapper) -> list[Any]:
         columns = ", ".join(by)
         cursor.execute(
             f"SELECT {', '.join(names)} FROM {STATISTIC} WHERE {condition} GROUP BY {columns} ORDER BY {columns}",
-            [dialect.stored(start_of(since, grain))],
+            parameters,
         )
         return list(cursor.fetchall())
 
