@@ -69,7 +69,7 @@ class Overview(models.Model):
     class Meta:
         verbose_name = _("overview")
         # The menu of the admin is sorted by these names: the space makes it the first.
-        verbose_name_plural = format_lazy(" {}", _("overview"))
+        verbose_name_plural = format_lazy(" {}", _("Overview"))
 
     def __str__(self) -> str:
         return self.name

@@ -120,21 +120,37 @@ def _midnight(today: datetime, days: int) -> datetime:
 
 def _due(seen: Look) -> Due:
     """Return when tasks are due from now on, by code."""
-    now = minute_of(seen.now)
+    fine = seen.survey.data.get("fine", LATER)
+    border = None if seen.next.until is None else _rounded(minute_of(seen.next.until), fine)
     due: Due = defaultdict(Counter)
     for task in seen.next.tasks:
-        if task.claim_at > seen.now:
-            due[task.biz_code][minute_of(task.claim_at)] += 1
-    if seen.next.until is None:
-        _add(due, project(_recurring(seen), seen.now, LIVE_STEPS), lambda minute: minute >= now)
-        return due
-    border = max(now, minute_of(seen.next.until))
-    live = {code: times[border] for code, times in due.items()}
-    _add(due, _stored(seen, "due"), lambda minute: minute > border)
-    for code, times in _stored(seen, "due").items():
-        due[code][border] = max(live.get(code, 0), times[border])
-    _add(due, _stored(seen, "recurring"), lambda minute: minute >= now)
+        minute = minute_of(task.claim_at) if border is None else _rounded(minute_of(task.claim_at), fine)
+        if task.trigger_text is None and (border is None or minute <= border):
+            due[task.biz_code][minute] += 1
+    if border is not None:
+        _continue(due, _stored(seen, "due"), border)
+    _add_recurring(due, seen)
     return due
+
+
+def _rounded(minute: int, fine: int) -> int:
+    """Return the minute as the survey tells it: from the minute ``fine`` on, it tells hours only."""
+    return minute - minute % 60 if 0 < fine <= minute else minute
+
+
+def _continue(due: Due, surveyed: Due, border: int) -> None:
+    """Add what the survey knows after the last minute that was read live; of this one only a part was read."""
+    for code, times in surveyed.items():
+        due[code][border] = max(due[code][border], times[border])
+    _add(due, surveyed, lambda minute: minute > border)
+
+
+def _add_recurring(due: Due, seen: Look) -> None:
+    """Add the times of recurring tasks that the survey knows, and of those that were added since."""
+    known = _stored(seen, "recurring")
+    now = minute_of(seen.now)
+    new = [one for one in _recurring(seen) if one.biz_code not in known]
+    _add(due, {**project(new, seen.now, LIVE_STEPS), **known}, lambda minute: minute > now)
 
 
 def _recurring(seen: Look) -> list[Recurring]:

@@ -19,7 +19,8 @@ from django_delayed_tasks.store.statistics import survey
 
 MOST_EXECUTORS = 500
 NEXT = 1000
-"""Tasks at the head of the agenda that are read one by one."""
+"""Tasks that become due next and are read one by one."""
+FIRST = 20
 RECENT = timedelta(hours=1)
 
 
@@ -81,8 +82,13 @@ class Look:
 
     @cached_property
     def next(self) -> Next:
-        """The tasks that can be claimed next."""
-        return waiting.read_next(self.alias, self.agenda.levels, NEXT)
+        """The tasks that become due next."""
+        return waiting.read_next(self.alias, self.agenda, NEXT)
+
+    @cached_property
+    def first_due(self) -> list[waiting.Waiting]:
+        """The tasks that have been due for the longest time, some of each level."""
+        return waiting.read_first(self.alias, self.agenda, FIRST)
 
     @cached_property
     def survey(self) -> "Surveyed":

@@ -84,7 +84,7 @@ def _unserved(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
 def _without_handler(seen: Look) -> Iterator[Problem]:
     known = {code for executor in seen.alive for code in (executor.codes or ())}
     late = seen.now - LATE
-    waiting = sorted({task.biz_code for task in seen.next.tasks if task.claim_at <= late} - known)
+    waiting = sorted({task.biz_code for task in seen.first_due if task.claim_at <= late} - known)
     for code in waiting[:MOST_NAMES] if seen.alive else ():
         text = _("Tasks of the code “%s” wait, and no executor that is alive has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")

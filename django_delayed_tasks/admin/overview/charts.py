@@ -4,10 +4,13 @@ Horizontal positions are percentages and vertical ones pixels, so a picture fits
 size. No attribute holds a style, so that the page works under a strict Content-Security-Policy.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
 from typing import Final
+
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
 
 HEIGHT: Final = 190
 TOP: Final = 16
@@ -15,31 +18,13 @@ BOTTOM: Final = 168
 """The vertical ends of the plot; the labels of the time axis are below it."""
 GAP: Final = 0.22
 """The part of a column that is left free."""
-MOST_TICKS: Final = 5
 
 Text = Callable[[float], str]
 """A function that writes a value in words."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of a bar, with its value in words."""
-
-    y: float
-    height: float
-    css: str
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A bar of segments; ``title`` is shown while the pointer is on the column."""
-
-    x: float
-    width: float
-    full_x: float
-    full_width: float
-    title: str
-    segments: list[Segment]
+_SEGMENT: Final = '<rect class="{}" x="{:.3f}%" y="{:.1f}" width="{:.3f}%" height="{:.1f}"/>'
+_COLUMN: Final = '{}<rect class="ddt-hover" x="{:.3f}%" y="{}" width="{:.3f}%" height="{}"><title>{}</title></rect>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +58,7 @@ class Picture:
     """What a template draws, with the table behind it."""
 
     label: str
-    columns: list[Column]
+    columns: SafeString
     grid: list[Tick]
     ticks: list[Tick]
     legend: list[Key]
@@ -93,34 +78,46 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """The values of one bar from bottom to top, in the order of the legend, and the name of its time."""
+    """The values of one bar from bottom to top, in the order of the legend, and the name of its time.
+
+    ``tick``: what is shown below the bar; empty for most.
+    """
 
     name: str
     values: Sequence[float]
+    tick: str = ""
 
 
 def bars(label: str, bars: Sequence[Bar], legend: Sequence[Key], text: Text, head: str) -> Picture:
     """Return a picture of stacked bars; a table row for each bar that is not empty."""
     top = nice_top(max((sum(bar.values) for bar in bars), default=0))
-    columns = [_column(number, len(bars), bar, legend, text, top) for number, bar in enumerate(bars)]
+    columns = _joined(_column(number, len(bars), bar, legend, text, top) for number, bar in enumerate(bars))
     grid = [Tick(_y(value, top), text(value)) for value in (top, top / 2)]
     rows = [[bar.name, *map(text, bar.values)] for bar in bars if any(bar.values)]
-    return Picture(label, columns, grid, ticks([bar.name for bar in bars]), list(legend), [head, *names(legend)], rows)
+    return Picture(label, columns, grid, ticks(bars), list(legend), [head, *names(legend)], rows)
 
 
-def _column(number: int, count: int, bar: Bar, legend: Sequence[Key], text: Text, top: float) -> Column:
+def _column(number: int, count: int, bar: Bar, legend: Sequence[Key], text: Text, top: float) -> SafeString:
     width = 100 / count
     segments, below = [], 0.0
     for value, key in zip(bar.values, legend, strict=True):
         if value:
             height = max((BOTTOM - TOP) * value / top, 1.0)
-            segments.append(Segment(round(_y(below, top) - height, 2), round(height, 2), key.css))
+            x = width * (number + GAP / 2)
+            segments.append(_SEGMENT.format(key.css, x, _y(below, top) - height, width * (1 - GAP), height))
             below += value
-    values = "".join(f"\n{key.label}: {text(value)}" for value, key in zip(bar.values, legend, strict=True) if value)
-    return Column(
-        round(width * (number + GAP / 2), 3), round(width * (1 - GAP), 3), round(width * number, 3), round(width, 3),
-        f"{bar.name}{values or ': 0'}", segments,
-    )  # fmt: skip
+    known = [f"{key.label}: {text(value)}" for value, key in zip(bar.values, legend, strict=True) if value]
+    return _hover(number, width, [bar.name, *known] if known else [f"{bar.name}: 0"], "".join(segments))
+
+
+def _hover(number: int, width: float, lines: Sequence[str], drawn: str = "") -> SafeString:
+    """Return what is drawn of a column, under a rectangle that shows these lines while the pointer is on it."""
+    title = escape("\n".join(lines))
+    return mark_safe(_COLUMN.format(drawn, width * number, TOP, width, BOTTOM - TOP, title))
+
+
+def _joined(parts: Iterable[SafeString]) -> SafeString:
+    return mark_safe("\n".join(parts))
 
 
 def _y(value: float, top: float) -> float:
@@ -139,12 +136,10 @@ def lines(label: str, points: Sequence[Bar], legend: Sequence[Key], text: Text, 
     """Return a picture of lines over time, on a logarithmic scale; a value of 0 or less interrupts its line."""
     known = [value for point in points for value in point.values if value > 0]
     low, high = _decades(known)
-    columns = []
     width = 100 / max(1, len(points))
-    for number, point in enumerate(points):
-        values = "".join(f"\n{key.label}: {text(v)}" for v, key in zip(point.values, legend, strict=True) if v > 0)
-        x = round(width * number, 3)
-        columns.append(Column(x, round(width, 3), x, round(width, 3), f"{point.name}{values or ': –'}", []))
+    columns = _joined(
+        _hover(number, width, [point.name, *_known(point, legend, text)]) for number, point in enumerate(points)
+    )
     grid = [Tick(_log_y(10.0**power, low, high), text(10.0**power)) for power in range(high, low, -1)]
     drawn = [
         Line(key.css, _pieces([point.values[number] for point in points], low, high))
@@ -152,7 +147,12 @@ def lines(label: str, points: Sequence[Bar], legend: Sequence[Key], text: Text, 
     ]
     rows = [[point.name, *(text(v) if v > 0 else "–" for v in point.values)] for point in points if any(point.values)]
     head_row = [head, *names(legend)]
-    return Picture(label, columns, grid, ticks([point.name for point in points]), list(legend), head_row, rows, drawn)
+    return Picture(label, columns, grid, ticks(points), list(legend), head_row, rows, drawn)
+
+
+def _known(point: Bar, legend: Sequence[Key], text: Text) -> list[str]:
+    known = [f"{key.label}: {text(v)}" for v, key in zip(point.values, legend, strict=True) if v > 0]
+    return known or ["–"]
 
 
 def _decades(values: Sequence[float]) -> tuple[int, int]:
@@ -188,16 +188,14 @@ def _dash(point: str, width: float) -> list[str]:
     return [f"{float(x) - width / 3:.2f},{y}", f"{float(x) + width / 3:.2f},{y}"]
 
 
-def ticks(labels: Sequence[str]) -> list[Tick]:
-    """Return some of the labels of the bars, evenly spread, each below its bar."""
-    if not labels:
-        return []
-    step = max(1, ceil(len(labels) / MOST_TICKS))
-    found = []
-    for number in range(0, len(labels), step):
-        at = round(100 * (number + 0.5) / len(labels), 2)
-        found.append(Tick(at if number else 0, labels[number], "middle" if number else "start"))
-    return found
+def ticks(bars: Sequence[Bar]) -> list[Tick]:
+    """Return the labels of the time axis, each below its bar."""
+    found = [(100 * (number + 0.5) / len(bars), bar.tick) for number, bar in enumerate(bars) if bar.tick]
+    return [Tick(round(at, 2), name, _anchor(at)) for at, name in found]
+
+
+def _anchor(at: float) -> str:
+    return "start" if at < 3 else "end" if at > 97 else "middle"
 
 
 def names(legend: Sequence[Key]) -> list[str]:

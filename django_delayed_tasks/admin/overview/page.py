@@ -47,7 +47,8 @@ class OverviewAdmin(ReadOnlyAdmin[Overview]):
         if not is_fragment:
             context |= {
                 **self.admin_site.each_context(request),
-                "title": _("Overview"), "subtitle": None, "opts": self.opts, "media": self.media,
+                "title": _("Overview"), "subtitle": None, "opts": self.opts, "cl": {"opts": self.opts},
+                "media": self.media,
             }  # fmt: skip
         template = "content" if is_fragment else "page"
         response = TemplateResponse(request, f"{FOLDER}/{template}.html", context)

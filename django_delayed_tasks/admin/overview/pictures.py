@@ -44,7 +44,8 @@ def forecast(seen: Forecast, ahead: str) -> Ahead:
     drawn = []
     for bar in bars:
         values = [bar.codes.get(code, 0) for code in codes]
-        drawn.append(Bar(name_of(bar.start, ahead), [*values, bar.total - sum(values)] if others else values))
+        all_values = [*values, bar.total - sum(values)] if others else values
+        drawn.append(bar_of(bar.start, ahead, all_values))
     label = {
         "hour": _("Tasks that become due in the next hour, by minute"),
         "day": _("Tasks that become due in the next day, by hour"),
@@ -60,20 +61,32 @@ def throughput(seen: Overview) -> Picture:
         Key("ddt-again", _("retried"), count_text(sum(runs.retried for runs in seen.series))),
         Key("ddt-bad", _("failed"), count_text(sum(runs.failed for runs in seen.series))),
     ]
-    drawn = [Bar(name_of(runs.start, seen.span), [runs.done, runs.retried, runs.failed]) for runs in seen.series]
+    drawn = [bar_of(runs.start, seen.span, [runs.done, runs.retried, runs.failed]) for runs in seen.series]
     return charts.bars(_("Runs that ended"), drawn, legend, count_text, _("Time"))
 
 
 def lateness(seen: Overview) -> Picture:
     """Return the picture of how late first attempts started: the median, and what 95 of 100 do not exceed."""
     legend = [Key("ddt-c0", _("half of the runs")), Key("ddt-c1", _("95 % of the runs"))]
-    drawn = [Bar(name_of(runs.start, seen.span), _percentiles(runs.lateness)) for runs in seen.series]
+    drawn = [bar_of(runs.start, seen.span, _percentiles(runs.lateness)) for runs in seen.series]
     return charts.lines(_("How late runs started"), drawn, legend, seconds_text, _("Time"))
 
 
 def _percentiles(late: Durations) -> list[float]:
     found = [late.percentile(percent) for percent in (50, 95)]
     return [0.0 if value is None else max(value.total_seconds(), 0.001) for value in found]
+
+
+def bar_of(start: datetime, span: str, values: Sequence[float]) -> Bar:
+    """Return a bar; those at round times have a label below them."""
+    local, name = timezone.localtime(start), name_of(start, span)
+    tick = {
+        "hour": name if local.minute % 10 == 0 else "",
+        "day": name if local.hour % 4 == 0 else "",
+        "week": str(date_format(local, "D")) if local.hour == 12 else "",
+        "month": name if local.day in (1, 5, 10, 15, 20, 25) else "",
+    }[span]
+    return Bar(name, values, tick)
 
 
 def name_of(start: datetime, span: str) -> str:
@@ -91,7 +104,9 @@ def count_text(count: float) -> str:
 
 def seconds_text(seconds: float) -> str:
     """Return a duration in words, short ones in milliseconds."""
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else duration_text(timedelta(seconds=round(seconds, 1)))
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.2g} s" if seconds < 10 else duration_text(timedelta(seconds=seconds))
 
 
 def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -70,7 +70,9 @@ class Tables:
         if not waits.late:
             return Tile(_("Late"), _("none"), _("every due task was claimed in time"), "good", address)
         kind = "bad" if waits.latency.total_seconds() > 60 else "warn"
-        return Tile(_("Late"), duration_text(waits.latency), tasks_text(waits.late_tasks), kind, address)
+        since = moment_text(min(queue.earliest for queue in waits.late if queue.earliest))
+        note = _("%(tasks)s, since %(time)s") % {"tasks": tasks_text(waits.late_tasks), "time": since}
+        return Tile(_("Late"), longest_unit(waits.latency), note, kind, address)
 
     def _failing(self) -> Tile:
         failed, total = self.seen.last_hour.failed, self.seen.last_hour.total
@@ -264,6 +266,11 @@ class Tables:
         """How late 95 % of the first attempts of the last hour started."""
         late = self.seen.last_hour.lateness.percentile(95)
         return seconds_text(late.total_seconds()) if late is not None else "–"
+
+
+def longest_unit(duration: timedelta) -> str:
+    """Return a duration in its longest unit: "13 min"."""
+    return " ".join(duration_text(duration).split()[:2])
 
 
 def moment_text(moment: datetime | None) -> str:

@@ -95,6 +95,7 @@ def report(current: Survey, busiest_minute: int) -> dict[str, Any]:
         "queues": dict(current.queues.most_common(1000)),
         "due": _by_code(current.due, kept),
         "recurring": _by_code(recurring, kept),
+        "fine": survey.minute_of(current.began + survey.BY_MINUTE),
         "busiest_minute": busiest_minute,
     }
 

@@ -13,7 +13,7 @@
     // A hover text, an open selection or the focus would be lost.
     const selection = window.getSelection();
     const isSelected = selection && !selection.isCollapsed && selection.containsNode(section, true);
-    return section.querySelector(".ddt-column:hover") || section.contains(document.activeElement) || isSelected;
+    return section.querySelector(".ddt-hover:hover") || section.contains(document.activeElement) || isSelected;
   }
 
   function replace(section, fresh) {

@@ -4,7 +4,7 @@ Everything outside of executors that reads the claim index does it here: pages, 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -91,37 +91,44 @@ class Waiting(NamedTuple):
 
 
 class Next(NamedTuple):
-    """The tasks that can be claimed next, in order; ``until`` is a moment before which none is missing.
-
-    None: these are all.
-    """
+    """The tasks that can be claimed next, in order; none that is due before ``until`` is missing (None: none is)."""
 
     tasks: list[Waiting]
     until: datetime | None
 
 
-def read_next(alias: str, levels: Sequence[Level], most: int) -> Next:
-    """Return about ``most`` of the tasks that can be claimed next, the same number of each level."""
+def read_next(alias: str, agenda: Agenda, most: int) -> Next:
+    """Return about ``most`` of the tasks that become due next, the same number of each level."""
+    levels = agenda.levels
     if not levels:
         return Next([], None)
     dialect = dialect_of(connections[alias])
+    after = f"claim_at > {dialect.moment_literal(agenda.now)}"
     each = max(10, most // min(len(levels), MOST_LEVELS))
     tasks: list[Waiting] = []
-    ends = [level.earliest for level in levels[MOST_LEVELS:]]
+    ends = [max(level.earliest, agenda.now) for level in levels[MOST_LEVELS:]]
     for level in levels[:MOST_LEVELS]:
-        found = _first_of(alias, dialect, level, each)
+        found = _first_of(alias, dialect, level, each, after)
         tasks += found
         if len(found) == each:
             ends.append(found[-1].claim_at)
     return Next(sorted(tasks, key=lambda task: task.claim_at), min(ends, default=None))
 
 
-def _first_of(alias: str, dialect: Dialect, level: Level, most: int) -> list[Waiting]:
+def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
+    """Return the first ``most`` tasks of each level with due tasks, of at most ``MOST_LEVELS`` levels."""
+    dialect = dialect_of(connections[alias])
+    due = f"claim_at <= {dialect.moment_literal(agenda.now)}"
+    levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
+    return [task for level in levels for task in _first_of(alias, dialect, level, most, due)]
+
+
+def _first_of(alias: str, dialect: Dialect, level: Level, most: int, only: str) -> list[Waiting]:
     table, condition, parameters, order = rows_of(dialect, level.queue, level.priority)
 
     def read(cursor: CursorWrapper) -> list[Waiting]:
         cursor.execute(
-            f"SELECT claim_at, queue, biz_code, trigger_text FROM {table} WHERE {condition}"
+            f"SELECT claim_at, queue, biz_code, trigger_text FROM {table} WHERE {condition} AND {only}"
             f" ORDER BY {', '.join((*order, 'claim_at', 'id'))} LIMIT {most:d}",
             parameters,
         )

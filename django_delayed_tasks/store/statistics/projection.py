@@ -18,7 +18,7 @@ _HOUR: Final = 60
 
 
 def project(recurring: Collection[Recurring], now: datetime, steps: int = 20_000) -> dict[str, Counter[int]]:
-    """Return when the recurring tasks of each code are due after their next time, by minutes since 1970.
+    """Return when the recurring tasks of each code are due, by minutes since 1970.
 
     About ``steps`` times are computed, the same number for each trigger. A trigger with more times than that before the
     end of the forecast is continued at its rate so far.
@@ -28,6 +28,8 @@ def project(recurring: Collection[Recurring], now: datetime, steps: int = 20_000
     each = max(FEWEST_STEPS, steps // max(1, len(chosen)))
     for one in chosen:
         with suppress(InvalidTrigger, OverflowError):
+            if one.first > now:
+                due[one.biz_code][minute_of(one.first)] += one.count
             for minute, count in _times(parse_stored(one.trigger_text), max(one.first, now), now, each):
                 due[one.biz_code][minute] += round(count * one.count)
     return due

@@ -24,7 +24,7 @@ BY_MINUTE: Final = timedelta(hours=25)
 """How far ahead due times are told apart by the minute; further ahead they are by the hour."""
 BY_HOUR: Final = timedelta(days=32)
 LATER: Final = -1
-"""Stands for the minute of a task that is due later than ``BY_HOUR``, or that is not pending."""
+"""Stands for the minute of a task that is not pending, that is due later than ``BY_HOUR``, or that recurs."""
 
 _MINUTES: Final = {
     "mysql": "TIMESTAMPDIFF(MINUTE, TIMESTAMP'1970-01-01 00:00:00', claim_at)",
@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 
 class Recurring(NamedTuple):
-    """Recurring tasks with one trigger, of one code."""
+    """Recurring tasks with one trigger, of one code; ``first`` is the earliest of their next times."""
 
     biz_code: str
     trigger_text: str
@@ -113,7 +113,7 @@ def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last:
     dialect = dialect_of(connections[alias])
     minutes = _MINUTES[connections[alias].vendor]
     minute = (
-        f"CASE WHEN status <> {PENDING} OR claim_at >= %s THEN {LATER}"
+        f"CASE WHEN status <> {PENDING} OR trigger_text IS NOT NULL OR claim_at >= %s THEN {LATER}"
         f" WHEN claim_at < %s THEN {minutes} ELSE {minutes} - MOD({minutes}, 60) END"
     )
     if connections[alias].vendor == "sqlite":
