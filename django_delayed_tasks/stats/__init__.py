@@ -4,11 +4,11 @@ Nothing here counts the rows of a big table: runs are summed up by the executors
 of them, and what is read live is read through an index up to a bound (docs/decisions/0023).
 """
 
-from django_delayed_tasks.stats.backlog import Backlog, QueueBacklog, backlog
+from django_delayed_tasks.stats.backlogs import Backlog, QueueBacklog, backlog
 from django_delayed_tasks.stats.durations import Durations
-from django_delayed_tasks.stats.forecast import Bar, Forecast, Peak, forecast
-from django_delayed_tasks.stats.overview import Overview, overview
-from django_delayed_tasks.stats.problems import Problem, problems
+from django_delayed_tasks.stats.findings import Problem, problems
+from django_delayed_tasks.stats.forecasts import Bar, Forecast, Peak, forecast
+from django_delayed_tasks.stats.overviews import Overview, overview
 from django_delayed_tasks.stats.runs import Failures, Runs, failures, rates, series
 
 __all__ = [

@@ -17,7 +17,7 @@ from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.tables import Tables
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Overview
-from django_delayed_tasks.stats.overview import SPANS
+from django_delayed_tasks.stats.overviews import SPANS
 
 FRAGMENT: Final = "fragment"
 FOLDER: Final = "admin/django_delayed_tasks/overview"

@@ -15,8 +15,8 @@ from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.pictures import count_text, seconds_text
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats import Failures, Overview, QueueBacklog
-from django_delayed_tasks.stats.overview import LiveExecutor
-from django_delayed_tasks.stats.problems import tasks_text
+from django_delayed_tasks.stats.findings import tasks_text
+from django_delayed_tasks.stats.overviews import LiveExecutor
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
 
@@ -70,7 +70,7 @@ class Tables:
         if not waits.late:
             return Tile(_("Late"), _("none"), _("every due task was claimed in time"), "good", address)
         kind = "bad" if waits.latency.total_seconds() > 60 else "warn"
-        since = moment_text(min(queue.earliest for queue in waits.late if queue.earliest))
+        since = self._moment(min(queue.earliest for queue in waits.late if queue.earliest))
         note = _("%(tasks)s, since %(time)s") % {"tasks": tasks_text(waits.late_tasks), "time": since}
         return Tile(_("Late"), longest_unit(waits.latency), note, kind, address)
 
@@ -118,6 +118,13 @@ class Tables:
             self.address("taskrun_changelist"),
         )
 
+    def _moment(self, moment: datetime | None) -> str:
+        """Return a moment in local time, without the date if it is today."""
+        if moment is None:
+            return "–"
+        local, now = timezone.localtime(moment), timezone.localtime(self.seen.now)
+        return f"{local:%H:%M:%S}" if local.date() == now.date() else f"{local:%Y-%m-%d %H:%M}"
+
     def _tasks(self, **query: Any) -> str:
         tasks = self.address("task_changelist")
         return f"{tasks}?{urlencode(query)}" if tasks else ""
@@ -141,11 +148,11 @@ class Tables:
             "is_unserved": not queue.served_by and queue.earliest is not None,
             "due": f"> {count_text(COUNTED)}" if queue.due > COUNTED else count_text(queue.due),
             "late": duration_text(queue.latency) if queue.is_late else "",
-            "since": moment_text(queue.earliest) if queue.is_late else "",
+            "since": self._moment(queue.earliest) if queue.is_late else "",
             "next": self._next(queue),
             "pending": "–" if queue.pending is None else count_text(queue.pending),
             "running": count_text(queue.running),
-            "paused": moment_text(queue.paused_at) if queue.paused_at else "",
+            "paused": self._moment(queue.paused_at) if queue.paused_at else "",
         }
 
     def _next(self, queue: QueueBacklog) -> str:
@@ -253,7 +260,7 @@ class Tables:
             return _("Only the next tasks are known: the executors have not surveyed all tasks yet.")
         ago = duration_text(self.seen.now - forecast.surveyed_at)
         text = _("Exact until %(time)s; after that from the survey of all tasks that was finished %(ago)s ago.")
-        return text % {"time": moment_text(forecast.exact_until), "ago": ago}
+        return text % {"time": self._moment(forecast.exact_until), "ago": ago}
 
     @property
     def pending(self) -> str:
@@ -271,12 +278,3 @@ class Tables:
 def longest_unit(duration: timedelta) -> str:
     """Return a duration in its longest unit: "13 min"."""
     return " ".join(duration_text(duration).split()[:2])
-
-
-def moment_text(moment: datetime | None) -> str:
-    """Return a moment in local time, without the date if it is today."""
-    if moment is None:
-        return "–"
-    local = timezone.localtime(moment)
-    today = timezone.localdate()
-    return f"{local:%H:%M:%S}" if local.date() == today else f"{local:%Y-%m-%d %H:%M}"

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
-from django_delayed_tasks.stats.backlog import Backlog, backlog_of
-from django_delayed_tasks.stats.forecast import Forecast, forecast_of
+from django_delayed_tasks.stats.backlogs import Backlog, backlog_of
+from django_delayed_tasks.stats.findings import Problem, host_text, problems_of
+from django_delayed_tasks.stats.forecasts import Forecast, forecast_of
 from django_delayed_tasks.stats.look import look
-from django_delayed_tasks.stats.problems import Problem, host_text, problems_of
 from django_delayed_tasks.stats.resources import Pool, pools_of
 from django_delayed_tasks.stats.runs import Failures, Runs, failures_of, rates_of, series_of
 

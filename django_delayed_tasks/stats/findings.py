@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any, Final, Literal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks.stats.backlog import LATE, QueueBacklog, queues_of
+from django_delayed_tasks.stats.backlogs import LATE, QueueBacklog, queues_of
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
@@ -20,7 +21,7 @@ VERY_LATE: Final = timedelta(minutes=1)
 SKEW: Final = timedelta(seconds=2)
 """How far two clocks may differ; an answer of the database may take as long."""
 PINNED: Final = timedelta(minutes=10)
-MOST_NAMES: Final = 5
+MOST_OF_A_KIND: Final = 5
 _GROWTH: Final = timedelta(seconds=30)
 
 
@@ -47,10 +48,11 @@ def problems(*, using: str | None = None) -> list[Problem]:
 def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Problem]:
     """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
     rows = queues_of(seen, []) if queues is None else queues
-    found = [
-        *_no_executor(seen, rows), *_unserved(seen, rows), *_without_handler(seen), *_late(seen, rows),
-        *_crashed(seen), *_lost(seen), *_clocks(seen), *_pinned(seen), *_paused(rows),
-    ]  # fmt: skip
+    kinds = (
+        _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _late(seen, rows),
+        _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows),
+    )  # fmt: skip
+    found = [problem for kind in kinds for problem in islice(kind, MOST_OF_A_KIND)]
     return sorted(found, key=lambda problem: problem.level != "error")
 
 
@@ -61,8 +63,8 @@ def _no_executor(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
     text = _("No executor is alive.")
     if due:
         first = max(queue.latency for queue in queues)
-        waiting = _("%(tasks)s are due, the first of them since %(time)s.")
-        text = f"{text} {waiting % {'tasks': tasks_text(due), 'time': duration_text(first)}}"
+        text = _("No executor is alive (%(tasks)s due, the first for %(time)s).")
+        text %= {"tasks": tasks_text(due), "time": duration_text(first)}
     advice = _("Start one: manage.py starttask. If it is running, its log says why it cannot reach the database.")
     yield Problem("no_executor", "error" if due else "warning", text, advice)
 
@@ -76,7 +78,7 @@ def _unserved(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
         text = _("The queue “%(queue)s” has no executor.")
         values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
         if queue.due:
-            text = _("The queue “%(queue)s” has no executor: %(tasks)s are due, the first of them since %(time)s.")
+            text = _("The queue “%(queue)s” has no executor (%(tasks)s due, the first for %(time)s).")
         advice = _("Start an executor that serves it: see --queues and --exclude-queues of starttask.")
         yield Problem("queue_unserved", "error" if queue.due else "warning", text % values, advice, queue.name)
 
@@ -85,7 +87,7 @@ def _without_handler(seen: Look) -> Iterator[Problem]:
     known = {code for executor in seen.alive for code in (executor.codes or ())}
     late = seen.now - LATE
     waiting = sorted({task.biz_code for task in seen.first_due if task.claim_at <= late} - known)
-    for code in waiting[:MOST_NAMES] if seen.alive else ():
+    for code in waiting if seen.alive else ():
         text = _("Tasks of the code “%s” wait, and no executor that is alive has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
         yield Problem("code_without_handler", "error", text, advice, code)
@@ -97,11 +99,11 @@ def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
             continue
         values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
         if grows(seen, queue):
-            text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows: %(tasks)s are due.")
+            text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows (%(tasks)s due).")
             advice = _("Tasks come in faster than they are run: start more executors, or give them more threads.")
             yield Problem("late_and_growing", "error", text % values, advice, queue.name)
         else:
-            text = _("The queue “%(queue)s” is late by %(time)s: %(tasks)s are due.")
+            text = _("The queue “%(queue)s” is late by %(time)s (%(tasks)s due).")
             advice = _("Executors are catching up, or these tasks wait for a limit or a handler.")
             yield Problem("late", "warning", text % values, advice, queue.name)
 
@@ -117,7 +119,7 @@ def grows(seen: Look, queue: QueueBacklog) -> bool:
 
 
 def _crashed(seen: Look) -> Iterator[Problem]:
-    for executor in seen.crashed[:MOST_NAMES]:
+    for executor in seen.crashed:
         ago = duration_text(seen.now - executor.expires_at)
         text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and was not started again.")
         values = {"name": executor.name, "host": host_text(executor.host), "time": ago}
@@ -126,8 +128,9 @@ def _crashed(seen: Look) -> Iterator[Problem]:
 
 
 def _lost(seen: Look) -> Iterator[Problem]:
-    lost = [executor for executor in seen.executors if executor.expires_at < seen.now - LATE]
-    for executor in lost[:MOST_NAMES]:
+    for executor in seen.executors:
+        if executor.expires_at >= seen.now - LATE:
+            continue
         text = _("The executor “%(name)s” has not renewed its lease for %(time)s, and no other has taken its tasks.")
         values = {"name": executor.name, "time": duration_text(seen.now - executor.heartbeat_at)}
         yield Problem("executor_lost", "error", text % values, _("Start an executor: it takes them."), executor.name)
@@ -159,7 +162,7 @@ def _pinned(seen: Look) -> Iterator[Problem]:
 def _paused(queues: list[QueueBacklog]) -> Iterator[Problem]:
     for queue in queues:
         if queue.paused_at and queue.due:
-            text = _("The queue “%(queue)s” is paused, and %(tasks)s are due in it.")
+            text = _("The queue “%(queue)s” is paused (%(tasks)s due).")
             values = {"queue": queue.name, "tasks": tasks_text(queue.due)}
             yield Problem("queue_paused", "warning", text % values, _("Resume it on the page of queues."), queue.name)
 
