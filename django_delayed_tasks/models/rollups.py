@@ -56,7 +56,7 @@ class Statistic(models.Model):
 
 
 for _name in (*LATE, *TOOK):
-    Statistic.add_to_class(_name, models.BigIntegerField(default=0))  # type: ignore[attr-defined]
+    Statistic.add_to_class(_name, models.BigIntegerField(default=0))
 
 
 class Overview(models.Model):

@@ -159,7 +159,7 @@ def _recurring(seen: Look) -> list[Recurring]:
         if task.trigger_text:
             key = task.biz_code, task.trigger_text
             known = groups.get(key, Recurring(*key, task.claim_at, 0))
-            groups[key] = known._replace(count=known.count + 1)
+            groups[key] = known._replace(tasks=known.tasks + 1)
     return list(groups.values())
 
 

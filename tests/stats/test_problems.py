@@ -10,6 +10,7 @@ from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.stats import findings as module
+from django_delayed_tasks.stats.look import Look
 from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.threads import in_thread
@@ -110,7 +111,7 @@ def test_clock_skew(monkeypatch: pytest.MonkeyPatch) -> None:
     executor("web1", heartbeat_at=NOW + MINUTE, codes=[CODE])
     [problem] = stats.problems()
     assert (problem.kind, problem.subject) == ("clock_skew", "web1")
-    seen = module.Look("default")
+    seen = Look("default")
     seen.__dict__["host_ahead"] = timedelta(seconds=90)
     texts = [problem.text for problem in module.problems_of(seen)]
     assert "The clock of this host differs from the database's by 1 min 30 s." in texts

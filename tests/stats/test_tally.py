@@ -108,7 +108,7 @@ class TestWhatIsCounted:
         [task] = claim(registered())
         tally = Tally()
         started = task.when + timedelta(seconds=2)
-        times = {"started": started, "finished": started + timedelta(seconds=5)}
+        times: Any = {"started": started, "finished": started + timedelta(seconds=5)}
         tally.count(
             [Settlement(task.claim, RunOutcome.DONE, Then.GONE, **times)],
             {task.claim: Then.GONE},

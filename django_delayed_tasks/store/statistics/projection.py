@@ -24,14 +24,14 @@ def project(recurring: Collection[Recurring], now: datetime, steps: int = 20_000
     end of the forecast is continued at its rate so far.
     """
     due: dict[str, Counter[int]] = defaultdict(Counter)
-    chosen = sorted(recurring, key=lambda one: -one.count)[:MOST_TRIGGERS]
+    chosen = sorted(recurring, key=lambda one: -one.tasks)[:MOST_TRIGGERS]
     each = max(FEWEST_STEPS, steps // max(1, len(chosen)))
     for one in chosen:
         with suppress(InvalidTrigger, OverflowError):
             if one.first > now:
-                due[one.biz_code][minute_of(one.first)] += one.count
+                due[one.biz_code][minute_of(one.first)] += one.tasks
             for minute, count in _times(parse_stored(one.trigger_text), max(one.first, now), now, each):
-                due[one.biz_code][minute] += round(count * one.count)
+                due[one.biz_code][minute] += round(count * one.tasks)
     return due
 
 

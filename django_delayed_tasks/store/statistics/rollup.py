@@ -197,8 +197,16 @@ def read(
 def _cell(values: Sequence[int]) -> Cell:
     runs, late_sum, took_sum = values[:3]
     late, took = values[3 : 3 + len(LATE)], values[3 + len(LATE) : -2]
-    durations = [value * _MICROSECOND for value in (late_sum, values[-2], took_sum, values[-1])]
-    return Cell(runs, *durations, list(late), list(took))
+    late_max, took_max = values[-2:]
+    return Cell(
+        runs,
+        late_sum * _MICROSECOND,
+        late_max * _MICROSECOND,
+        took_sum * _MICROSECOND,
+        took_max * _MICROSECOND,
+        list(late),
+        list(took),
+    )
 
 
 def busiest_minute(alias: str, since: datetime) -> int:

@@ -41,7 +41,7 @@ class Found(NamedTuple):
     biz_code: str
     queue: str
     minute: int
-    count: int
+    tasks: int
 
 
 class Recurring(NamedTuple):
@@ -50,7 +50,7 @@ class Recurring(NamedTuple):
     biz_code: str
     trigger_text: str
     first: datetime
-    count: int
+    tasks: int
 
 
 class Portion(NamedTuple):
@@ -76,16 +76,16 @@ class Survey:
     def add(self, portion: Portion) -> None:
         """Add what one more portion holds."""
         for found in portion.tasks:
-            self.tasks += found.count
-            self.statuses[found.status][found.biz_code] += found.count
+            self.tasks += found.tasks
+            self.statuses[found.status][found.biz_code] += found.tasks
             if found.status == PENDING:
-                self.queues[found.queue] += found.count
-                self.due[found.biz_code][found.minute] += found.count
+                self.queues[found.queue] += found.tasks
+                self.due[found.biz_code][found.minute] += found.tasks
         for one in portion.recurring:
             key = one.biz_code, one.trigger_text
             known = self.recurring.get(key)
             self.recurring[key] = (
-                one._replace(count=one.count + known.count, first=min(one.first, known.first)) if known else one
+                one._replace(tasks=one.tasks + known.tasks, first=min(one.first, known.first)) if known else one
             )
 
 
@@ -123,7 +123,9 @@ def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last:
         f" WHERE {_range(after, last)} GROUP BY status, biz_code, queue, due_minute",
         [dialect.stored(began + BY_HOUR), dialect.stored(began + BY_MINUTE)],
     )
-    return [Found(*row[:3], int(row[3]), int(row[4])) for row in cursor.fetchall()]
+    return [
+        Found(status, code, queue, int(minute), int(tasks)) for status, code, queue, minute, tasks in cursor.fetchall()
+    ]
 
 
 def _recurring(cursor: CursorWrapper, alias: str, after: int, last: int | None) -> list[Recurring]:
