@@ -19,6 +19,8 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Overview
 from django_delayed_tasks.stats.overviews import SPANS
 
+MOST_OF_A_BANNER: Final = 3
+"""The most problems that a banner names."""
 FRAGMENT: Final = "fragment"
 FOLDER: Final = "admin/django_delayed_tasks/overview"
 
@@ -32,10 +34,12 @@ class OverviewAdmin(ReadOnlyAdmin[Overview]):
         js = ["django_delayed_tasks/overview.js"]
 
     def get_urls(self) -> Any:
-        as_json = path(
-            "overview.json", self.admin_site.admin_view(self.json_view), name="django_delayed_tasks_overview_json"
-        )
-        return [as_json, *super().get_urls()]
+        views = {"json": ("overview.json", self.json_view), "problems": ("problems/", self.problems_view)}
+        more = [
+            path(address, self.admin_site.admin_view(view), name=f"django_delayed_tasks_overview_{name}")
+            for name, (address, view) in views.items()
+        ]
+        return [*more, *super().get_urls()]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if request.GET.get("format") == "json":
@@ -60,6 +64,20 @@ class OverviewAdmin(ReadOnlyAdmin[Overview]):
         if not self.has_view_permission(request):
             raise PermissionDenied
         response = JsonResponse(stats.overview(_chosen(request, "span", SPANS), using=settings.DATABASE).as_json())
+        add_never_cache_headers(response)
+        return response
+
+    def problems_view(self, request: HttpRequest) -> HttpResponse:
+        """Return what is wrong, as the banner of other pages."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        found = stats.problems(using=settings.DATABASE)
+        context = {
+            "problems": found[:MOST_OF_A_BANNER],
+            "more": max(0, len(found) - MOST_OF_A_BANNER),
+            "address": self._address("overview_changelist"),
+        }
+        response = TemplateResponse(request, f"{FOLDER}/problems_banner.html", context)
         add_never_cache_headers(response)
         return response
 

@@ -4,7 +4,7 @@ Everything outside of executors that reads the claim index does it here: pages, 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -107,8 +107,7 @@ def read_next(alias: str, agenda: Agenda, most: int) -> Next:
     each = max(10, most // min(len(levels), MOST_LEVELS))
     tasks: list[Waiting] = []
     ends = [max(level.earliest, agenda.now) for level in levels[MOST_LEVELS:]]
-    for level in levels[:MOST_LEVELS]:
-        found = _first_of(alias, dialect, level, each, after)
+    for found in _first_of(alias, levels[:MOST_LEVELS], each, after):
         tasks += found
         if len(found) == each:
             ends.append(found[-1].claim_at)
@@ -117,22 +116,36 @@ def read_next(alias: str, agenda: Agenda, most: int) -> Next:
 
 def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
     """Return the first ``most`` tasks of each level with due tasks, of at most ``MOST_LEVELS`` levels."""
-    dialect = dialect_of(connections[alias])
-    due = f"claim_at <= {dialect.moment_literal(agenda.now)}"
+    due = f"claim_at <= {dialect_of(connections[alias]).moment_literal(agenda.now)}"
     levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
-    return [task for level in levels for task in _first_of(alias, dialect, level, most, due)]
+    return [task for found in _first_of(alias, levels, most, due) for task in found]
 
 
-def _first_of(alias: str, dialect: Dialect, level: Level, most: int, only: str) -> list[Waiting]:
-    table, condition, parameters, order = rows_of(dialect, level.queue, level.priority)
+def _first_of(alias: str, levels: Sequence[Level], most: int, only: str) -> Iterator[list[Waiting]]:
+    """Yield the first tasks under a condition, in order, of each level; many levels are read by one statement."""
+    for start in range(0, len(levels), _ONE_STATEMENT):
+        some = levels[start : start + _ONE_STATEMENT]
+        found: list[list[Waiting]] = [[] for _ in some]
+        for number, task in _read_first(alias, some, most, only):
+            found[number].append(task)
+        yield from (sorted(tasks, key=lambda task: task.claim_at) for tasks in found)
 
-    def read(cursor: CursorWrapper) -> list[Waiting]:
-        cursor.execute(
-            f"SELECT claim_at, queue, biz_code, trigger_text FROM {table} WHERE {condition} AND {only}"
-            f" ORDER BY {', '.join((*order, 'claim_at', 'id'))} LIMIT {most:d}",
-            parameters,
+
+def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> list[tuple[int, Waiting]]:
+    dialect = dialect_of(connections[alias])
+    statements, parameters = [], []
+    for number, level in enumerate(levels):
+        table, condition, values, order = rows_of(dialect, level.queue, level.priority)
+        statements.append(
+            f"SELECT * FROM (SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {table}"
+            f" WHERE {condition} AND {only} ORDER BY {', '.join((*order, 'claim_at', 'id'))}"
+            f" LIMIT {most:d}) l{number:d}"
         )
-        return [Waiting(dialect.to_datetime(moment), *rest) for moment, *rest in cursor.fetchall()]
+        parameters += values
+
+    def read(cursor: CursorWrapper) -> list[tuple[int, Waiting]]:
+        cursor.execute(" UNION ALL ".join(statements), parameters)
+        return [(number, Waiting(dialect.to_datetime(moment), *rest)) for number, moment, *rest in cursor.fetchall()]
 
     return in_one_statement(alias, read)
 
