@@ -1,5 +1,6 @@
 """The overview with colors, drawn by rich, which is an optional extra."""
 
+from collections.abc import Sequence
 from io import StringIO
 
 from rich.console import Console
@@ -26,7 +27,7 @@ def drawn(seen: Overview, width: int | None = None) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
-def _table(title: str, head: tuple[str, ...] | list[str], rows: list[tuple[str, ...]]) -> Table:
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
     for name in head:
         table.add_column(name)

@@ -8,6 +8,7 @@ from django_delayed_tasks.stats import Bar, Overview
 from django_delayed_tasks.stats.findings import tasks_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.plural import plural
 
 MOST_ROWS = 10
 """The most rows of each table."""
@@ -27,10 +28,10 @@ def plain(seen: Overview) -> str:
 
 def summary(seen: Overview) -> str:
     """Return the figures that matter first, on one line."""
-    waits = seen.backlog
+    waits, alive = seen.backlog, len(seen.executors)
     late = f"late by {duration_text(waits.latency)} ({tasks_text(waits.late_tasks)})" if waits.late else "nothing late"
     return (
-        f"{timezone.localtime(seen.now):%Y-%m-%d %H:%M:%S %Z}: {len(seen.executors)} executors alive, {late},"
+        f"{timezone.localtime(seen.now):%Y-%m-%d %H:%M:%S %Z}: {alive} {plural(alive, 'executor')} alive, {late},"
         f" {waits.running:,} running, {waits.pending:,} pending, {waits.failed:,} failed;"
         f" in the last hour {seen.last_hour.done:,} done, {seen.last_hour.failed:,} failed"
     )
@@ -39,7 +40,8 @@ def summary(seen: Overview) -> str:
 def forecasts(seen: Overview) -> Iterator[tuple[str, str]]:
     """Yield a small picture of each period of the forecast, with its number of tasks in words."""
     for name, bars in (("hour", seen.forecast.hour), ("day", seen.forecast.day), ("30 days", seen.forecast.month)):
-        yield sparkline(bars), f"{sum(bar.total for bar in bars):,} tasks due in the next {name}"
+        total = sum(bar.total for bar in bars)
+        yield sparkline(bars), f"{total:,} {plural(total, 'task')} due in the next {name}"
 
 
 def sparkline(bars: Sequence[Bar]) -> str:
