@@ -32,6 +32,8 @@ _AT_ONCE: Final = 200
 """Rows of one statement."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NONE: Final = timedelta()
+_SHORT: Final = BOUNDS[0]
+"""The first bound, which most durations do not exceed: comparing with it costs less than a search."""
 
 _IDENTITY: Final = ("grain", "start", "biz_code", "outcome", "error")
 _SUMS: Final = ("runs", "late_sum", "took_sum", *LATE, *TOOK)
@@ -58,13 +60,13 @@ class Cell:
         """Count one run; None stands for a lateness or run time that is not known or not to be counted."""
         self.runs += 1
         if late is not None:
-            self.late[bisect_left(BOUNDS, late)] += 1
+            self.late[0 if late <= _SHORT else bisect_left(BOUNDS, late)] += 1
             if late > _NONE:
                 self.late_sum += late
                 if late > self.late_max:
                     self.late_max = late
         if took is not None:
-            self.took[bisect_left(BOUNDS, took)] += 1
+            self.took[0 if took <= _SHORT else bisect_left(BOUNDS, took)] += 1
             self.took_sum += took
             if took > self.took_max:
                 self.took_max = took
