@@ -144,9 +144,8 @@ def _count(seen: Look, status: TaskStatus) -> int:
 
 
 def _running(seen: Look) -> list[Task]:
-    rows: Any = Task.objects.using(seen.alias).filter(status=TaskStatus.RUNNING).order_by()
     columns = ("biz_code", "biz_num", "queue", "update_time", "executor", "progress_fraction", "progress_note")
-    return list(rows.only(*columns)[:MOST_RUNNING])
+    return list(waiting.running_tasks(seen.alias).only(*columns)[:MOST_RUNNING])
 
 
 def queues_of(seen: Look, running: list[Task]) -> list[QueueBacklog]:

@@ -157,7 +157,7 @@ def failures_of(seen: Look, last: timedelta) -> list[Failures]:
     """Do as :func:`failures`."""
     grain, since = period(seen.now, last)
     condition = f"outcome IN ({', '.join(str(int(outcome)) for outcome in TROUBLES)})"
-    rows = rollup.read(seen.alias, grain, since, ("biz_code", "error", "outcome"), condition)
+    rows = rollup.read(seen.alias, grain, since, ("biz_code", "error", "outcome"), condition, with_times=False)
     groups: dict[tuple[str, str], list[Summed]] = defaultdict(list)
     for row in rows:
         groups[row.by[0], row.by[1]].append(row)

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
+from django.db.models import QuerySet
 
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
@@ -148,6 +149,15 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
         return [(number, Waiting(dialect.to_datetime(moment), *rest)) for number, moment, *rest in cursor.fetchall()]
 
     return in_one_statement(alias, read)
+
+
+def running_tasks(alias: str) -> "QuerySet[Task]":
+    """Return the running tasks, in the order of the claim index: without it, SQLite and PostgreSQL may read the table.
+
+    Most tasks wait, so that statistics may say that the status tells nothing.
+    """
+    rows = Task.objects.using(alias).filter(status=TaskStatus.RUNNING)
+    return rows.order_by("queue", "priority", "claim_at", "id")
 
 
 def count_status(alias: str, status: TaskStatus) -> int:

@@ -164,14 +164,22 @@ class Summed(NamedTuple):
 
 
 def read(
-    alias: str, grain: int, since: datetime, by: Sequence[str], only: str = "1 = 1", code: str | None = None
+    alias: str,
+    grain: int,
+    since: datetime,
+    by: Sequence[str],
+    only: str = "1 = 1",
+    code: str | None = None,
+    with_times: bool = True,
 ) -> list[Summed]:
     """Return the sums by these columns of the periods that begin at ``since`` or later.
 
-    ``only`` is a condition; with ``code``, only the runs of this code count.
+    ``only`` is a condition; with ``code``, only the runs of this code count. Without times, which are most of what has
+    to be read, cells have only the number of runs.
     """
     dialect = dialect_of(connections[alias])
-    names = [*by, "MAX(start)", *(f"SUM({column})" for column in _SUMS), *(f"MAX({column})" for column in _MAXIMA)]
+    figures = [f"SUM({column})" for column in _SUMS] + [f"MAX({column})" for column in _MAXIMA]
+    names = [*by, "MAX(start)", *(figures if with_times else figures[:1])]
     condition = f"grain = {grain:d} AND start >= %s AND {only}"
     parameters = [dialect.stored(start_of(since, grain))]
     if code is not None:
@@ -192,7 +200,7 @@ def read(
         keys, latest, values = list(row[: len(by)]), row[len(by)], [int(value) for value in row[len(by) + 1 :]]
         for number in moments:
             keys[number] = dialect.to_datetime(keys[number])
-        found.append(Summed(tuple(keys), _cell(values), dialect.to_datetime(latest)))
+        found.append(Summed(tuple(keys), _cell(values) if with_times else Cell(values[0]), dialect.to_datetime(latest)))
     return found
 
 
