@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import time
 from io import StringIO
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_watching_until_interrupted(monkeypatch: pytest.MonkeyPatch, out: Any) -
         if len(waits) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(taskstatus.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     text = said("--watch", "--interval", "0.5", out=out())
     assert waits == [0.5] * 3
     assert [f"{number} pending" in text for number in range(4)] == [True, True, True, False]

@@ -129,7 +129,7 @@ def nice_top(value: float) -> float:
     if value <= 2:
         return 2.0
     size = 10 ** floor(log10(value))
-    return float(next(step * size for step in (1, 2, 4, 5, 6, 8, 10) if step * size >= value))
+    return float(next(step * size for step in (1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10) if step * size >= value))
 
 
 def lines(label: str, points: Sequence[Bar], legend: Sequence[Key], text: Text, head: str) -> Picture:
