@@ -122,7 +122,7 @@ def rates(last: timedelta = HOURS, *, using: str | None = None) -> list[Runs]:
 
 def rates_of(seen: Look, last: timedelta) -> list[Runs]:
     """Do as :func:`rates`."""
-    grain, since = period(seen.now, last)
+    grain, since = period(seen.now, last, timedelta(days=2))
     rows = rollup.read(seen.alias, grain, since, ("biz_code", "outcome"))
     cells = _by_first(rows)
     seconds = (seen.now - since).total_seconds()
@@ -177,7 +177,7 @@ def _by_first(rows: Iterable[Summed]) -> dict[Any, dict[RunOutcome, Cell]]:
     return cells
 
 
-def period(now: datetime, last: timedelta) -> tuple[int, datetime]:
+def period(now: datetime, last: timedelta, hours_until: timedelta = timedelta(days=8)) -> tuple[int, datetime]:
     """Return the length of the periods, in seconds, in which a time is told, and the start of the first one."""
-    grain = MINUTE if last <= timedelta(hours=2) else HOUR if last <= timedelta(days=8) else DAY
+    grain = MINUTE if last <= timedelta(hours=2) else HOUR if last <= hours_until else DAY
     return grain, rollup.start_of(now - last, grain) + timedelta(seconds=grain)

@@ -65,11 +65,12 @@ class TestSurvey:
         assert [steps.step() for _ in range(4)] == [True, True, True, False]
         assert Overview.objects.get().data["totals"] == {"0": 17}
 
-    def test_a_portion_costs_three_statements(self) -> None:
-        fill(*(new_task(f"{i}") for i in range(50)))
+    @pytest.mark.parametrize("recurring", [0, 1])
+    def test_a_portion_costs_two_statements_and_one_for_recurring_tasks(self, recurring: int) -> None:
+        fill(*(new_task(f"{i}", trigger="Interval(days=1)" if i < recurring else None) for i in range(50)))
         with CaptureQueriesContext(connection) as context:
             survey.read_portion("default", NOW, 0, 20)
-        assert len(context) == 3
+        assert len(context) == 2 + recurring
 
     def test_an_empty_table(self) -> None:
         assert taken()["tasks"] == 0

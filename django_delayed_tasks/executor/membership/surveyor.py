@@ -12,7 +12,7 @@ from django_delayed_tasks.store.statistics import rollup, survey
 from django_delayed_tasks.store.statistics.projection import project
 from django_delayed_tasks.store.statistics.survey import Survey
 
-PORTION: Final = 5000
+PORTION: Final = 2500
 """Tasks of one portion. Housekeeping reads at most five portions a second."""
 MOST_CODES: Final = 40
 """The most codes that are told apart; the others are summed up under an empty code."""

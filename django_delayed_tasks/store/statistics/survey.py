@@ -35,13 +35,14 @@ _MINUTES: Final = {
 
 
 class Found(NamedTuple):
-    """Tasks that are alike; ``minute`` counts from 1970 and is when they are due."""
+    """Tasks that are alike; ``minute`` counts from 1970 and is when they are due. Some of them may be ``recurring``."""
 
     status: int
     biz_code: str
     queue: str
     minute: int
     tasks: int
+    recurring: int
 
 
 class Recurring(NamedTuple):
@@ -92,11 +93,10 @@ class Survey:
 def read_portion(alias: str, began: datetime, after: int, size: int) -> Portion:
     """Return what the next ``size`` tasks with primary keys above ``after`` are."""
     last = in_one_statement(alias, lambda cursor: _boundary(cursor, after, size))
-    return Portion(
-        last,
-        in_one_statement(alias, lambda cursor: _tasks(cursor, alias, began, after, last)),
-        in_one_statement(alias, lambda cursor: _recurring(cursor, alias, after, last)),
-    )
+    tasks = in_one_statement(alias, lambda cursor: _tasks(cursor, alias, began, after, last))
+    if not any(found.recurring for found in tasks):
+        return Portion(last, tasks, [])
+    return Portion(last, tasks, in_one_statement(alias, lambda cursor: _recurring(cursor, alias, after, last)))
 
 
 def _boundary(cursor: CursorWrapper, after: int, size: int) -> int | None:
@@ -119,12 +119,13 @@ def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last:
     if connections[alias].vendor == "sqlite":
         minute = minute.replace(f"MOD({minutes}, 60)", f"({minutes}) %% 60")
     cursor.execute(
-        f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*) FROM {dialect.by_key(TASK)}"
+        f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*), COUNT(trigger_text) FROM {dialect.by_key(TASK)}"
         f" WHERE {_range(after, last)} GROUP BY status, biz_code, queue, due_minute",
         [dialect.stored(began + BY_HOUR), dialect.stored(began + BY_MINUTE)],
     )
     return [
-        Found(status, code, queue, int(minute), int(tasks)) for status, code, queue, minute, tasks in cursor.fetchall()
+        Found(status, code, queue, int(minute), int(tasks), int(recurring))
+        for status, code, queue, minute, tasks, recurring in cursor.fetchall()
     ]
 
 
