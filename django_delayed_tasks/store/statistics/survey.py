@@ -119,7 +119,8 @@ def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last:
     if connections[alias].vendor == "sqlite":
         minute = minute.replace(f"MOD({minutes}, 60)", f"({minutes}) %% 60")
     cursor.execute(
-        f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*), COUNT(trigger_text) FROM {dialect.by_key(TASK)}"
+        f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*), COUNT(trigger_text)"
+        f" FROM {dialect.by_key(TASK)}"
         f" WHERE {_range(after, last)} GROUP BY status, biz_code, queue, due_minute",
         [dialect.stored(began + BY_HOUR), dialect.stored(began + BY_MINUTE)],
     )
