@@ -13,7 +13,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("states", "exceptions", "clock", "outcomes", "conf", "signals", "fields", "support", "triggers"),
     ("models",),
     ("handlers", "store.sql", "store.json_limits"),
-    ("store.validation", "store.executors", "store.records", "store.resources"),
+    ("store.validation", "store.executors", "store.records", "store.resources", "store.statistics"),
     ("store.acceptance", "store.notices", "store.schedules", "store.claiming"),
     ("store.settling",),
     ("leases",),
@@ -28,10 +28,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("executor.process",),
     ("api", "bulk"),
     ("asynchronous", "function_tasks"),
+    ("stats",),
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),
-    ("admin", "backends", "checks", "apps", "management", "migrations"),
+    ("admin", "backends", "checks", "apps", "management", "migrations", "templatetags"),
 )
 LAYERS: Mapping[str, int] = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 SHARED_LAYERS = frozenset({0, len(FLOORS) - 1})  # whose units may import each other

@@ -17,7 +17,18 @@ from django.dispatch import Signal
 import django_delayed_tasks
 from django_delayed_tasks import TaskHandler, conf, exceptions, signals, states
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.models import Executor, PausedQueue, Recurrence, Resource, Success, Task, TaskRun, Waiter
+from django_delayed_tasks.models import (
+    Executor,
+    Overview,
+    PausedQueue,
+    Recurrence,
+    Resource,
+    Statistic,
+    Success,
+    Task,
+    TaskRun,
+    Waiter,
+)
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from tests import pages
 from tests.pages import PACKAGE, README, ROOT, names, rows
@@ -139,7 +150,9 @@ def test_attributes_of_handlers_are_those_of_the_reference() -> None:
     assert defaults == found
 
 
-@pytest.mark.parametrize("name", ["starttask", "tasks", "prunetasks", "pausequeue", "runmutex"])
+@pytest.mark.parametrize(
+    "name", ["starttask", "tasks", "prunetasks", "taskstatus", "taskhealth", "pausequeue", "runmutex"]
+)
 def test_options_of_the_command_are_those_of_the_reference(name: str) -> None:
     own = options_of(load_command_class("django_delayed_tasks", name)) - options_of(BaseCommand())
     assert names(rows(COMMANDS, f"`{name}`")) == own
@@ -158,7 +171,9 @@ def options_in(parser: ArgumentParser) -> Iterator[str]:
                 yield from set(options_in(verb)) - {"--help"}
 
 
-@pytest.mark.parametrize("model", [Task, TaskRun, Executor, Success, PausedQueue, Recurrence, Resource, Waiter])
+@pytest.mark.parametrize(
+    "model", [Task, TaskRun, Executor, Success, PausedQueue, Recurrence, Resource, Waiter, Statistic, Overview]
+)
 def test_fields_are_those_of_the_reference(model: Any) -> None:
     documented = {row[0].strip("`"): row[1] for row in rows(MODELS, model.__name__)}
     found = {field.name: field for field in model._meta.fields}

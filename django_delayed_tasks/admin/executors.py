@@ -1,11 +1,12 @@
 """The read-only pages of executors."""
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, cast
 
 from django.contrib import admin
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import F, Q, QuerySet
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -16,8 +17,9 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus, TaskStatus
+from django_delayed_tasks.store.claiming.waiting import running_tasks
 
 
 class ExecutorChangeList(BoundedChangeList):
@@ -32,8 +34,7 @@ class ExecutorChangeList(BoundedChangeList):
 
 def running() -> dict[int | None, int]:
     """Return how many tasks each executor is running, by its id."""
-    tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.RUNNING).order_by()
-    return dict(tasks.values_list("executor").annotate(Count("pk")))
+    return dict(Counter(running_tasks(settings.DATABASE).values_list("executor", flat=True)))
 
 
 STATES: dict[str, tuple[Any, str]] = {

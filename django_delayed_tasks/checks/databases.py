@@ -11,9 +11,10 @@ from django.db import connections
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import charset_problems
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
+from django_delayed_tasks.checks.overdue import overdue_problems
 from django_delayed_tasks.checks.pools import pool_problems
 from django_delayed_tasks.checks.servers import server_problems
-from django_delayed_tasks.store.sql.tables import RESOURCE
+from django_delayed_tasks.store.sql.tables import RESOURCE, STATISTIC
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -23,7 +24,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Return E009, E012 to E014, E016, E021 to E023, W011 to W017, W021, W022, for databases that hold tasks."""
+    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, for databases that hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
@@ -32,6 +33,8 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
             messages += _vendor_problems(alias, connection)
             if alias == chosen_alias() and RESOURCE in _tables_in(connection):
                 messages += pool_problems(alias)
+            if alias == chosen_alias() and STATISTIC in _tables_in(connection):
+                messages += overdue_problems(alias)
     return messages
 
 

@@ -1,6 +1,9 @@
 """One executor: its parts, and how they start and stop."""
 
+from contextlib import suppress
 from threading import Event
+
+from django.db import DatabaseError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
@@ -158,5 +161,7 @@ class Executor:
 
     def _farewell(self) -> None:
         """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""
+        with suppress(DatabaseError):  # statistics only
+            self.housekeeping.flush_tally()
         self.lease.end()
         self.housekeeping.reap()

@@ -1,7 +1,7 @@
 """The display of values: moments, durations, badges, JSON, tracebacks."""
 
 import json
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db.models import IntegerChoices
@@ -11,10 +11,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.support.durations import duration_text as duration_text
 from django_delayed_tasks.support.redaction import redacted
 
 EMPTY = "-"
-UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def moment_text(moment: datetime | None) -> str:
@@ -25,20 +25,6 @@ def moment_text(moment: datetime | None) -> str:
         return date_format(timezone.localtime(moment), "Y-m-d H:i:s")
     except (OverflowError, ValueError):  # at the ends of the calendar, local time is out of range
         return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-
-
-def duration_text(duration: timedelta) -> str:
-    """Return the duration in its two largest units: "3 d 4 h", "5 min 12 s", "0.25 s"."""
-    seconds = abs(duration.total_seconds())
-    if seconds < 10:
-        return f"{seconds:.2f} s"
-    whole = int(seconds)
-    parts: list[str] = []
-    for size, unit in UNITS:
-        if whole >= size or parts:
-            parts.append(f"{whole // size} {unit}")
-            whole %= size
-    return " ".join(part for part in parts[:2] if not part.startswith("0 "))
 
 
 def distance_text(moment: datetime, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Housekeeping, which any executor does for all: reap and purge. It also learns which other executors are alive.
+"""Housekeeping, which any executor does for all: reap, purge, survey. It also learns which other executors are alive.
 
 Each duty has its own period.
 """
@@ -13,17 +13,22 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import Reaper
 from django_delayed_tasks.executor.membership.retention import Retention
+from django_delayed_tasks.executor.membership.surveyor import Surveyor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
+from django_delayed_tasks.executor.settling.tally import tally_of
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.records.history import oldest
 from django_delayed_tasks.store.records.once import purge_successes
 from django_delayed_tasks.store.resources.rate_tokens import delete_unused_starts
 from django_delayed_tasks.store.resources.slots import delete_unused_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.store.statistics import rollup
 
 PURGE_BATCH = 1000
 TICK = 0.2
+FLUSH_EVERY = 3.0
+"""Seconds between two flushes of the tally: what a crash loses of the statistics."""
 OUTLIVES_HISTORY = timedelta(days=1)
 """How much longer the row of an ended executor is kept than runs that may name it; some were reaped after it ended."""
 
@@ -69,6 +74,7 @@ class Housekeeping:
         self._peers = peers
         self._clock = database_clock
         self._retention = Retention(options.database, options.keep_history)
+        self._surveyor = Surveyor(options.database, peers)
         self._first_expiry: datetime | None = None
         self._duties = [
             Duty(options.heartbeat, self.look_around),
@@ -78,6 +84,9 @@ class Housekeeping:
             Duty(10.0, self.purge_successes),
             Duty(600.0, self.purge_ended),
             Duty(600.0, self.purge_slots),
+            Duty(FLUSH_EVERY, self.flush_tally),
+            Duty(30.0, self.survey),
+            Duty(600.0, self.purge_statistics),
         ]
 
     def add(self, duty: Duty) -> None:
@@ -129,6 +138,19 @@ class Housekeeping:
         """Forget a batch of successes of ``once`` tasks that are older than ``once_retention``."""
         keep = self._options.once_retention
         return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) == PURGE_BATCH
+
+    def flush_tally(self) -> bool:
+        """Add the ends of runs in this process to the statistics."""
+        tally_of(self._alias).flush(self._alias, self._clock.now())
+        return False
+
+    def survey(self) -> bool:
+        """Read a portion of all tasks, if this is the executor that does so for all."""
+        return self._surveyor.step()
+
+    def purge_statistics(self) -> bool:
+        """Delete a batch of statistics that are older than they are kept."""
+        return rollup.purge(self._alias, self._clock.now(), PURGE_BATCH) >= PURGE_BATCH
 
     def purge_slots(self) -> bool:
         """Delete a batch of slots, and of keys' rate tokens, that no executor has asked for recently."""

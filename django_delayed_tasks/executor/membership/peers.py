@@ -17,6 +17,14 @@ class Peers:
         self._executor, self._live = executor, live
 
     @property
+    def is_first(self) -> bool:
+        """Whether this executor is the live one with the lowest id, which does what one of them is to do for all.
+
+        Two may believe so for the time of a heartbeat; none does before its first look at its peers.
+        """
+        return bool(self._live) and self._live[0].id == self._executor
+
+    @property
     def executors(self) -> int:
         """The number of live executors, at least 1."""
         return max(1, len(self._live))

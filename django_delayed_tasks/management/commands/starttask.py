@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connections
 
 from django_delayed_tasks import __version__
+from django_delayed_tasks.checks.overdue import by_an_executor
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
@@ -103,7 +104,8 @@ class Command(BaseCommand):
         if self._out is not sys.stdout:
             self.stderr = OutputWrapper(StringIO())  # for warnings; errors are raised
         try:
-            self.check(databases=[alias])
+            with by_an_executor():
+                self.check(databases=[alias])
         finally:
             self.stderr = shown
 

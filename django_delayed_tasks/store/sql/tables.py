@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from django_delayed_tasks.models import Executor, PausedQueue, Resource, Success, Task, TaskRun, Waiter
+from django_delayed_tasks.models import Executor, PausedQueue, Resource, Statistic, Success, Task, TaskRun, Waiter
 from django_delayed_tasks.states import TaskStatus
 
 TASK: Final = Task._meta.db_table
@@ -12,6 +12,7 @@ SUCCESS: Final = Success._meta.db_table
 EXECUTOR: Final = Executor._meta.db_table
 RESOURCE: Final = Resource._meta.db_table
 WAITER: Final = Waiter._meta.db_table
+STATISTIC: Final = Statistic._meta.db_table
 
 PENDING: Final = int(TaskStatus.PENDING)
 RUNNING: Final = int(TaskStatus.RUNNING)

@@ -5,7 +5,7 @@ from types import ModuleType
 
 NAMES = (
     "add", "drain", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle", "memory",
-    "recovery", "sustained",
+    "recovery", "sustained", "pages",
 )  # fmt: skip
 LARGE = ("peers",)
 """What has no smallest size: each of the peers is installed first."""

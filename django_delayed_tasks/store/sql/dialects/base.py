@@ -198,9 +198,9 @@ class Dialect:
             return "INSERT", self.on_conflict(assignments)
         return "INSERT", "" if if_exists is IfExists.RAISE else " ON CONFLICT (biz_code, biz_num) DO NOTHING"
 
-    def on_conflict(self, assignments: str) -> str:
-        """Return the end of an INSERT that updates an existing row of the same identity instead."""
-        return f" ON CONFLICT (biz_code, biz_num) DO UPDATE SET {assignments}"
+    def on_conflict(self, assignments: str, identity: str = "biz_code, biz_num") -> str:
+        """Return the end of an INSERT that updates an existing row of the same ``identity`` (columns) instead."""
+        return f" ON CONFLICT ({identity}) DO UPDATE SET {assignments}"
 
     def to_datetime(self, value: Any) -> datetime:
         """Return a moment that a driver returned as an aware datetime in UTC."""

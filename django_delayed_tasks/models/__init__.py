@@ -11,8 +11,14 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField, TriggerField
+from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.triggers import LONGEST_TEXT
+
+__all__ = [
+    "Executor", "Overview", "PausedQueue", "Recurrence", "Resource", "Statistic", "Success", "Task", "TaskRun",
+    "Waiter",
+]  # fmt: skip
 
 EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)

@@ -1,0 +1,121 @@
+"""The page of the overview, as HTML that refreshes itself and as JSON."""
+
+from typing import Any, Final
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.template.response import TemplateResponse
+from django.urls import NoReverseMatch, path, reverse
+from django.utils import timezone
+from django.utils.cache import add_never_cache_headers
+from django.utils.translation import gettext as _
+
+from django_delayed_tasks import stats
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.overview import pictures
+from django_delayed_tasks.admin.overview.tables import Tables
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.models import Overview
+from django_delayed_tasks.stats.overviews import SPANS
+
+MOST_OF_A_BANNER: Final = 3
+"""The most problems that a banner names."""
+FRAGMENT: Final = "fragment"
+FOLDER: Final = "admin/django_delayed_tasks/overview"
+
+
+@admin.register(Overview)
+class OverviewAdmin(ReadOnlyAdmin[Overview]):
+    """The one page of the overview; the permission to view overviews is needed."""
+
+    class Media:
+        css = {"all": ["django_delayed_tasks/overview.css"]}
+        js = ["django_delayed_tasks/overview.js"]
+
+    def get_urls(self) -> Any:
+        views = {"json": ("overview.json", self.json_view), "problems": ("problems/", self.problems_view)}
+        more = [
+            path(address, self.admin_site.admin_view(view), name=f"django_delayed_tasks_overview_{name}")
+            for name, (address, view) in views.items()
+        ]
+        return [*more, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        if request.GET.get("format") == "json":
+            return self.json_view(request)
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        is_fragment = FRAGMENT in request.GET
+        context = {**self._content(request), **(extra_context or {})}
+        if not is_fragment:
+            context |= {
+                **self.admin_site.each_context(request),
+                "title": _("Overview"), "subtitle": None, "opts": self.opts, "cl": {"opts": self.opts},
+                "media": self.media,
+            }  # fmt: skip
+        template = "content" if is_fragment else "page"
+        response = TemplateResponse(request, f"{FOLDER}/{template}.html", context)
+        add_never_cache_headers(response)
+        return response
+
+    def json_view(self, request: HttpRequest) -> HttpResponse:
+        """Return the overview as JSON."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        response = JsonResponse(stats.overview(_chosen(request, "span", SPANS), using=settings.DATABASE).as_json())
+        add_never_cache_headers(response)
+        return response
+
+    def problems_view(self, request: HttpRequest) -> HttpResponse:
+        """Return what is wrong, as the banner of other pages."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        found = stats.problems(using=settings.DATABASE)
+        context = {
+            "problems": found[:MOST_OF_A_BANNER],
+            "more": max(0, len(found) - MOST_OF_A_BANNER),
+            "address": self._address("overview_changelist"),
+        }
+        response = TemplateResponse(request, f"{FOLDER}/problems_banner.html", context)
+        add_never_cache_headers(response)
+        return response
+
+    def _content(self, request: HttpRequest) -> dict[str, Any]:
+        span = _chosen(request, "span", SPANS)
+        ahead = _chosen(request, "ahead", pictures.PERIODS)
+        seen = stats.overview(span, using=settings.DATABASE)
+        return {
+            "seen": seen,
+            "span": span,
+            "ahead": ahead,
+            "now": timezone.localtime(seen.now),
+            "forecast": pictures.forecast(seen.forecast, ahead),
+            "throughput": pictures.throughput(seen),
+            "lateness": pictures.lateness(seen),
+            "tables": Tables(seen, self._address),
+        }
+
+    def _address(self, name: str, *arguments: Any) -> str:
+        """Return the address of another page of this app; empty if this admin does not have it."""
+        try:
+            return reverse(f"{self.admin_site.name}:django_delayed_tasks_{name}", args=arguments)
+        except NoReverseMatch:
+            return ""
+
+    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._to_the_page(request)
+
+    def history_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._to_the_page(request)
+
+    def _to_the_page(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return HttpResponseRedirect(self._address("overview_changelist"))
+
+
+def _chosen(request: HttpRequest, name: str, choices: Any) -> Any:
+    """Return the choice in the address, or the first one."""
+    chosen = request.GET.get(name, "")
+    return chosen if chosen in choices else next(iter(choices))

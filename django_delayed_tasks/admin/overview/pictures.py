@@ -1,0 +1,126 @@
+"""The pictures of the overview: the forecast, throughput and failures, lateness."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.utils import timezone
+from django.utils.formats import date_format, number_format
+from django.utils.translation import gettext as _
+
+from django_delayed_tasks.admin.overview import charts
+from django_delayed_tasks.admin.overview.charts import Bar, Key, Picture
+from django_delayed_tasks.stats import Forecast, Overview, Runs
+from django_delayed_tasks.stats.durations import Durations
+from django_delayed_tasks.support.durations import duration_text
+
+MOST_CODES: Final = 6
+"""The most codes that have a color of their own."""
+PERIODS: Final = ("hour", "day", "month")
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The forecast of one period: its picture and the number of tasks."""
+
+    name: str
+    picture: Picture
+    total: int
+
+
+def forecast(seen: Forecast, ahead: str) -> Ahead:
+    """Return the picture of what becomes due in the next hour, day or month."""
+    bars = {"hour": seen.hour, "day": seen.day, "month": seen.month}[ahead]
+    totals: Counter[str] = Counter()
+    for bar in bars:
+        totals.update(bar.codes)
+    codes = [code for code, count in totals.most_common() if code and count][:MOST_CODES]
+    legend = [Key(f"ddt-c{number}", code, count_text(totals[code])) for number, code in enumerate(codes)]
+    others = totals.total() - sum(totals[code] for code in codes)
+    if others:
+        legend.append(Key("ddt-others", _("others"), count_text(others)))
+    drawn = []
+    for bar in bars:
+        values = [bar.codes.get(code, 0) for code in codes]
+        all_values = [*values, bar.total - sum(values)] if others else values
+        drawn.append(bar_of(bar.start, ahead, all_values))
+    label = {
+        "hour": _("Tasks that become due in the next hour, by minute"),
+        "day": _("Tasks that become due in the next day, by hour"),
+        "month": _("Tasks that become due in the next 30 days, by day"),
+    }[ahead]
+    return Ahead(ahead, charts.bars(label, drawn, legend, count_text, _("Time")), totals.total())
+
+
+def throughput(seen: Overview) -> Picture:
+    """Return the picture of the runs that ended, by period: done, tried again, failed."""
+    legend = [
+        Key("ddt-good", _("done"), count_text(sum(runs.done for runs in seen.series))),
+        Key("ddt-again", _("retried"), count_text(sum(runs.retried for runs in seen.series))),
+        Key("ddt-bad", _("failed"), count_text(sum(runs.failed for runs in seen.series))),
+    ]
+    drawn = [bar_of(runs.start, seen.span, [runs.done, runs.retried, runs.failed]) for runs in seen.series]
+    return charts.bars(_("Runs that ended"), drawn, legend, count_text, _("Time"))
+
+
+def lateness(seen: Overview) -> Picture:
+    """Return the picture of how late first attempts started: the median, and what 95 of 100 do not exceed."""
+    legend = [Key("ddt-c0", _("half of the runs")), Key("ddt-c1", _("95 % of the runs"))]
+    drawn = [bar_of(runs.start, seen.span, _percentiles(runs.lateness)) for runs in seen.series]
+    return charts.lines(_("How late runs started"), drawn, legend, seconds_text, _("Time"))
+
+
+def _percentiles(late: Durations) -> list[float]:
+    found = [late.percentile(percent) for percent in (50, 95)]
+    return [0.0 if value is None else max(value.total_seconds(), 0.001) for value in found]
+
+
+def bar_of(start: datetime, span: str, values: Sequence[float]) -> Bar:
+    """Return a bar; those at round times have a label below them."""
+    local, name = timezone.localtime(start), name_of(start, span)
+    tick = {
+        "hour": name if local.minute % 10 == 0 else "",
+        "day": name if local.hour % 4 == 0 else "",
+        "week": str(date_format(local, "D")) if local.hour == 12 else "",
+        "month": name if local.day in (1, 5, 10, 15, 20, 25) else "",
+    }[span]
+    return Bar(name, values, tick)
+
+
+def name_of(start: datetime, span: str) -> str:
+    """Return the name of a period as pictures show it: its local time, or its date."""
+    local = timezone.localtime(start)
+    if span == "month":
+        return str(date_format(local, "j M"))
+    return f"{date_format(local, 'D')} {local:%H:%M}" if span == "week" else f"{local:%H:%M}"
+
+
+def count_text(count: float) -> str:
+    """Return a count with separators between thousands."""
+    return str(number_format(int(count) if count == int(count) else round(count, 1), force_grouping=True))
+
+
+def seconds_text(seconds: float) -> str:
+    """Return a duration in words, short ones in milliseconds."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.2g} s" if seconds < 10 else duration_text(timedelta(seconds=seconds))
+
+
+def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:
+    """Return the rows of the table of codes: how many runs, how long they take, how late they start."""
+    return [
+        {
+            "code": runs.code, "total": count_text(runs.total), "failed": runs.failed, "retried": runs.retried,
+            "median": _text(runs.run_time.percentile(50)), "p95": _text(runs.run_time.percentile(95)),
+            "longest": _text(runs.run_time.longest if runs.run_time.count else None),
+            "late": _text(runs.lateness.percentile(95)),
+        }
+        for runs in rates
+    ]  # fmt: skip
+
+
+def _text(duration: timedelta | None) -> str:
+    return "–" if duration is None else seconds_text(duration.total_seconds())

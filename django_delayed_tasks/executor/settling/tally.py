@@ -1,0 +1,116 @@
+"""The tally: the ends of runs, counted in this process until housekeeping adds them to the rollup.
+
+It costs a microsecond or two for each run and no statement. A process that is killed loses the counts of its last few
+seconds, and nothing else: the history does not depend on them.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from threading import Lock
+from typing import Final
+
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settle import path_of
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.statistics import rollup
+from django_delayed_tasks.store.statistics.rollup import Cell, Key, merged
+from django_delayed_tasks.support.forks import forget_in_child
+
+MOST_ERRORS: Final = 50
+"""The most errors of one code that are told apart between two flushes; reasons may differ in each run."""
+OTHER_ERRORS: Final = "…"
+_FAILURES: Final = (RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.LOST, RunOutcome.EXPIRED)
+_DIGITS: Final = re.compile(r"\d+")
+_DONE: Final = int(RunOutcome.DONE)
+
+Counts = dict[Key, Cell]
+
+
+class Tally:
+    """The counts of one database since the last flush; thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._counts: Counts = {}
+
+    def count(
+        self,
+        settlements: Sequence[Settlement],
+        became: Mapping[Claim, Then],
+        task_of: Callable[[Claim], ClaimedTask | None],
+    ) -> None:
+        """Count the ends that were committed; releases, and claims that were gone, are no ends of runs."""
+        with self._lock:
+            counts = self._counts
+            for settlement in settlements:
+                then = became.get(settlement.claim)
+                if then is None or then is Then.RELEASED or (task := task_of(settlement.claim)) is None:
+                    continue
+                outcome, started = settlement.outcome, settlement.started
+                is_good = outcome is RunOutcome.DONE
+                key = (task.biz_code, _DONE, "") if is_good else self._key(task.biz_code, settlement, then)
+                cell = counts.get(key)
+                if cell is None:
+                    cell = counts[key] = Cell()
+                if started is None:
+                    cell.count(None, None)
+                else:
+                    late = started - (settlement.stood_for or task.when) if task.attempts <= 1 else None
+                    cell.count(late, settlement.finished - started if settlement.finished else None)
+
+    def count_lost(self, biz_code: str, error: str) -> None:
+        """Count a run that its executor's death has cut short."""
+        with self._lock:
+            key = (biz_code, int(RunOutcome.LOST), rollup.shortened_error(_DIGITS.sub("#", error)))
+            self._counts.setdefault(key, Cell()).count(None, None)
+
+    def _key(self, biz_code: str, settlement: Settlement, then: Then) -> Key:
+        outcome = settlement.outcome
+        if then is Then.GONE and settlement.then is not Then.GONE:
+            outcome = RunOutcome.CANCELLED
+        if outcome not in _FAILURES:
+            return (biz_code, int(outcome), "")
+        key = (biz_code, int(outcome), error_of(settlement))
+        if key not in self._counts and sum(known[0] == biz_code for known in self._counts) >= MOST_ERRORS:
+            return (biz_code, int(outcome), OTHER_ERRORS)
+        return key
+
+    def flush(self, alias: str, now: datetime) -> None:
+        """Add the counts to the rollup; if that fails, they are kept for the next time."""
+        with self._lock:
+            counts, self._counts = self._counts, {}
+        if not counts:
+            return
+        try:
+            rollup.add(alias, counts, now)
+        except BaseException:
+            self._give_back(counts)
+            raise
+
+    def _give_back(self, counts: Counts) -> None:
+        with self._lock:
+            for key, cell in counts.items():
+                later = self._counts.get(key)
+                self._counts[key] = merged(cell, later) if later else cell
+
+
+def error_of(settlement: Settlement) -> str:
+    """Return what failures are grouped by: the class of the exception, or the reason without its numbers."""
+    if settlement.exception is not None:
+        return rollup.shortened_error(path_of(type(settlement.exception)))
+    return rollup.shortened_error(_DIGITS.sub("#", settlement.error))
+
+
+_tallies: dict[str, Tally] = {}
+forget_in_child(_tallies.clear)
+
+
+def tally_of(alias: str) -> Tally:
+    """Return the tally of this process for a database; its executors share it."""
+    with suppress(KeyError):
+        return _tallies[alias]
+    return _tallies.setdefault(alias, Tally())

@@ -1,0 +1,85 @@
+"""``manage.py taskhealth --max-late 60 --max-failed 10 --executors 1``: an exit code and one line, for probes."""
+
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
+
+from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.stats.backlogs import queues_of
+from django_delayed_tasks.stats.look import Look, look, serves
+from django_delayed_tasks.stats.runs import rates_of
+from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.plural import plural
+
+UNHEALTHY = 1
+UNKNOWN = 3
+"""The exit code if the database cannot be asked."""
+
+
+class Command(BaseCommand):
+    """Tells whether tasks are run in time: the exit code is 0 if they are, 1 if not, 3 if that cannot be known."""
+
+    help = "Tell by the exit code and one line whether tasks are run in time."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--max-late", type=float, default=60.0, help="seconds that a due task may wait (default 60)"
+        )
+        parser.add_argument(
+            "--max-failed", type=int, help="runs that may fail for good in an hour (default: any number)"
+        )
+        parser.add_argument("--executors", type=int, default=1, help="executors that must be alive (default 1)")
+        parser.add_argument("--queue", action="append", help="look at this queue only; may be given several times")
+        parser.add_argument("--database", default=None, help="alias of the tasks' database")
+
+    def handle(self, *args: Any, **given: Any) -> None:
+        if given["max_late"] < 0:
+            raise CommandError(f"--max-late={given['max_late']:g}: must not be negative")
+        try:
+            seen = look(given["database"])
+            wrong = [*_executors(seen, given), *_late(seen, given), *_failed(seen, given)]
+            good = f"{len(_alive(seen, given['queue']))} alive, no task is late"
+        except TaskException as error:
+            raise CommandError(str(error)) from None
+        except DatabaseError as error:
+            self.stdout.write(f"UNKNOWN: the database cannot be asked: {str(error).splitlines()[0]}")
+            sys.exit(UNKNOWN)
+        self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {good}")
+        if wrong:
+            sys.exit(UNHEALTHY)
+
+
+def _alive(seen: Look, queues: list[str] | None) -> list[str]:
+    """Return the names of the live executors, of those that serve one of the queues if some are given."""
+    return [one.name for one in seen.alive if queues is None or any(serves(one, queue) for queue in queues)]
+
+
+def _executors(seen: Look, given: dict[str, Any]) -> Iterator[str]:
+    alive = len(_alive(seen, given["queue"]))
+    if alive < given["executors"]:
+        yield f"{alive} {plural(alive, 'executor')} alive, {given['executors']} needed"
+
+
+def _late(seen: Look, given: dict[str, Any]) -> Iterator[str]:
+    most = timedelta(seconds=given["max_late"])
+    late = [
+        queue
+        for queue in queues_of(seen, [])
+        if queue.latency > most and not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
+    ]
+    for queue in sorted(late, key=lambda queue: -queue.latency)[:3]:
+        yield f"queue {queue.name} late by {duration_text(queue.latency)}"
+
+
+def _failed(seen: Look, given: dict[str, Any]) -> Iterator[str]:
+    if given["max_failed"] is None:
+        return
+    failed = sum(runs.failed for runs in rates_of(seen, timedelta(hours=1)))
+    if failed > given["max_failed"]:
+        yield f"{failed} {plural(failed, 'run')} failed in the last hour"

@@ -1,0 +1,186 @@
+"""What waits: by queue, with who serves it and since when it is late; how many tasks have each status."""
+
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.store.claiming import waiting
+from django_delayed_tasks.store.claiming.waiting import COUNTED
+
+MOST_QUEUES: Final = 200
+MOST_RUNNING: Final = 2000
+"""The most running tasks that are read."""
+LONGEST: Final = 10
+"""How many of the running tasks are listed, those that were claimed first."""
+LATE: Final = timedelta(seconds=5)
+"""How long a task is due before it counts as late: executors look for tasks several times a second."""
+
+
+@dataclass(frozen=True)
+class QueueBacklog:
+    """One queue.
+
+    Attributes:
+        served_by: the names of the live executors that serve it.
+        due: how many of its tasks are due; ``COUNTED + 1`` or more stand for "more than ``COUNTED``".
+        earliest: when the first of its pending tasks became claimable, or will be.
+        latency: how long that task has been due; zero if none is.
+        pending: how many tasks wait in it, due or not, according to the latest survey; None if that is not known.
+    """
+
+    name: str
+    served_by: list[str]
+    due: int
+    earliest: datetime | None
+    latency: timedelta
+    pending: int | None
+    running: int
+    paused_at: datetime | None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether tasks wait although they are due, and the queue is not paused."""
+        return self.latency > LATE and self.paused_at is None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return asdict(self) | {
+            "earliest": _text(self.earliest), "paused_at": _text(self.paused_at),
+            "latency": round(self.latency.total_seconds(), 3), "is_late": self.is_late,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RunningTask:
+    """A task that an executor has claimed, with the moment at which it did."""
+
+    id: int
+    code: str
+    number: str
+    since: datetime
+    duration: timedelta
+    executor: str
+    progress: float | None
+    note: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return asdict(self) | {"since": _text(self.since), "duration": round(self.duration.total_seconds(), 3)}
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What waits, runs and has failed at the moment ``now`` of the database's clock.
+
+    ``pending``, ``failed`` and ``paused`` are exact up to ``COUNTED``; beyond that they are the latest survey's, which
+    was finished at ``surveyed_at``. ``claimed`` is the number of running tasks by the id of their executor.
+    """
+
+    now: datetime
+    queues: list[QueueBacklog]
+    pending: int
+    running: int
+    failed: int
+    paused: int
+    longest: list[RunningTask] = field(default_factory=list)
+    surveyed_at: datetime | None = None
+    claimed: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def late(self) -> list[QueueBacklog]:
+        """The queues that are late, the latest first."""
+        return sorted((queue for queue in self.queues if queue.is_late), key=lambda queue: -queue.latency)
+
+    @property
+    def latency(self) -> timedelta:
+        """How long the first task of the latest queue has been due; zero if no queue is late."""
+        return max((queue.latency for queue in self.late), default=timedelta())
+
+    @property
+    def late_tasks(self) -> int:
+        """How many tasks of late queues are due; more than ``COUNTED`` of a queue count as ``COUNTED + 1``."""
+        return sum(queue.due for queue in self.late)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return {
+            "now": _text(self.now), "surveyed_at": _text(self.surveyed_at), "pending": self.pending,
+            "running": self.running, "failed": self.failed, "paused": self.paused,
+            "late": self.late_tasks, "latency": round(self.latency.total_seconds(), 3),
+            "queues": [queue.as_json() for queue in self.queues],
+            "longest": [task.as_json() for task in self.longest],
+        }  # fmt: skip
+
+
+def backlog(*, using: str | None = None) -> Backlog:
+    """Return what waits, runs and has failed."""
+    return backlog_of(look(using))
+
+
+def backlog_of(seen: Look) -> Backlog:
+    """Do as :func:`backlog`."""
+    running = _running(seen)
+    return Backlog(
+        seen.now,
+        queues_of(seen, running),
+        _count(seen, TaskStatus.PENDING),
+        len(running),
+        _count(seen, TaskStatus.FAILED),
+        _count(seen, TaskStatus.PAUSED),
+        _longest(seen, running),
+        seen.survey.taken_at,
+        dict(Counter(task.executor or 0 for task in running)),
+    )
+
+
+def _count(seen: Look, status: TaskStatus) -> int:
+    count = waiting.count_status(seen.alias, status)
+    return count if count <= COUNTED else max(count, seen.survey.total(status) or 0)
+
+
+def _running(seen: Look) -> list[Task]:
+    columns = ("biz_code", "biz_num", "queue", "update_time", "executor", "progress_fraction", "progress_note")
+    return list(waiting.running_tasks(seen.alias).only(*columns)[:MOST_RUNNING])
+
+
+def queues_of(seen: Look, running: list[Task]) -> list[QueueBacklog]:
+    """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name."""
+    earliest: dict[str, datetime] = {}
+    for level in seen.agenda.levels:
+        earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
+    named = {handler.queue for handler in get_task_handlers().values()}
+    busy: dict[str, int] = {}
+    for task in running:
+        busy[task.queue] = busy.get(task.queue, 0) + 1
+    pending = seen.survey.data.get("queues", {})
+    names = sorted({*earliest, *named, *seen.paused, *busy}, key=lambda name: (earliest.get(name, seen.now), name))
+    return [
+        QueueBacklog(
+            name, seen.serving(name), seen.due.get(name, 0), earliest.get(name),
+            max(timedelta(), seen.now - earliest.get(name, seen.now)),
+            pending.get(name, 0) if seen.survey.taken_at else None, busy.get(name, 0), seen.paused.get(name),
+        )
+        for name in names[:MOST_QUEUES]
+    ]  # fmt: skip
+
+
+def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
+    names = {executor.pk: executor.name for executor in seen.executors}
+    first = sorted(running, key=lambda task: task.update_time)[:LONGEST]
+    return [
+        RunningTask(
+            task.pk, task.biz_code, str(task.biz_num), task.update_time,
+            max(timedelta(), seen.now - task.update_time), names.get(task.executor or 0, str(task.executor or "")),
+            task.progress_fraction, task.progress_note or "",
+        )
+        for task in first
+    ]  # fmt: skip
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None

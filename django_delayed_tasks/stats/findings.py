@@ -1,0 +1,179 @@
+"""What is wrong, and what to do about it."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from itertools import islice
+from typing import Any, Final, Literal
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_delayed_tasks.stats.backlogs import LATE, QueueBacklog, queues_of
+from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
+from django_delayed_tasks.support.durations import duration_text
+
+Level = Literal["error", "warning"]
+
+VERY_LATE: Final = timedelta(minutes=1)
+SKEW: Final = timedelta(seconds=2)
+"""How far two clocks may differ; an answer of the database may take as long."""
+PINNED: Final = timedelta(minutes=10)
+MOST_OF_A_KIND: Final = 5
+_GROWTH: Final = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong; ``kind`` is its name for programs, ``subject`` the queue, code or executor."""
+
+    kind: str
+    level: Level
+    text: str
+    advice: str
+    subject: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its attributes for JSON."""
+        return asdict(self)
+
+
+def problems(*, using: str | None = None) -> list[Problem]:
+    """Return what is wrong, errors first; texts are in the language that is active."""
+    return problems_of(look(using))
+
+
+def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Problem]:
+    """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
+    rows = queues_of(seen, []) if queues is None else queues
+    kinds = (
+        _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _late(seen, rows),
+        _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows),
+    )  # fmt: skip
+    found = [problem for kind in kinds for problem in islice(kind, MOST_OF_A_KIND)]
+    return sorted(found, key=lambda problem: problem.level != "error")
+
+
+def _no_executor(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+    if seen.alive:
+        return
+    due = sum(queue.due for queue in queues)
+    text = _("No executor is alive.")
+    if due:
+        first = max(queue.latency for queue in queues)
+        text = _("No executor is alive (%(tasks)s due, the first for %(time)s).")
+        text %= {"tasks": tasks_text(due), "time": duration_text(first)}
+    advice = _("Start one: manage.py starttask. If it is running, its log says why it cannot reach the database.")
+    yield Problem("no_executor", "error" if due else "warning", text, advice)
+
+
+def _unserved(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+    if not seen.alive:
+        return
+    for queue in queues:
+        if queue.served_by or queue.earliest is None:
+            continue
+        text = _("The queue “%(queue)s” has no executor.")
+        values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
+        if queue.due:
+            text = _("The queue “%(queue)s” has no executor (%(tasks)s due, the first for %(time)s).")
+        advice = _("Start an executor that serves it: see --queues and --exclude-queues of starttask.")
+        yield Problem("queue_unserved", "error" if queue.due else "warning", text % values, advice, queue.name)
+
+
+def _without_handler(seen: Look) -> Iterator[Problem]:
+    known = {code for executor in seen.alive for code in (executor.codes or ())}
+    late = seen.now - LATE
+    waiting = sorted({task.biz_code for task in seen.first_due if task.claim_at <= late} - known)
+    for code in waiting if seen.alive else ():
+        text = _("Tasks of the code “%s” wait, and no executor that is alive has a handler for it.") % code
+        advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
+        yield Problem("code_without_handler", "error", text, advice, code)
+
+
+def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+    for queue in queues:
+        if queue.latency <= VERY_LATE or queue.paused_at or not queue.served_by:
+            continue
+        values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
+        if grows(seen, queue):
+            text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows (%(tasks)s due).")
+            advice = _("Tasks come in faster than they are run: start more executors, or give them more threads.")
+            yield Problem("late_and_growing", "error", text % values, advice, queue.name)
+        else:
+            text = _("The queue “%(queue)s” is late by %(time)s (%(tasks)s due).")
+            advice = _("Executors are catching up, or these tasks wait for a limit or a handler.")
+            yield Problem("late", "warning", text % values, advice, queue.name)
+
+
+def grows(seen: Look, queue: QueueBacklog) -> bool:
+    """Return whether a queue is later now than it was a minute or more ago."""
+    now = seen.now.timestamp()
+    for moment, latencies in seen.survey.data.get("late", []):
+        if now - moment >= VERY_LATE.total_seconds():
+            before = timedelta(seconds=latencies.get(queue.name, 0))
+            return queue.latency > before + _GROWTH
+    return False
+
+
+def _crashed(seen: Look) -> Iterator[Problem]:
+    for executor in seen.crashed:
+        ago = duration_text(seen.now - executor.expires_at)
+        text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and was not started again.")
+        values = {"name": executor.name, "host": host_text(executor.host), "time": ago}
+        advice = _("See its log and the kernel's: it was killed, ran out of memory, or could not renew its lease.")
+        yield Problem("executor_crashed", "warning", text % values, advice, executor.name)
+
+
+def _lost(seen: Look) -> Iterator[Problem]:
+    for executor in seen.executors:
+        if executor.expires_at >= seen.now - LATE:
+            continue
+        text = _("The executor “%(name)s” has not renewed its lease for %(time)s, and no other has taken its tasks.")
+        values = {"name": executor.name, "time": duration_text(seen.now - executor.heartbeat_at)}
+        yield Problem("executor_lost", "error", text % values, _("Start an executor: it takes them."), executor.name)
+
+
+def _clocks(seen: Look) -> Iterator[Problem]:
+    advice = _("Synchronize the clocks (NTP, chrony).")
+    if abs(seen.host_ahead) > SKEW:
+        text = _("The clock of this host differs from the database's by %s.") % duration_text(seen.host_ahead)
+        yield Problem("clock_skew", "warning", text, advice)
+    for executor in seen.executors:
+        ahead = executor.heartbeat_at - seen.now
+        if ahead > SKEW:
+            text = _("The last heartbeat of “%(name)s” lies %(time)s in the future: the database's clock was set back.")
+            values = {"name": executor.name, "time": duration_text(ahead)}
+            yield Problem("clock_skew", "warning", text % values, advice, executor.name)
+            return
+
+
+def _pinned(seen: Look) -> Iterator[Problem]:
+    oldest = oldest_transaction(seen.alias)
+    if oldest and oldest[0] > PINNED:
+        text = _("A transaction has been open for %(time)s (session %(session)s of the database).")
+        values = {"time": duration_text(oldest[0]), "session": oldest[1]}
+        advice = _("The database keeps what was deleted since: pages and claims become slower. End it if it hangs.")
+        yield Problem("old_transaction", "warning", text % values, advice, str(oldest[1]))
+
+
+def _paused(queues: list[QueueBacklog]) -> Iterator[Problem]:
+    for queue in queues:
+        if queue.paused_at and queue.due:
+            text = _("The queue “%(queue)s” is paused (%(tasks)s due).")
+            values = {"queue": queue.name, "tasks": tasks_text(queue.due)}
+            yield Problem("queue_paused", "warning", text % values, _("Resume it on the page of queues."), queue.name)
+
+
+def tasks_text(count: int) -> str:
+    """Return a number of tasks in words: "1 task", "more than 1000 tasks"."""
+    if count > COUNTED:
+        return _("more than %d tasks") % COUNTED
+    return ngettext("%d task", "%d tasks", count) % count
+
+
+def host_text(host: str) -> str:
+    """Return the name of a host without the namespace of its processes."""
+    return host.partition(" (")[0]

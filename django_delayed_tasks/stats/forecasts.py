@@ -1,0 +1,203 @@
+"""The forecast: how many tasks are due when, by code, with the future times of recurring tasks.
+
+The next thousand tasks are read live. What comes after them, if anything, is known from the latest survey.
+"""
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.utils import timezone
+
+from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.store.statistics.projection import project
+from django_delayed_tasks.store.statistics.survey import LATER, Recurring, minute_of, moment_of
+
+MINUTES: Final = 60
+HOURS: Final = 24
+DAYS: Final = 30
+LIVE_STEPS: Final = 2000
+"""Times of recurring tasks that are computed for a page."""
+FEWEST_OF_A_PEAK: Final = 100
+
+Due = dict[str, Counter[int]]
+"""When tasks are due, in minutes since 1970, by code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The tasks that become due in one minute, hour or day, which begins at ``start``, by code."""
+
+    start: datetime
+    codes: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        """The number of tasks."""
+        return sum(self.codes.values())
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return {"start": self.start.isoformat(), "codes": self.codes}
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The minute of the next day in which most tasks become due, and when the last of them starts.
+
+    That is if they run at ``rate`` (runs per second), the highest of any minute in the last day; None if none ran.
+    """
+
+    start: datetime
+    tasks: int
+    rate: float
+    last_start: datetime | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        last = self.last_start.isoformat() if self.last_start else None
+        return {"start": self.start.isoformat(), "tasks": self.tasks, "rate": round(self.rate, 3), "last_start": last}
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What becomes due in the next hour by minute, in the next day by hour, and in the next 30 days by day.
+
+    ``exact_until``: tasks that are due before this moment were read live; None if all were. ``surveyed_at``: when the
+    survey was finished that the rest is known from; None if there was none, so that the rest is missing.
+    """
+
+    now: datetime
+    hour: list[Bar]
+    day: list[Bar]
+    month: list[Bar]
+    exact_until: datetime | None
+    surveyed_at: datetime | None
+    peak: Peak | None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return {
+            "hour": [bar.as_json() for bar in self.hour],
+            "day": [bar.as_json() for bar in self.day],
+            "month": [bar.as_json() for bar in self.month],
+            "exact_until": self.exact_until.isoformat() if self.exact_until else None,
+            "surveyed_at": self.surveyed_at.isoformat() if self.surveyed_at else None,
+            "peak": self.peak.as_json() if self.peak else None,
+        }
+
+
+def forecast(*, using: str | None = None) -> Forecast:
+    """Return when tasks become due, by code; tasks that are due already are not in it."""
+    return forecast_of(look(using))
+
+
+def forecast_of(seen: Look) -> Forecast:
+    """Do as :func:`forecast`."""
+    due = _due(seen)
+    local = timezone.localtime(seen.now)
+    today = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    hour, minute = local.replace(minute=0, second=0, microsecond=0), local.replace(second=0, microsecond=0)
+    days = [_midnight(today, number) for number in range(DAYS + 1)]
+    return Forecast(
+        seen.now,
+        _bars(due, [minute + timedelta(minutes=number) for number in range(MINUTES + 1)]),
+        _bars(due, [hour + timedelta(hours=number) for number in range(HOURS + 1)]),
+        _bars(due, days),
+        seen.next.until,
+        seen.survey.taken_at,
+        _peak(due, seen),
+    )
+
+
+def _midnight(today: datetime, days: int) -> datetime:
+    date = (today + timedelta(days=days, hours=12)).date()
+    return timezone.make_aware(datetime(date.year, date.month, date.day))  # noqa: DTZ001 (made aware)
+
+
+def _due(seen: Look) -> Due:
+    """Return when tasks are due from now on, by code."""
+    fine = seen.survey.data.get("fine", LATER)
+    border = None if seen.next.until is None else _rounded(minute_of(seen.next.until), fine)
+    due: Due = defaultdict(Counter)
+    for task in seen.next.tasks:
+        minute = minute_of(task.claim_at) if border is None else _rounded(minute_of(task.claim_at), fine)
+        if task.trigger_text is None and (border is None or minute <= border):
+            due[task.biz_code][minute] += 1
+    if border is not None:
+        _continue(due, _stored(seen, "due"), border)
+    _add_recurring(due, seen)
+    return due
+
+
+def _rounded(minute: int, fine: int) -> int:
+    """Return the minute as the survey tells it: from the minute ``fine`` on, it tells hours only."""
+    return minute - minute % 60 if 0 < fine <= minute else minute
+
+
+def _continue(due: Due, surveyed: Due, border: int) -> None:
+    """Add what the survey knows after the last minute that was read live; of this one only a part was read."""
+    for code, times in surveyed.items():
+        due[code][border] = max(due[code][border], times[border])
+    _add(due, surveyed, lambda minute: minute > border)
+
+
+def _add_recurring(due: Due, seen: Look) -> None:
+    """Add the times of recurring tasks that the survey knows, and of those that were added since."""
+    known = _stored(seen, "recurring")
+    now = minute_of(seen.now)
+    new = [one for one in _recurring(seen) if one.biz_code not in known]
+    _add(due, {**project(new, seen.now, LIVE_STEPS), **known}, lambda minute: minute > now)
+
+
+def _recurring(seen: Look) -> list[Recurring]:
+    groups: dict[tuple[str, str], Recurring] = {}
+    for task in seen.next.tasks:
+        if task.trigger_text:
+            key = task.biz_code, task.trigger_text
+            known = groups.get(key, Recurring(*key, task.claim_at, 0))
+            groups[key] = known._replace(tasks=known.tasks + 1)
+    return list(groups.values())
+
+
+def _stored(seen: Look, what: str) -> Due:
+    found = seen.survey.data.get(what, {})
+    return {
+        code: Counter({minute: count for minute, count in times if minute != LATER}) for code, times in found.items()
+    }
+
+
+def _add(due: Due, more: Mapping[str, Counter[int]], condition: Callable[[int], bool]) -> None:
+    for code, times in more.items():
+        for minute, count in times.items():
+            if condition(minute):
+                due[code][minute] += count
+
+
+def _bars(due: Due, starts: list[datetime]) -> list[Bar]:
+    """Return a bar for each start but the last one, which is the end."""
+    edges = [minute_of(start) for start in starts]
+    bars: list[dict[str, int]] = [{} for _ in starts[1:]]
+    for code, times in due.items():
+        for minute, count in times.items():
+            number = bisect_right(edges, minute) - 1
+            if 0 <= number < len(bars) and count:
+                bars[number][code] = bars[number].get(code, 0) + count
+    return [Bar(start, bar) for start, bar in zip(starts, bars, strict=False)]
+
+
+def _peak(due: Due, seen: Look) -> Peak | None:
+    end = minute_of(seen.now + timedelta(days=1))
+    totals: Counter[int] = Counter()
+    for times in due.values():
+        totals.update({minute: count for minute, count in times.items() if minute < end})
+    if not totals:
+        return None
+    minute, tasks = max(totals.items(), key=lambda item: (item[1], -item[0]))
+    if tasks < FEWEST_OF_A_PEAK:
+        return None
+    start, rate = moment_of(minute), seen.survey.data.get("busiest_minute", 0) / 60
+    return Peak(start, tasks, rate, start + timedelta(seconds=tasks / rate) if rate else None)

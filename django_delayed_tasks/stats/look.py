@@ -1,0 +1,131 @@
+"""One look at the tasks' database: each thing that several statistics need is read once."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from django.db import connections
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.models import Executor, PausedQueue
+from django_delayed_tasks.states import ExecutorStatus
+from django_delayed_tasks.store.claiming import waiting
+from django_delayed_tasks.store.claiming.agenda import Agenda
+from django_delayed_tasks.store.claiming.waiting import Next
+from django_delayed_tasks.store.statistics import survey
+
+MOST_EXECUTORS = 500
+NEXT = 1000
+"""Tasks that become due next and are read one by one."""
+FIRST = 20
+RECENT = timedelta(hours=1)
+
+
+@dataclass
+class Look:
+    """What was read so far; everything is read when it is first asked for."""
+
+    alias: str
+
+    @cached_property
+    def agenda(self) -> Agenda:
+        """The levels with pending tasks, those of paused queues too."""
+        return waiting.read_agenda(self.alias)
+
+    @cached_property
+    def host_ahead(self) -> timedelta:
+        """How far the clock of this host is ahead of the database's, to within the duration of a query."""
+        before = clock.host_now()
+        now = self.now
+        return min(clock.host_now() - now, before - now, key=abs)
+
+    @cached_property
+    def now(self) -> datetime:
+        """The time of the database's clock."""
+        return self.agenda.now
+
+    @cached_property
+    def executors(self) -> list[Executor]:
+        """The executors that are alive by their rows, those included whose lease has run out."""
+        rows: Any = Executor.objects.using(self.alias).filter(alive__in=[True]).order_by("name")
+        return list(rows[:MOST_EXECUTORS])
+
+    @cached_property
+    def alive(self) -> list[Executor]:
+        """The executors whose lease has not run out."""
+        return [executor for executor in self.executors if executor.expires_at >= self.now]
+
+    @cached_property
+    def crashed(self) -> list[Executor]:
+        """The executors that crashed lately and whose names no live executor has."""
+        rows: Any = Executor.objects.using(self.alias).filter(alive=None, expires_at__gt=self.now - RECENT)
+        names = {executor.name for executor in self.executors}
+        found = rows.order_by("-expires_at")[:MOST_EXECUTORS]
+        latest: dict[str, Executor] = {}
+        for executor in found:
+            latest.setdefault(executor.name, executor)
+        return [one for one in latest.values() if one.status == ExecutorStatus.CRASHED and one.name not in names]
+
+    @cached_property
+    def paused(self) -> dict[str, datetime]:
+        """The paused queues, with the moments from which they are."""
+        rows: Any = PausedQueue.objects.using(self.alias).order_by("queue").values_list("queue", "paused_at")
+        return dict(rows[: waiting.MOST_PAUSED])
+
+    @cached_property
+    def due(self) -> dict[str, int]:
+        """How many tasks of each queue are due, exact up to a bound for each level."""
+        return waiting.count_due(self.alias, self.agenda)
+
+    @cached_property
+    def next(self) -> Next:
+        """The tasks that become due next."""
+        return waiting.read_next(self.alias, self.agenda, NEXT)
+
+    @cached_property
+    def first_due(self) -> list[waiting.Waiting]:
+        """The tasks that have been due for the longest time, some of each level."""
+        return waiting.read_first(self.alias, self.agenda, FIRST)
+
+    @cached_property
+    def survey(self) -> "Surveyed":
+        """What the latest survey has shown."""
+        row = survey.read(self.alias)
+        return Surveyed(row.taken_at, row.data) if row and isinstance(row.data, dict) else Surveyed(None, {})
+
+    def serving(self, queue: str) -> list[str]:
+        """Return the names of the live executors that serve a queue."""
+        return [executor.name for executor in self.alive if serves(executor, queue)]
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """What a survey has shown; ``taken_at`` is None if there was none."""
+
+    taken_at: datetime | None
+    data: dict[str, Any]
+
+    def total(self, status: int) -> int | None:
+        """Return how many tasks had this status; None if that is not known."""
+        return self.data.get("totals", {}).get(str(status), 0) if self.taken_at else None
+
+
+def serves(executor: Executor, queue: str) -> bool:
+    """Return whether an executor serves a queue, according to its row."""
+    excluded, only = executor.exclude_queues, executor.queues
+    return queue not in (excluded or ()) and (only is None or queue in only)
+
+
+def look(using: str | None = None) -> Look:
+    """Return a look at the tasks' database, or at the one with this alias.
+
+    Raises:
+        TaskException: there is no such database.
+    """
+    alias = using or settings.DATABASE
+    if alias not in connections:
+        raise TaskException(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
+    return Look(alias)

@@ -1,0 +1,65 @@
+"""Pools and mutexes: how many resources are leased, and who waits."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.db.models import Q
+
+from django_delayed_tasks.models import Resource, Waiter
+from django_delayed_tasks.stats.look import Look
+from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
+from django_delayed_tasks.store.resources.resources import MUTEXES
+from django_delayed_tasks.store.resources.slots import SLOTS
+
+MOST_POOLS: Final = 50
+_HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One pool; its numbers are exact up to ``COUNTED``, and one more than that beyond. The mutexes are a pool, too."""
+
+    name: str
+    is_mutexes: bool
+    busy: int
+    free: int
+    disabled: int
+    waiters: int
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return asdict(self)
+
+
+def pools_of(seen: Look) -> list[Pool]:
+    """Return the pools, and the mutexes, that are not empty."""
+    return [_pool(seen, name) for name in _names(seen)]
+
+
+def _names(seen: Look) -> Iterator[str]:
+    rows: Any = Resource.objects.using(seen.alias).exclude(_HIDDEN)
+    names = rows.order_by("pool").values_list("pool", flat=True)
+    last: str | None = ""
+    for _number in range(MOST_POOLS):
+        last = names.filter(pool__gt=last).first()
+        if last is None:
+            return
+        yield last
+
+
+def _pool(seen: Look, name: str) -> Pool:
+    rows: Any = Resource.objects.using(seen.alias).filter(pool=name).order_by()
+    waiters: Any = Waiter.objects.using(seen.alias).filter(pool=name, expires_at__gt=seen.now).order_by()
+    numbers = [
+        some.values("pk")[: COUNTED + 1].count()
+        for some in (
+            rows.filter(enabled=True, busy_before__gt=seen.now + timedelta()),
+            rows.filter(enabled=True, busy_before__lte=seen.now),
+            rows.filter(enabled=False),
+            waiters,
+        )
+    ]
+    return Pool(name, name == MUTEXES, *numbers)

@@ -1,0 +1,183 @@
+"""Runs that ended: rates, lateness and run time by code or by period, and what failed."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.stats.durations import Durations
+from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.store.statistics import rollup
+from django_delayed_tasks.store.statistics.rollup import DAY, HOUR, MINUTE, Cell, Summed, merged
+
+FAILED: Final = (RunOutcome.FAILED, RunOutcome.LOST, RunOutcome.EXPIRED)
+"""The outcomes of runs that were not done and will not be tried again by themselves, or died with their executor."""
+TROUBLES: Final = (*FAILED, RunOutcome.RETRIED)
+HOURS: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one code, or of one period, that ended within ``seconds``."""
+
+    code: str
+    start: datetime
+    seconds: float
+    cells: dict[RunOutcome, Cell] = field(repr=False)
+
+    @property
+    def outcomes(self) -> dict[str, int]:
+        """The number of runs by the name of their outcome, such as "done"."""
+        return {outcome.name.lower(): cell.runs for outcome, cell in sorted(self.cells.items())}
+
+    @property
+    def total(self) -> int:
+        """The number of runs."""
+        return sum(cell.runs for cell in self.cells.values())
+
+    @property
+    def done(self) -> int:
+        """The number of runs that did what they were to do, rescheduled ones included."""
+        return self._count(RunOutcome.DONE, RunOutcome.RESCHEDULED)
+
+    @property
+    def failed(self) -> int:
+        """The number of runs that failed for good, were lost or came too late."""
+        return self._count(*FAILED)
+
+    @property
+    def retried(self) -> int:
+        """The number of failed runs that are tried again."""
+        return self._count(RunOutcome.RETRIED)
+
+    @property
+    def rate(self) -> float:
+        """Runs per second."""
+        return self.total / self.seconds if self.seconds else 0.0
+
+    @property
+    def lateness(self) -> Durations:
+        """How late first attempts started."""
+        cell = self._sum()
+        return Durations(cell.late, cell.late_sum, cell.late_max)
+
+    @property
+    def run_time(self) -> Durations:
+        """How long runs took."""
+        cell = self._sum()
+        return Durations(cell.took, cell.took_sum, cell.took_max)
+
+    def plus(self, other: "Runs") -> "Runs":
+        """Return these runs and the others as those of one code or period: this one's."""
+        cells = dict(self.cells)
+        for outcome, cell in other.cells.items():
+            cells[outcome] = merged(cells[outcome], cell) if outcome in cells else cell
+        return Runs(self.code, self.start, self.seconds, cells)
+
+    def _count(self, *outcomes: RunOutcome) -> int:
+        return sum(self.cells[outcome].runs for outcome in outcomes if outcome in self.cells)
+
+    def _sum(self) -> Cell:
+        total = Cell()
+        for cell in self.cells.values():
+            total = merged(total, cell)
+        return total
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON, in seconds."""
+        return {
+            "code": self.code,
+            "start": self.start.isoformat(),
+            "seconds": self.seconds,
+            "outcomes": self.outcomes,
+            "lateness": self.lateness.as_json(),
+            "run_time": self.run_time.as_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The runs of a code that failed with one error: how many, how many of them were final, and until when."""
+
+    code: str
+    error: str
+    count: int
+    final: int
+    latest: datetime
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures for JSON."""
+        return {
+            "code": self.code, "error": self.error, "count": self.count, "final": self.final,
+            "latest": self.latest.isoformat(),
+        }  # fmt: skip
+
+
+def rates(last: timedelta = HOURS, *, using: str | None = None) -> list[Runs]:
+    """Return the runs of the ``last`` hour, or so, by code: the most frequent code first."""
+    return rates_of(look(using), last)
+
+
+def rates_of(seen: Look, last: timedelta) -> list[Runs]:
+    """Do as :func:`rates`."""
+    grain, since = period(seen.now, last, timedelta(days=2))
+    rows = rollup.read(seen.alias, grain, since, ("biz_code", "outcome"))
+    cells = _by_first(rows)
+    seconds = (seen.now - since).total_seconds()
+    return sorted((Runs(code, since, seconds, found) for code, found in cells.items()), key=lambda runs: -runs.total)
+
+
+def series(last: timedelta = HOURS, *, code: str | None = None, using: str | None = None) -> list[Runs]:
+    """Return the runs of the ``last`` hour, or so, by period, the latest period last; of one code if it is given.
+
+    A period is a minute for up to two hours, an hour for up to eight days, and a day for more.
+    """
+    return series_of(look(using), last, code)
+
+
+def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs]:
+    """Do as :func:`series`."""
+    grain, since = period(seen.now, last)
+    rows = rollup.read(seen.alias, grain, since, ("start", "outcome"), code=code)
+    cells = _by_first(rows)
+    length = timedelta(seconds=grain)
+    count = (seen.now - since) // length + 1
+    starts = [since + number * length for number in range(count)]
+    return [Runs(code or "", start, grain, cells.get(start, {})) for start in starts]
+
+
+def failures(last: timedelta = HOURS, *, using: str | None = None) -> list[Failures]:
+    """Return what failed in the ``last`` hour, or so, by code and error, the most frequent first."""
+    return failures_of(look(using), last)
+
+
+def failures_of(seen: Look, last: timedelta) -> list[Failures]:
+    """Do as :func:`failures`."""
+    grain, since = period(seen.now, last)
+    condition = f"outcome IN ({', '.join(str(int(outcome)) for outcome in TROUBLES)})"
+    rows = rollup.read(seen.alias, grain, since, ("biz_code", "error", "outcome"), condition, with_times=False)
+    groups: dict[tuple[str, str], list[Summed]] = defaultdict(list)
+    for row in rows:
+        groups[row.by[0], row.by[1]].append(row)
+    found = [_failures(code, error, some) for (code, error), some in groups.items()]
+    return sorted(found, key=lambda one: (-one.count, one.code, one.error))
+
+
+def _failures(code: str, error: str, rows: Sequence[Summed]) -> Failures:
+    final = sum(row.cell.runs for row in rows if row.by[2] != RunOutcome.RETRIED)
+    return Failures(code, error, sum(row.cell.runs for row in rows), final, max(row.latest for row in rows))
+
+
+def _by_first(rows: Iterable[Summed]) -> dict[Any, dict[RunOutcome, Cell]]:
+    cells: dict[Any, dict[RunOutcome, Cell]] = defaultdict(dict)
+    for row in rows:
+        cells[row.by[0]][RunOutcome(row.by[1])] = row.cell
+    return cells
+
+
+def period(now: datetime, last: timedelta, hours_until: timedelta = timedelta(days=8)) -> tuple[int, datetime]:
+    """Return the length of the periods, in seconds, in which a time is told, and the start of the first one."""
+    grain = MINUTE if last <= timedelta(hours=2) else HOUR if last <= hours_until else DAY
+    return grain, rollup.start_of(now - last, grain) + timedelta(seconds=grain)

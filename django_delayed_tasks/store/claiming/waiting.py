@@ -1,0 +1,171 @@
+"""The tasks that wait, found and counted by index lookups whose cost does not depend on their number.
+
+Everything outside of executors that reads the claim index does it here: pages, statistics, checks.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+from django.db.models import QuerySet
+
+from django_delayed_tasks.models import PausedQueue, Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
+from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
+from django_delayed_tasks.store.claiming.request import rows_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+COUNTED: Final = 1000
+"""The bound up to which rows are counted."""
+MOST_PAUSED: Final = 100
+"""The most paused queues that are examined."""
+MOST_LEVELS: Final = 200
+"""The most levels whose tasks are counted or read."""
+_ONE_STATEMENT: Final = 50
+
+
+def read_agenda(alias: str) -> Agenda:
+    """Return every level with pending tasks, including those of paused queues, which executors skip."""
+    agenda = agenda_of(alias)
+    paused = PausedQueue.objects.using(alias).order_by("queue").values_list("queue", flat=True)
+    levels = (level for queue in paused[:MOST_PAUSED] for level in _levels_of(alias, queue))
+    return Agenda(agenda.now, (*agenda.levels, *levels))
+
+
+def _levels_of(alias: str, queue: str) -> Iterator[Level]:
+    tasks: Any = Task.objects.using(alias).filter(status=TaskStatus.PENDING, queue=queue)
+    first = tasks.order_by("priority", "claim_at").values_list("priority", "claim_at")
+    level = first.first()
+    while level:
+        yield Level(queue, *level)
+        level = first.filter(priority__gt=level[0]).first()
+
+
+def count_due(alias: str, agenda: Agenda, late_by: timedelta = timedelta()) -> dict[str, int]:
+    """Return how many tasks of each queue are due, exact up to ``COUNTED`` for each level.
+
+    At most ``MOST_LEVELS`` levels are counted. ``late_by``: count only tasks that have been due for as long as this.
+    """
+    counts: defaultdict[str, int] = defaultdict(int)
+    until = agenda.now - late_by
+    due = [level for level in agenda.levels if level.earliest <= until][:MOST_LEVELS]
+    for start in range(0, len(due), _ONE_STATEMENT):
+        some = due[start : start + _ONE_STATEMENT]
+        for level, count in zip(some, _counts(alias, some, until), strict=True):
+            counts[level.queue] += count
+    return dict(counts)
+
+
+def _counts(alias: str, levels: Iterable[Level], until: datetime) -> list[int]:
+    dialect = dialect_of(connections[alias])
+    statement = " UNION ALL ".join(_count(dialect, number, until) for number, _ in enumerate(levels))
+    parameters = [value for level in levels for value in (level.queue, level.priority)]
+
+    def read(cursor: CursorWrapper) -> list[int]:
+        cursor.execute(f"{statement} ORDER BY 1", parameters)
+        return [count for _, count in cursor.fetchall()]
+
+    return in_one_statement(alias, read)
+
+
+def _count(dialect: Dialect, number: int, until: datetime) -> str:
+    condition = f"status = {PENDING} AND queue = %s AND priority = %s AND claim_at <= {dialect.moment_literal(until)}"
+    return (
+        f"SELECT {number:d} AS number, COUNT(*) FROM"
+        f" (SELECT 1 AS one FROM {TASK} WHERE {condition} LIMIT {COUNTED + 1:d}) due{number:d}"
+    )
+
+
+class Waiting(NamedTuple):
+    """One pending task."""
+
+    claim_at: datetime
+    queue: str
+    biz_code: str
+    trigger_text: str | None
+
+
+class Next(NamedTuple):
+    """The tasks that can be claimed next, in order; none that is due before ``until`` is missing (None: none is)."""
+
+    tasks: list[Waiting]
+    until: datetime | None
+
+
+def read_next(alias: str, agenda: Agenda, most: int) -> Next:
+    """Return about ``most`` of the tasks that become due next, the same number of each level."""
+    levels = agenda.levels
+    if not levels:
+        return Next([], None)
+    dialect = dialect_of(connections[alias])
+    after = f"claim_at > {dialect.moment_literal(agenda.now)}"
+    each = max(10, most // min(len(levels), MOST_LEVELS))
+    tasks: list[Waiting] = []
+    ends = [max(level.earliest, agenda.now) for level in levels[MOST_LEVELS:]]
+    for found in _first_of(alias, levels[:MOST_LEVELS], each, after):
+        tasks += found
+        if len(found) == each:
+            ends.append(found[-1].claim_at)
+    return Next(sorted(tasks, key=lambda task: task.claim_at), min(ends, default=None))
+
+
+def read_first(alias: str, agenda: Agenda, most: int) -> list[Waiting]:
+    """Return the first ``most`` tasks of each level with due tasks, of at most ``MOST_LEVELS`` levels."""
+    due = f"claim_at <= {dialect_of(connections[alias]).moment_literal(agenda.now)}"
+    levels = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
+    return [task for found in _first_of(alias, levels, most, due) for task in found]
+
+
+def _first_of(alias: str, levels: Sequence[Level], most: int, only: str) -> Iterator[list[Waiting]]:
+    """Yield the first tasks under a condition, in order, of each level; many levels are read by one statement."""
+    for start in range(0, len(levels), _ONE_STATEMENT):
+        some = levels[start : start + _ONE_STATEMENT]
+        found: list[list[Waiting]] = [[] for _ in some]
+        for number, task in _read_first(alias, some, most, only):
+            found[number].append(task)
+        yield from (sorted(tasks, key=lambda task: task.claim_at) for tasks in found)
+
+
+def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> list[tuple[int, Waiting]]:
+    dialect = dialect_of(connections[alias])
+    statements, parameters = [], []
+    for number, level in enumerate(levels):
+        table, condition, values, order = rows_of(dialect, level.queue, level.priority)
+        statements.append(
+            f"SELECT * FROM (SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {table}"
+            f" WHERE {condition} AND {only} ORDER BY {', '.join((*order, 'claim_at', 'id'))}"
+            f" LIMIT {most:d}) l{number:d}"
+        )
+        parameters += values
+
+    def read(cursor: CursorWrapper) -> list[tuple[int, Waiting]]:
+        cursor.execute(" UNION ALL ".join(statements), parameters)
+        return [(number, Waiting(dialect.to_datetime(moment), *rest)) for number, moment, *rest in cursor.fetchall()]
+
+    return in_one_statement(alias, read)
+
+
+def running_tasks(alias: str) -> "QuerySet[Task]":
+    """Return the running tasks, in the order of the claim index: without it, SQLite and PostgreSQL may read the table.
+
+    Most tasks wait, so that statistics may say that the status tells nothing.
+    """
+    rows = Task.objects.using(alias).filter(status=TaskStatus.RUNNING)
+    return rows.order_by("queue", "priority", "claim_at", "id")
+
+
+def count_status(alias: str, status: TaskStatus) -> int:
+    """Return how many tasks have this status, exact up to ``COUNTED``; one more than that if there are more."""
+
+    def read(cursor: CursorWrapper) -> int:
+        some = f"SELECT 1 AS one FROM {TASK} WHERE status = {int(status)} LIMIT {COUNTED + 1:d}"
+        cursor.execute(f"SELECT COUNT(*) FROM ({some}) counted")
+        return int(cursor.fetchone()[0])
+
+    return in_one_statement(alias, read)

@@ -1,0 +1,235 @@
+"""The rollup: counts of runs by period, code and outcome, which executors add to and pages read (docs/decisions/0023).
+
+Each count is added to a minute, an hour and a day at once, so nothing has to be folded later, and a period that is over
+never changes.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache, partial
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.models.rollups import BOUNDS, ERROR_LENGTH, LATE, TOOK
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import STATISTIC
+from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_one_statement
+
+MINUTE: Final = 60
+HOUR: Final = 3600
+DAY: Final = 86_400
+KEPT: Final[Mapping[int, timedelta]] = {
+    MINUTE: timedelta(hours=26),
+    HOUR: timedelta(days=32),
+    DAY: timedelta(days=400),
+}
+"""How long the rows of each grain are kept."""
+_AT_ONCE: Final = 200
+"""Rows of one statement."""
+_MICROSECOND: Final = timedelta(microseconds=1)
+_NONE: Final = timedelta()
+_SHORT: Final = BOUNDS[0]
+"""The first bound, which most durations do not exceed: comparing with it costs less than a search."""
+
+_IDENTITY: Final = ("grain", "start", "biz_code", "outcome", "error")
+_SUMS: Final = ("runs", "late_sum", "took_sum", *LATE, *TOOK)
+_MAXIMA: Final = ("late_max", "took_max")
+
+
+Key = tuple[str, int, str]
+"""What runs are counted by: code, outcome, and error, which is empty unless they failed."""
+
+
+@dataclass(slots=True)
+class Cell:
+    """The count of runs of one key, with how late they started and how long they took."""
+
+    runs: int = 0
+    late_sum: timedelta = _NONE
+    late_max: timedelta = _NONE
+    took_sum: timedelta = _NONE
+    took_max: timedelta = _NONE
+    late: list[int] = field(default_factory=lambda: [0] * len(LATE))
+    took: list[int] = field(default_factory=lambda: [0] * len(TOOK))
+
+    def count(self, late: timedelta | None, took: timedelta | None) -> None:
+        """Count one run; None stands for a lateness or run time that is not known or not to be counted."""
+        self.runs += 1
+        if late is not None:
+            self.late[0 if late <= _SHORT else bisect_left(BOUNDS, late)] += 1
+            if late > _NONE:
+                self.late_sum += late
+                if late > self.late_max:
+                    self.late_max = late
+        if took is not None:
+            self.took[0 if took <= _SHORT else bisect_left(BOUNDS, took)] += 1
+            self.took_sum += took
+            if took > self.took_max:
+                self.took_max = took
+
+    def values(self) -> tuple[int, ...]:
+        """Return the values of the columns ``_SUMS`` and ``_MAXIMA``."""
+        sums = (self.runs, self.late_sum // _MICROSECOND, self.took_sum // _MICROSECOND, *self.late, *self.took)
+        return (*sums, self.late_max // _MICROSECOND, self.took_max // _MICROSECOND)
+
+
+def merged(one: Cell, other: Cell) -> Cell:
+    """Return the sum of two counts."""
+    return Cell(
+        one.runs + other.runs,
+        one.late_sum + other.late_sum,
+        max(one.late_max, other.late_max),
+        one.took_sum + other.took_sum,
+        max(one.took_max, other.took_max),
+        [sum(pair) for pair in zip(one.late, other.late, strict=True)],
+        [sum(pair) for pair in zip(one.took, other.took, strict=True)],
+    )
+
+
+def shortened_error(text: str) -> str:
+    """Return an error as statistics name it: its first line, cut to what the column has room for."""
+    return text.strip().partition("\n")[0][:ERROR_LENGTH]
+
+
+def start_of(moment: datetime, grain: int) -> datetime:
+    """Return the start of the period, of ``grain`` seconds, that a moment lies in."""
+    return datetime.fromtimestamp(moment.timestamp() // grain * grain, UTC)
+
+
+def add(alias: str, counts: Mapping[Key, Cell], now: datetime) -> None:
+    """Add these counts to the periods that ``now`` lies in, in one transaction."""
+    dialect = dialect_of(connections[alias])
+    # In the order of the index: executors that add to the same rows must not lock them in different orders.
+    rows = sorted(
+        (grain, dialect.stored(start_of(now, grain)), *key, *cell.values())
+        for grain in KEPT
+        for key, cell in counts.items()
+    )
+    briefly(alias, partial(_add, alias=alias, rows=rows))
+
+
+def _add(cursor: CursorWrapper, alias: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    for first in range(0, len(rows), _AT_ONCE):
+        some = rows[first : first + _AT_ONCE]
+        statement = _insert(connections[alias].vendor, len(some), _assignments(alias))
+        cursor.execute(statement, [value for row in some for value in row])
+
+
+def _assignments(alias: str) -> str:
+    dialect = dialect_of(connections[alias])
+    assignments = [f"{column} = {STATISTIC}.{column} + {dialect.new(column)}" for column in _SUMS]
+    assignments += [
+        f"{column} = {dialect.greatest(f'{STATISTIC}.{column}', dialect.new(column))}" for column in _MAXIMA
+    ]
+    return dialect.on_conflict(", ".join(assignments), ", ".join(_IDENTITY))
+
+
+@cache
+def _insert(vendor: str, count: int, conflict: str) -> str:
+    columns = (*_IDENTITY, *_SUMS, *_MAXIMA)
+    row = f"({', '.join(['%s'] * len(columns))})"
+    return f"INSERT INTO {STATISTIC} ({', '.join(columns)}) VALUES {', '.join([row] * count)}{conflict}"
+
+
+def purge(alias: str, now: datetime, batch_size: int) -> int:
+    """Delete a batch of the rows of each grain that are older than they are kept; return the number of rows."""
+    return sum(_purge(alias, grain, now - kept, batch_size) for grain, kept in KEPT.items())
+
+
+def _purge(alias: str, grain: int, before: datetime, batch_size: int) -> int:
+    moment = dialect_of(connections[alias]).stored(before)
+
+    def read(cursor: CursorWrapper) -> list[int]:
+        condition = f"grain = {grain:d} AND start < %s"
+        cursor.execute(f"SELECT id FROM {STATISTIC} WHERE {condition} ORDER BY start LIMIT {batch_size:d}", [moment])
+        return [row[0] for row in cursor.fetchall()]
+
+    old = in_one_statement(alias, read)
+    if old:
+        statement = f"DELETE FROM {STATISTIC} WHERE id IN ({', '.join(map(str, old))})"
+        atomically(alias, lambda cursor: cursor.execute(statement))
+    return len(old)
+
+
+class Summed(NamedTuple):
+    """Rows of the rollup, summed up by some of their columns, which are in ``by``."""
+
+    by: tuple[Any, ...]
+    cell: Cell
+    latest: datetime
+
+
+def read(
+    alias: str,
+    grain: int,
+    since: datetime,
+    by: Sequence[str],
+    only: str = "1 = 1",
+    code: str | None = None,
+    with_times: bool = True,
+) -> list[Summed]:
+    """Return the sums by these columns of the periods that begin at ``since`` or later.
+
+    ``only`` is a condition; with ``code``, only the runs of this code count. Without times, which are most of what has
+    to be read, cells have only the number of runs.
+    """
+    dialect = dialect_of(connections[alias])
+    figures = [f"SUM({column})" for column in _SUMS] + [f"MAX({column})" for column in _MAXIMA]
+    names = [*by, "MAX(start)", *(figures if with_times else figures[:1])]
+    condition = f"grain = {grain:d} AND start >= %s AND {only}"
+    parameters = [dialect.stored(start_of(since, grain))]
+    if code is not None:
+        condition += " AND biz_code = %s"
+        parameters.append(code)
+
+    def work(cursor: CursorWrapper) -> list[Any]:
+        columns = ", ".join(by)
+        cursor.execute(
+            f"SELECT {', '.join(names)} FROM {STATISTIC} WHERE {condition} GROUP BY {columns} ORDER BY {columns}",
+            parameters,
+        )
+        return list(cursor.fetchall())
+
+    moments = [number for number, column in enumerate(by) if column == "start"]
+    found = []
+    for row in in_one_statement(alias, work):
+        keys, latest, values = list(row[: len(by)]), row[len(by)], [int(value) for value in row[len(by) + 1 :]]
+        for number in moments:
+            keys[number] = dialect.to_datetime(keys[number])
+        found.append(Summed(tuple(keys), _cell(values) if with_times else Cell(values[0]), dialect.to_datetime(latest)))
+    return found
+
+
+def _cell(values: Sequence[int]) -> Cell:
+    runs, late_sum, took_sum = values[:3]
+    late, took = values[3 : 3 + len(LATE)], values[3 + len(LATE) : -2]
+    late_max, took_max = values[-2:]
+    return Cell(
+        runs,
+        late_sum * _MICROSECOND,
+        late_max * _MICROSECOND,
+        took_sum * _MICROSECOND,
+        took_max * _MICROSECOND,
+        list(late),
+        list(took),
+    )
+
+
+def busiest_minute(alias: str, since: datetime) -> int:
+    """Return the most runs that ended in one minute since then; 0 if none did."""
+    dialect = dialect_of(connections[alias])
+
+    def work(cursor: CursorWrapper) -> int:
+        cursor.execute(
+            f"SELECT SUM(runs) FROM {STATISTIC} WHERE grain = {MINUTE} AND start >= %s"
+            " GROUP BY start ORDER BY 1 DESC LIMIT 1",
+            [dialect.stored(since)],
+        )
+        found = cursor.fetchone()
+        return int(found[0]) if found else 0
+
+    return in_one_statement(alias, work)

@@ -1,0 +1,171 @@
+"""The survey: what all tasks are, read in portions by primary key, and kept as one row (docs/decisions/0023).
+
+A portion is one range of the primary key, grouped by the server. A task that changes while the survey is under way may
+be counted as it was, or not at all: the result is a picture of a few minutes, with the moment at which it was finished.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.models import Overview
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+NAME: Final = "survey"
+"""The name of the row."""
+BY_MINUTE: Final = timedelta(hours=25)
+"""How far ahead due times are told apart by the minute; further ahead they are by the hour."""
+BY_HOUR: Final = timedelta(days=32)
+LATER: Final = -1
+"""Stands for the minute of a task that is not pending, that is due later than ``BY_HOUR``, or that recurs."""
+
+_MINUTES: Final = {
+    "mysql": "TIMESTAMPDIFF(MINUTE, TIMESTAMP'1970-01-01 00:00:00', claim_at)",
+    "postgresql": "FLOOR(EXTRACT(EPOCH FROM claim_at) / 60)::bigint",
+    "sqlite": "CAST(strftime('%%s', claim_at) AS INTEGER) / 60",
+}
+"""By vendor: the number of whole minutes since 1970."""
+
+
+class Found(NamedTuple):
+    """Tasks that are alike; ``minute`` counts from 1970 and is when they are due. Some of them may be ``recurring``."""
+
+    status: int
+    biz_code: str
+    queue: str
+    minute: int
+    tasks: int
+    recurring: int
+
+
+class Recurring(NamedTuple):
+    """Recurring tasks with one trigger, of one code; ``first`` is the earliest of their next times."""
+
+    biz_code: str
+    trigger_text: str
+    first: datetime
+    tasks: int
+
+
+class Portion(NamedTuple):
+    """What one range of primary keys holds; ``last`` is the last key of it, None if the table ends before it."""
+
+    last: int | None
+    tasks: list[Found]
+    recurring: list[Recurring]
+
+
+@dataclass
+class Survey:
+    """What the portions so far have shown; times are minutes since 1970."""
+
+    began: datetime
+    position: int = 0
+    tasks: int = 0
+    statuses: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    queues: Counter[str] = field(default_factory=Counter)
+    due: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    recurring: dict[tuple[str, str], Recurring] = field(default_factory=dict)
+
+    def add(self, portion: Portion) -> None:
+        """Add what one more portion holds."""
+        for found in portion.tasks:
+            self.tasks += found.tasks
+            self.statuses[found.status][found.biz_code] += found.tasks
+            if found.status == PENDING:
+                self.queues[found.queue] += found.tasks
+                self.due[found.biz_code][found.minute] += found.tasks
+        for one in portion.recurring:
+            key = one.biz_code, one.trigger_text
+            known = self.recurring.get(key)
+            self.recurring[key] = (
+                one._replace(tasks=one.tasks + known.tasks, first=min(one.first, known.first)) if known else one
+            )
+
+
+def read_portion(alias: str, began: datetime, after: int, size: int) -> Portion:
+    """Return what the next ``size`` tasks with primary keys above ``after`` are."""
+    last = in_one_statement(alias, lambda cursor: _boundary(cursor, after, size))
+    tasks = in_one_statement(alias, lambda cursor: _tasks(cursor, alias, began, after, last))
+    if not any(found.recurring for found in tasks):
+        return Portion(last, tasks, [])
+    return Portion(last, tasks, in_one_statement(alias, lambda cursor: _recurring(cursor, alias, after, last)))
+
+
+def _boundary(cursor: CursorWrapper, after: int, size: int) -> int | None:
+    cursor.execute(f"SELECT id FROM {TASK} WHERE id > {after:d} ORDER BY id LIMIT 1 OFFSET {size - 1:d}")
+    found = cursor.fetchone()
+    return int(found[0]) if found else None
+
+
+def _range(after: int, last: int | None) -> str:
+    return f"id > {after:d}" if last is None else f"id > {after:d} AND id <= {last:d}"
+
+
+def _tasks(cursor: CursorWrapper, alias: str, began: datetime, after: int, last: int | None) -> list[Found]:
+    dialect = dialect_of(connections[alias])
+    minutes = _MINUTES[connections[alias].vendor]
+    minute = (
+        f"CASE WHEN status <> {PENDING} OR trigger_text IS NOT NULL OR claim_at >= %s THEN {LATER}"
+        f" WHEN claim_at < %s THEN {minutes} ELSE {minutes} - MOD({minutes}, 60) END"
+    )
+    if connections[alias].vendor == "sqlite":
+        minute = minute.replace(f"MOD({minutes}, 60)", f"({minutes}) %% 60")
+    cursor.execute(
+        f"SELECT status, biz_code, queue, {minute} AS due_minute, COUNT(*), COUNT(trigger_text)"
+        f" FROM {dialect.by_key(TASK)}"
+        f" WHERE {_range(after, last)} GROUP BY status, biz_code, queue, due_minute",
+        [dialect.stored(began + BY_HOUR), dialect.stored(began + BY_MINUTE)],
+    )
+    return [
+        Found(status, code, queue, int(minute), int(tasks), int(recurring))
+        for status, code, queue, minute, tasks, recurring in cursor.fetchall()
+    ]
+
+
+def _recurring(cursor: CursorWrapper, alias: str, after: int, last: int | None) -> list[Recurring]:
+    dialect = dialect_of(connections[alias])
+    cursor.execute(
+        f"SELECT biz_code, trigger_text, MIN(when_time), COUNT(*) FROM {dialect.by_key(TASK)}"
+        f" WHERE {_range(after, last)} AND trigger_text IS NOT NULL AND status IN ({PENDING}, {RUNNING})"
+        " GROUP BY biz_code, trigger_text"
+    )
+    return [
+        Recurring(code, text, dialect.to_datetime(first), int(count)) for code, text, first, count in cursor.fetchall()
+    ]
+
+
+def write(alias: str, taken_at: datetime, data: Mapping[str, Any]) -> None:
+    """Replace the row with what a survey has shown."""
+    row = {"taken_at": taken_at, "data": data}
+    Overview.objects.using(alias).update_or_create(name=NAME, defaults=row)
+
+
+def read(alias: str) -> Overview | None:
+    """Return what the latest survey has shown; None if there was none."""
+    return Overview.objects.using(alias).filter(name=NAME).first()
+
+
+def minute_of(moment: datetime) -> int:
+    """Return the number of whole minutes since 1970."""
+    return int(moment.timestamp() // 60)
+
+
+def moment_of(minute: int) -> datetime:
+    """Return the moment at which a minute begins."""
+    return datetime.fromtimestamp(minute * 60, UTC)
+
+
+def summed(counts: Iterable[Counter[int]]) -> Counter[int]:
+    """Return the sum of these counts."""
+    total: Counter[int] = Counter()
+    for count in counts:
+        total.update(count)
+    return total

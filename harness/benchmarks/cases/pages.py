@@ -1,0 +1,39 @@
+"""How long the admin's pages take with five million tasks and five million runs in the history."""
+
+from harness.benchmarks.bench import Bench
+from harness.benchmarks.figures import PRODUCT, Figure
+from harness.benchmarks.goals import Goal
+from harness.benchmarks.programs.pages import PAGES
+from harness.benchmarks.stock import PIECE
+
+ROWS = 5_000_000
+LEVELS = 20
+ROUNDS = 15
+MILLISECONDS, SECONDS = "ms", "s"
+MOST = 300
+"""Milliseconds that a page may take."""
+DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
+SETTINGS = "harness.benchmarks.pages_settings"
+
+
+def measure(bench: Bench) -> None:
+    """The rows are made once; each turn asks for each page several times."""
+    rows = bench.size(ROWS) // PIECE * PIECE
+    for database in bench.databases:
+        bench.run("stock", "empty", database=database)
+        bench.run("stock", "waiting", 0, rows, LEVELS, database=database)
+        bench.run("stock", "runs", 0, rows, database=database)
+        for _ in bench.turns(database):
+            rounds = 1 if bench.smallest else ROUNDS
+            answer = bench.run("pages", rounds, database=database, DJANGO_SETTINGS_MODULE=SETTINGS)
+            for page, took in answer["pages"].items():
+                bench.note(database, PRODUCT, page, MILLISECONDS, took)
+            bench.note(database, PRODUCT, "survey of all tasks", SECONDS, answer["survey"])
+        bench.run("stock", "empty", database=database)
+
+
+GOALS = [
+    Goal(f"page: {page}", Figure("pages", database, PRODUCT, page, MILLISECONDS), MOST, is_most=True)
+    for database in DATABASES
+    for page in PAGES
+]

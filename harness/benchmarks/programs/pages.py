@@ -1,0 +1,107 @@
+"""How long the admin's pages take: ``pages ROUNDS``, on the tasks and runs that are there.
+
+The rollup is filled as executors would have filled it in a week, and the survey is taken, as one of them would take it.
+"""
+
+import json
+import random
+import statistics
+import sys
+import time
+from datetime import timedelta
+from typing import Any
+
+import django
+from django.core.management import call_command
+
+ALIAS = "default"
+CODES, HOURS, MINUTES = 40, 168, 60
+PAGES = {
+    "overview": "overview/",
+    "overview, day": "overview/?span=day&ahead=day",
+    "overview, week": "overview/?span=week&ahead=month",
+    "overview as JSON": "overview/overview.json",
+    "banner": "overview/problems/",
+    "tasks": "task/",
+    "tasks, pending": "task/?status__exact=0",
+    "tasks, overdue": "task/?due=overdue",
+    "tasks of a code": "task/?code=c7",
+    "runs": "taskrun/",
+    "runs, failed": "taskrun/?outcome=3",
+    "executors": "executor/",
+    "queues": "pausedqueue/",
+    "resources": "resource/",
+}
+
+
+def fill() -> None:
+    """A week of statistics of many codes, and some executors."""
+    from django_delayed_tasks.models import Executor, Overview, Statistic
+    from django_delayed_tasks.store.schedules.recurrence import read_now
+    from django_delayed_tasks.store.statistics import rollup
+
+    for model in (Statistic, Overview, Executor):
+        model._base_manager.all().delete()
+    now = read_now(ALIAS)
+    moments = [now - timedelta(hours=number) for number in range(1, HOURS)]
+    moments += [now - timedelta(minutes=number) for number in range(MINUTES)]
+    for moment in moments:
+        rollup.add(ALIAS, counts(), moment)
+    for number in range(20):
+        Executor.objects.create(
+            name=f"web{number}", host=f"host{number}", pid=number, threads=8, started_at=now, heartbeat_at=now,
+            expires_at=now + timedelta(hours=9), alive=True, codes=[f"c{code}" for code in range(100)],
+        )  # fmt: skip
+
+
+def counts() -> dict[tuple[str, int, str], Any]:
+    """Some runs of each code that were done, and some that failed."""
+    from django_delayed_tasks.store.statistics.rollup import Cell
+
+    found = {}
+    for code in range(CODES):
+        for outcome, error in ((0, ""), (3, "shop.Declined")):
+            cell = found[f"c{code}", outcome, error] = Cell()
+            for _ in range(5):
+                cell.count(*(timedelta(seconds=random.expovariate(1)) for _ in range(2)))
+    return found
+
+
+def survey() -> float:
+    """Survey all tasks at once; return the seconds that it took."""
+    from django_delayed_tasks.executor.membership.surveyor import take_survey
+
+    begun = time.monotonic()
+    take_survey(ALIAS)
+    return time.monotonic() - begun
+
+
+def timed(rounds: int) -> dict[str, float]:
+    """Return the median milliseconds of each page; what the first request of each takes does not count."""
+    from django.contrib.auth.models import User
+    from django.test import Client
+
+    user = User.objects.filter(username="boss").first() or User.objects.create_superuser("boss")
+    client = Client()
+    client.force_login(user)
+    return {name: median(client, f"/admin/django_delayed_tasks/{address}", rounds) for name, address in PAGES.items()}
+
+
+def median(client: Any, address: str, rounds: int) -> float:
+    """Return the median milliseconds of one page."""
+    took = []
+    for _ in range(rounds + 1):
+        begun = time.monotonic()
+        response = client.get(address)
+        took.append(1000 * (time.monotonic() - begun))
+        if response.status_code != 200:
+            raise RuntimeError(f"{address}: {response.status_code}")
+    return statistics.median(took[1:])
+
+
+if __name__ == "__main__":
+    django.setup()
+    call_command("migrate", verbosity=0)
+    random.seed(1)
+    fill()
+    print(json.dumps({"survey": survey(), "pages": timed(int(sys.argv[1]))}))

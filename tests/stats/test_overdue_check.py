@@ -1,0 +1,52 @@
+"""The system check W018: overdue tasks without an executor."""
+
+from datetime import timedelta
+
+import pytest
+from django.core import checks
+
+from django_delayed_tasks import pause_queue
+from django_delayed_tasks.checks.overdue import by_an_executor
+from tests.admin.rows import NOW, executor, task
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+
+
+def told() -> list[str]:
+    """What the checks of the database say about overdue tasks."""
+    messages = checks.run_checks(databases=["default"])
+    return [message.msg for message in messages if message.id == "django_delayed_tasks.W018"]
+
+
+def late(seconds: float, queue: str = "mail") -> None:
+    when = NOW - timedelta(seconds=seconds)
+    task(f"{queue} {seconds}", when, claim_at=when, queue=queue)
+
+
+def test_overdue_without_an_executor() -> None:
+    late(61)
+    late(600, "slow")
+    assert told() == [
+        "In the database 'default', no live executor serves the queue 'slow': 1 task due, the first for 10 min.",
+        "In the database 'default', no live executor serves the queue 'mail': 1 task due, the first for 1 min 1 s.",
+    ]
+
+
+def test_not_late_enough() -> None:
+    late(60)
+    assert told() == []
+
+
+def test_served_or_paused() -> None:
+    late(600)
+    late(600, "slow")
+    executor(queues=["mail"])
+    pause_queue("slow")
+    assert told() == []
+
+
+def test_an_executor_that_starts_is_not_told() -> None:
+    late(600)
+    with by_an_executor():
+        assert told() == []
+    assert len(told()) == 1

@@ -1,0 +1,149 @@
+"""What is wrong: each problem appears when its cause does, and only then."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection, connections, transaction
+
+from django_delayed_tasks import clock, pause_queue, stats
+from django_delayed_tasks.executor.membership.surveyor import take_survey
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import ExecutorStatus
+from django_delayed_tasks.stats import findings as module
+from django_delayed_tasks.stats.look import Look
+from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
+from tests.threads import in_thread
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+
+
+def kinds() -> list[tuple[str, str, str]]:
+    """Kind, level and subject of what is wrong."""
+    return [(problem.kind, problem.level, problem.subject) for problem in stats.problems()]
+
+
+def late(num: str = "1", by: timedelta = 2 * MINUTE, queue: str = "mail", code: str = CODE) -> None:
+    task(num, NOW - by, claim_at=NOW - by, queue=queue, biz_code=code)
+
+
+def test_nothing_is_wrong_while_an_executor_has_nothing_to_do() -> None:
+    executor(codes=[CODE])
+    task("1")
+    assert kinds() == []
+
+
+def test_no_executor() -> None:
+    assert kinds() == [("no_executor", "warning", "")]
+    late()
+    late("2", HOUR)
+    [problem] = stats.problems()
+    assert (problem.kind, problem.level) == ("no_executor", "error")
+    assert problem.text == "No executor is alive (2 tasks due, the first for 1 h)."
+    assert "starttask" in problem.advice
+
+
+def test_an_executor_whose_lease_ran_out_is_not_alive() -> None:
+    executor("web1", expires_at=NOW - MINUTE, heartbeat_at=NOW - 2 * MINUTE)
+    assert kinds() == [("executor_lost", "error", "web1"), ("no_executor", "warning", "")]
+
+
+def test_a_queue_without_an_executor() -> None:
+    executor(queues=["shop"], codes=[CODE])
+    task("later", queue="mail")
+    assert kinds() == [("queue_unserved", "warning", "mail")]
+    late()
+    assert kinds() == [("queue_unserved", "error", "mail")]
+    executor("web2", queues=["mail"], codes=[CODE])
+    assert ("queue_unserved", "error", "mail") not in kinds()
+
+
+def test_a_code_that_waits_and_has_no_handler() -> None:
+    executor(codes=["other"])
+    late(by=timedelta(seconds=30))
+    assert kinds() == [("code_without_handler", "error", CODE)]
+    executor("web2", codes=[CODE])
+    assert kinds() == []
+
+
+def test_late_and_growing() -> None:
+    executor(codes=[CODE], expires_at=NOW + HOUR)
+    late()
+    assert kinds() == [("late", "warning", "mail")]
+    take_survey("default")
+    assert kinds() == [("late", "warning", "mail")]
+    with clock.frozen_at(NOW + 5 * MINUTE):
+        assert kinds() == [("late_and_growing", "error", "mail")]
+
+
+def test_late_and_catching_up() -> None:
+    executor(codes=[CODE], expires_at=NOW + HOUR)
+    late("1", HOUR)
+    take_survey("default")
+    late("2", -2 * MINUTE)
+    Task.objects.filter(biz_num="1").delete()
+    with clock.frozen_at(NOW + 5 * MINUTE):
+        assert kinds() == [("late", "warning", "mail")]
+
+
+def test_a_paused_queue_with_due_tasks() -> None:
+    executor(codes=[CODE])
+    pause_queue("mail")
+    assert kinds() == []
+    late(by=HOUR)
+    assert kinds() == [("queue_paused", "warning", "mail")]
+
+
+def test_a_crashed_executor() -> None:
+    executor("web1", codes=[CODE])
+    crashed = {"alive": None, "status": ExecutorStatus.CRASHED, "host": "h1 (ab-1)"}
+    executor("web2", expires_at=NOW - MINUTE, **crashed)
+    executor("web2", expires_at=NOW - 2 * MINUTE, **crashed)
+    executor("web3", expires_at=NOW - 2 * HOUR, **crashed)
+    executor("web1", expires_at=NOW - MINUTE, **crashed)  # started again
+    [problem] = stats.problems()
+    assert problem.text == "The executor “web2” on h1 crashed 1 min ago, and was not started again."
+    executor("web2", alive=None, status=ExecutorStatus.STOPPED, expires_at=NOW - timedelta(seconds=5))
+    assert kinds() == []
+
+
+def test_clock_skew(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor("web1", heartbeat_at=NOW + MINUTE, codes=[CODE])
+    [problem] = stats.problems()
+    assert (problem.kind, problem.subject) == ("clock_skew", "web1")
+    seen = Look("default")
+    seen.__dict__["host_ahead"] = timedelta(seconds=90)
+    texts = [problem.text for problem in module.problems_of(seen)]
+    assert "The clock of this host differs from the database's by 1 min 30 s." in texts
+
+
+def test_only_some_of_a_kind() -> None:
+    executor(queues=["none"], codes=[CODE])
+    for number in range(9):
+        late(f"{number}", queue=f"q{number}")
+    assert len(kinds()) == module.MOST_OF_A_KIND
+
+
+class TestOldTransactions:
+    def test_is_a_problem_after_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        executor(codes=[CODE])
+        monkeypatch.setattr(module, "oldest_transaction", lambda alias: (timedelta(minutes=9), 17))
+        assert kinds() == []
+        monkeypatch.setattr(module, "oldest_transaction", lambda alias: (timedelta(minutes=11), 17))
+        assert kinds() == [("old_transaction", "warning", "17")]
+
+
+def test_the_server_tells_the_oldest_transaction(live_db: str) -> None:
+    if live_db == "sqlite":
+        assert oldest_transaction("default") is None
+        return
+    with transaction.atomic():
+        task("1")  # a transaction that has written has a snapshot, or an id, on each server
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT CONNECTION_ID()" if connection.vendor == "mysql" else "SELECT pg_backend_pid()")
+            [session] = cursor.fetchone()
+        found = in_thread(lambda: oldest_transaction("default"))
+    assert found is not None or connections["default"].vendor == "postgresql"  # between statements it may have none
+    if found:
+        assert found[1] == session
+        assert timedelta(seconds=-2) <= found[0] < timedelta(minutes=5)

@@ -1,0 +1,157 @@
+"""The tally: which ends of runs are counted, with which lateness and error."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from django_delayed_tasks import Fail
+from django_delayed_tasks.executor.settling.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of
+from django_delayed_tasks.models import Statistic
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.stats import failures, rates
+from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.statistics import rollup
+from tests.admin.rows import NOW
+from tests.executor.parts import add, claim, claim_one, drain, executing, handler_of, registered
+from tests.waiting import wait_until
+
+FAILED = int(RunOutcome.FAILED)
+
+
+def counted() -> dict[tuple[str, str], int]:
+    """What an hour's rows say: runs by outcome and error."""
+    rows = Statistic.objects.filter(grain=3600)
+    found: dict[tuple[str, str], int] = {}
+    for row in rows:
+        key = RunOutcome(row.outcome).name, row.error
+        found[key] = found.get(key, 0) + row.runs
+    return found
+
+
+class TestByAnExecutor:
+    """Every end that an executor writes is counted once, when it stops at the latest."""
+
+    def test_done_with_and_without_history(self, live_db: str) -> None:
+        handler_of(lambda task: None)
+        handler_of(lambda task: None, "silent", keep_history="none")
+        for number in range(7):
+            add(str(number))
+            add(str(number), "silent")
+        drain()
+        assert counted() == {("DONE", ""): 14}
+        assert {(runs.code, runs.total) for runs in rates()} == {("code", 7), ("silent", 7)}
+        assert {runs.lateness.count for runs in rates()} == {7}
+        assert {runs.run_time.count for runs in rates()} == {7}
+
+    def test_atomic_runs(self, live_db: str) -> None:
+        handler_of(lambda task: None, atomic=True)
+        handler_of(lambda task: 1 / 0, "broken", atomic=True, max_attempts=1)
+        for number in range(3):
+            add(str(number))
+        add("1", "broken")
+        drain()
+        assert counted() == {("DONE", ""): 3, ("FAILED", "builtins.ZeroDivisionError"): 1}
+
+    def test_failures_by_class_or_reason(self, live_db: str) -> None:
+        handler_of(lambda task: [][1], "raises", max_attempts=2, backoff=lambda self, attempt: timedelta())
+        handler_of(lambda task: Fail(f"order {task.biz_num} is gone, since {NOW:%Y}"), "refuses")
+        for number in range(3):
+            add(str(number + 100), "refuses")
+        add("1", "raises")
+        drain()
+        assert counted() == {
+            ("FAILED", "order # is gone, since #"): 3,
+            ("RETRIED", "builtins.IndexError"): 1,
+            ("FAILED", "builtins.IndexError"): 1,
+        }
+        assert [(one.code, one.count, one.final) for one in failures()] == [("refuses", 3, 3), ("raises", 2, 1)]
+        [raises] = [runs for runs in rates() if runs.code == "raises"]
+        assert (raises.lateness.count, raises.run_time.count) == (1, 2)  # a second attempt is late by its back-off
+
+    def test_while_it_runs(self, live_db: str) -> None:
+        handler_of(lambda task: None)
+        with executing() as executor:
+            add("1")
+            executor.held.wake_poller.set()
+            wait_until(lambda: Statistic.objects.exists())
+
+
+@pytest.mark.django_db
+class TestWhatIsCounted:
+    def end(self, then: Then | None, outcome: RunOutcome = RunOutcome.DONE, **fields: Any) -> Tally:
+        task = claim_one()
+        tally = Tally()
+        settlement = Settlement(task.claim, outcome, fields.pop("meant", Then.GONE), **fields)
+        tally.count([settlement], {} if then is None else {task.claim: then}, {task.claim: task}.get)
+        return tally
+
+    def keys(self, tally: Tally) -> set[tuple[int, str]]:
+        return {(outcome, error) for _, outcome, error in tally._counts}
+
+    def test_a_claim_that_was_gone_is_not(self) -> None:
+        assert not self.end(None)._counts
+
+    def test_a_release_is_not(self) -> None:
+        task = claim_one()
+        tally = Tally()
+        tally.count([released(task)], {task.claim: Then.RELEASED}, {task.claim: task}.get)
+        assert not tally._counts
+
+    def test_a_failure_of_a_cancelled_task(self) -> None:
+        tally = self.end(Then.GONE, RunOutcome.RETRIED, meant=Then.RETRY, error="x")
+        assert self.keys(tally) == {(int(RunOutcome.CANCELLED), "")}
+
+    def test_times(self) -> None:
+        add()
+        [task] = claim(registered())
+        tally = Tally()
+        started = task.when + timedelta(seconds=2)
+        times: Any = {"started": started, "finished": started + timedelta(seconds=5)}
+        tally.count(
+            [Settlement(task.claim, RunOutcome.DONE, Then.GONE, **times)],
+            {task.claim: Then.GONE},
+            {task.claim: task}.get,
+        )
+        [cell] = tally._counts.values()
+        assert (cell.late_sum, cell.took_sum) == (timedelta(seconds=2), timedelta(seconds=5))
+
+    def test_errors_beyond_a_limit_are_counted_together(self) -> None:
+        task = claim_one()
+        tally = Tally()
+        for number in range(MOST_ERRORS + 10):
+            error = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="e" * (number + 1))
+            tally.count([error], {task.claim: Then.FAILED}, {task.claim: task}.get)
+        assert len(tally._counts) == MOST_ERRORS + 1
+        assert tally._counts["code", FAILED, OTHER_ERRORS].runs == 10
+
+    def test_a_long_error_is_cut(self) -> None:
+        tally = self.end(Then.FAILED, RunOutcome.FAILED, meant=Then.FAILED, error="é" * 500 + "\nmore")
+        tally.flush("default", NOW)
+        assert Statistic.objects.first().error == "é" * 120  # type: ignore[union-attr]
+
+
+@pytest.mark.django_db
+def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claim_one()
+    tally = tally_of("default")
+
+    def refuse(*_: object) -> None:
+        raise OperationalError("away")
+
+    def count() -> None:
+        tally.count(
+            [Settlement(task.claim, RunOutcome.DONE, Then.GONE)], {task.claim: Then.GONE}, {task.claim: task}.get
+        )
+
+    count()
+    with monkeypatch.context() as context:
+        context.setattr(rollup, "add", refuse)
+        with pytest.raises(OperationalError):
+            tally.flush("default", NOW)
+    count()
+    tally.flush("default", NOW)
+    assert counted() == {("DONE", ""): 2}
+    tally.flush("default", NOW)
+    assert counted() == {("DONE", ""): 2}

@@ -1,0 +1,89 @@
+"""``taskhealth``: an exit code and one line."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.db import OperationalError
+
+from django_delayed_tasks import pause_queue
+from django_delayed_tasks.management.commands import taskhealth
+from django_delayed_tasks.states import RunOutcome
+from tests.admin.rows import CODE, MINUTE, NOW, executor, task
+from tests.stats.fills import ended
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+
+
+def health(*arguments: str) -> tuple[int, str]:
+    """The exit code, and the line."""
+    out = StringIO()
+    try:
+        call_command("taskhealth", *arguments, stdout=out)
+    except SystemExit as end:
+        return int(end.code or 0), out.getvalue().strip()
+    return 0, out.getvalue().strip()
+
+
+def late(seconds: float, queue: str = "mail") -> None:
+    when = NOW - timedelta(seconds=seconds)
+    task(f"{queue} {seconds}", when, claim_at=when, queue=queue)
+
+
+def test_healthy() -> None:
+    executor(codes=[CODE])
+    late(60)
+    assert health() == (0, "OK: 1 alive, no task is late")
+
+
+def test_executors() -> None:
+    assert health() == (1, "UNHEALTHY: 0 executors alive, 1 needed")
+    assert health("--executors", "0")[0] == 0
+    executor("web1")
+    executor("web2", expires_at=NOW - MINUTE)
+    assert health()[0] == 0
+    assert health("--executors", "2") == (1, "UNHEALTHY: 1 executor alive, 2 needed")
+
+
+def test_late() -> None:
+    executor()
+    late(61)
+    late(600, "slow")
+    assert health() == (1, "UNHEALTHY: queue slow late by 10 min; queue mail late by 1 min 1 s")
+    assert health("--max-late", "61")[1] == "UNHEALTHY: queue slow late by 10 min"
+    assert health("--max-late", "600")[0] == 0
+    pause_queue("slow")
+    assert health("--max-late", "61")[0] == 0
+
+
+def test_only_some_queues() -> None:
+    executor("web1", queues=["mail"])
+    late(600, "slow")
+    assert health("--queue", "mail")[0] == 0
+    assert health("--queue", "slow") == (1, "UNHEALTHY: 0 executors alive, 1 needed; queue slow late by 10 min")
+    assert health("--queue", "mail", "--queue", "slow")[0] == 1
+
+
+def test_failed() -> None:
+    executor()
+    ended(11, NOW - MINUTE, outcome=RunOutcome.FAILED, error="x")
+    ended(90, NOW - MINUTE, outcome=RunOutcome.RETRIED, error="x")
+    ended(90, NOW - 90 * MINUTE, outcome=RunOutcome.FAILED, error="x")
+    assert health()[0] == 0
+    assert health("--max-failed", "11")[0] == 0
+    assert health("--max-failed", "10") == (1, "UNHEALTHY: 11 runs failed in the last hour")
+
+
+def test_no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(using: str | None) -> None:
+        raise OperationalError("gone away\nand more")
+
+    monkeypatch.setattr(taskhealth, "look", refuse)
+    assert health() == (3, "UNKNOWN: the database cannot be asked: gone away")
+
+
+@pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--database", "nowhere"]])
+def test_wrong_options(arguments: list[str]) -> None:
+    with pytest.raises(CommandError):
+        health(*arguments)
