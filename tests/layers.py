@@ -28,10 +28,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("executor.process",),
     ("api", "bulk"),
     ("asynchronous", "function_tasks"),
+    ("testing",),
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),
-    ("admin", "backends", "checks", "apps", "management", "migrations"),
+    ("admin", "backends", "checks", "apps", "management", "migrations", "pytest_plugin"),
 )
 LAYERS: Mapping[str, int] = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 SHARED_LAYERS = frozenset({0, len(FLOORS) - 1})  # whose units may import each other

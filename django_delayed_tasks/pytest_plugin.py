@@ -1,0 +1,20 @@
+"""The pytest plugin: the fixture ``delayed_tasks``. It needs pytest-django."""
+
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def delayed_tasks(db: None) -> Iterator[ModuleType]:
+    """Yield the kit, ``django_delayed_tasks.testing``, for a test that may use the database.
+
+    If the test passes, no fault may be left that it has planned and no run has met.
+    """
+    from django_delayed_tasks import testing  # models cannot be imported when pytest loads its plugins
+
+    testing.forget_faults()
+    yield testing
+    left = testing.forget_faults()
+    assert not left, f"no run has met the fault that was planned for {', '.join(left)}"
