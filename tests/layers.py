@@ -32,7 +32,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),
-    ("admin", "backends", "checks", "apps", "management", "migrations", "pytest_plugin"),
+    ("admin", "backends", "checks", "apps", "management", "migrations"),
 )
 LAYERS: Mapping[str, int] = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 SHARED_LAYERS = frozenset({0, len(FLOORS) - 1})  # whose units may import each other

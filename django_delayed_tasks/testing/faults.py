@@ -10,7 +10,7 @@ from django.db import connections
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.handlers import TaskHandler
-from django_delayed_tasks.testing.codes import Code, code_named
+from django_delayed_tasks.handlers.naming import Code, code_named
 
 
 class Crashed(GivenBack):

@@ -9,11 +9,11 @@ from django_delayed_tasks.api import database
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.handlers import TaskHandler, find
+from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.records.progress import Report, report_of
 from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_trigger, valid_when
-from django_delayed_tasks.testing.codes import Code, code_named
 from django_delayed_tasks.triggers import Trigger
 
 

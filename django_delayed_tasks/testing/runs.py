@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, overload
 
+from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import valid_identity
-from django_delayed_tasks.testing.codes import Code, code_named
 
 
 @dataclass(frozen=True)

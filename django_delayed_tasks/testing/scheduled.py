@@ -7,18 +7,25 @@ from typing import Any, Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.api import database
 from django_delayed_tasks.conf import settings
+from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, TaskStatus
 from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment
 from django_delayed_tasks.support.redaction import shown
-from django_delayed_tasks.testing.codes import Code, code_named
 from django_delayed_tasks.triggers import Trigger
 
 NEAR: Final = timedelta(seconds=1)
 """How far a task may be from a moment that the test gives as a timedelta, unless it says otherwise."""
 MOST_SHOWN: Final = 10
 """Tasks that a message shows."""
-ANY: Final[Any] = object()
+
+
+class _AnyData:
+    def __repr__(self) -> str:
+        return "ANY"
+
+
+ANY: Final[Any] = _AnyData()
 """Stands for any data."""
 
 

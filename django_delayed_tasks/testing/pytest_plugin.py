@@ -1,6 +1,7 @@
 """The pytest plugin: the fixture ``delayed_tasks``. It needs pytest-django."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 
 import pytest
@@ -8,10 +9,17 @@ import pytest
 
 @pytest.fixture
 def delayed_tasks(db: None) -> Iterator[ModuleType]:
-    """Yield the kit, ``django_delayed_tasks.testing``, for a test that may use the database.
+    """Yield the kit, ``django_delayed_tasks.testing``, to a test that uses the database.
 
-    If the test passes, no fault may be left that it has planned and no run has met.
+    At the end of a test, no fault may be left that it has planned and no run has met.
     """
+    with kit() as testing:
+        yield testing
+
+
+@contextmanager
+def kit() -> Iterator[ModuleType]:
+    """Yield the kit; raise AssertionError at the end if a fault is left."""
     from django_delayed_tasks import testing  # models cannot be imported when pytest loads its plugins
 
     testing.forget_faults()
