@@ -111,7 +111,7 @@ def test_signature_of_the_testing_kit_is_that_of_the_reference(name: str) -> Non
 @pytest.mark.parametrize("name", ["Ran", "Runs", "Journey"])
 def test_members_of_the_testing_kit_are_those_of_the_reference(name: str) -> None:
     value = getattr(testing, name)
-    own = {member for member in (*vars(value), *value.__dict__.get("__annotations__", ())) if member[0] != "_"}
+    own = {member for member in (*vars(value), *inspect.get_annotations(value)) if member[0] != "_"}
     documented = {shown.partition("(")[0] for row in rows(TESTING, f"`{name}`") for shown in names([row])}
     assert own <= documented
 
