@@ -60,5 +60,5 @@ def test_tests_of_handlers_pass_as_shown(tmp_path: Path) -> None:
     newcomer.has_a_project(SETTINGS)
     newcomer.follows(DOCS / "how-to/test-your-handlers.md")
 
-    assert "Ran 6 tests" in newcomer.saw("manage.py test")
+    assert "Ran 7 tests" in newcomer.saw("manage.py test")
     assert "1 passed" in newcomer.saw("-m pytest")

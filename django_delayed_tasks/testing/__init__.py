@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from django_delayed_tasks.clock import host_clock
     from django_delayed_tasks.testing.clocks import Journey, travel
     from django_delayed_tasks.testing.faults import crash_next, fail_next, forget_faults, lose_claim_next
+    from django_delayed_tasks.testing.idempotence import assert_idempotent
     from django_delayed_tasks.testing.made_tasks import MadeTask, make_task
     from django_delayed_tasks.testing.running import declare_recurring, run_due_tasks, run_until
     from django_delayed_tasks.testing.runs import Ran, Runs
@@ -20,6 +21,7 @@ __all__ = [
     "MadeTask",
     "Ran",
     "Runs",
+    "assert_idempotent",
     "assert_not_scheduled",
     "assert_scheduled",
     "crash_next",
@@ -39,6 +41,7 @@ _HOMES = {
     "clock": "host_clock",
     "testing.clocks": "Journey travel",
     "testing.faults": "crash_next fail_next forget_faults lose_claim_next",
+    "testing.idempotence": "assert_idempotent",
     "testing.made_tasks": "MadeTask make_task",
     "testing.running": "declare_recurring run_due_tasks run_until",
     "testing.runs": "Ran Runs",
