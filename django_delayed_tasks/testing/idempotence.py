@@ -1,6 +1,6 @@
 """``assert_idempotent``: a handler is called twice, and what it left is compared after each call."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -43,7 +43,7 @@ def assert_idempotent(handler: Code | Callable[[Any], Any], task: ClaimedTask, *
         Exception: whatever the first call raises.
     """
     call, name = _call_of(handler)
-    with _rolled_back() as aliases:
+    with _rolled_back(task.alias) as aliases:
         _called(call, task)
         first = _state(aliases, ignore)
         forget_what_was_read(task)
@@ -77,9 +77,10 @@ def _called(call: Callable[[Any], Any], task: ClaimedTask) -> None:
 
 
 @contextmanager
-def _rolled_back() -> Iterator[list[str]]:
-    """Undo at the end of the block what is written in it; yield the aliases of the databases for which that is so."""
-    aliases = [connection.alias for connection in connections.all(initialized_only=True) if connection.connection]
+def _rolled_back(alias: str) -> Iterator[set[str]]:
+    """Undo at the end of the block what is written in it, to this database and to those that are in use; yield all."""
+    in_use = [connection for connection in connections.all(initialized_only=True) if connection.connection]
+    aliases = {alias, *(connection.alias for connection in in_use)}
     sent = len(getattr(mail, "outbox", ()))
     with ExitStack() as stack:
         for alias in aliases:
@@ -93,7 +94,7 @@ def _rolled_back() -> Iterator[list[str]]:
             del getattr(mail, "outbox", [])[sent:]
 
 
-def _state(aliases: Sequence[str], ignore: Sequence[str]) -> State:
+def _state(aliases: Container[str], ignore: Sequence[str]) -> State:
     state: State = {}
     for model in apps.get_models(include_auto_created=True):
         label, alias = model._meta.label, router.db_for_read(model)
