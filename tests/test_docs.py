@@ -108,7 +108,7 @@ def test_signature_of_the_testing_kit_is_that_of_the_reference(name: str) -> Non
     assert headings(TESTING)[name] == f"{name}({', '.join(shown_parameters(getattr(testing, name)))})"
 
 
-@pytest.mark.parametrize("name", ["Ran", "Runs", "Journey"])
+@pytest.mark.parametrize("name", ["Ran", "Runs", "Journey", "LiveExecutor"])
 def test_members_of_the_testing_kit_are_those_of_the_reference(name: str) -> None:
     value = getattr(testing, name)
     own = {member for member in (*vars(value), *inspect.get_annotations(value)) if member[0] != "_"}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from django_delayed_tasks.testing.clocks import Journey, travel
     from django_delayed_tasks.testing.faults import crash_next, fail_next, forget_faults, lose_claim_next
     from django_delayed_tasks.testing.idempotence import assert_idempotent
+    from django_delayed_tasks.testing.live import LiveExecutor
     from django_delayed_tasks.testing.made_tasks import MadeTask, make_task
     from django_delayed_tasks.testing.running import declare_recurring, run_due_tasks, run_until
     from django_delayed_tasks.testing.runs import Ran, Runs
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Journey",
+    "LiveExecutor",
     "MadeTask",
     "Ran",
     "Runs",
@@ -42,6 +44,7 @@ _HOMES = {
     "testing.clocks": "Journey travel",
     "testing.faults": "crash_next fail_next forget_faults lose_claim_next",
     "testing.idempotence": "assert_idempotent",
+    "testing.live": "LiveExecutor",
     "testing.made_tasks": "MadeTask make_task",
     "testing.running": "declare_recurring run_due_tasks run_until",
     "testing.runs": "Ran Runs",
