@@ -88,7 +88,8 @@ def shown_parameters(function: Any) -> list[str]:
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY and not any(one.startswith("*") for one in shown):
             shown.append("*")
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else stars
         shown.append(f"{stars}{parameter.name}{shown_default(parameter.default)}")
     return shown
 
