@@ -186,9 +186,11 @@ class ByHand:
         """Settle what has ended; return these runs, and those of ``decided`` that have settled themselves."""
         ended = self._take_ended()
         before = {claim: task for claim in ended if (task := self._held.get(claim))}
-        self._settler.became = dict.fromkeys(decided.keys() - ended.keys(), Then.GONE)
+        self._settler.became = {}
+        self._settled = decided.keys() - ended.keys()
         if ended:
             self._settler.settle(list(ended.values()))
+        self._settled |= self._settler.became.keys()
         all_ended = decided | {claim: (task, ended[claim]) for claim, task in before.items()}
         self._unknown |= {task.biz_code for task, _ in all_ended.values() if find(task.biz_code) is None}
         return [self._ran(*one) for one in all_ended.values() if one[1].then is not Then.RELEASED]
@@ -201,13 +203,20 @@ class ByHand:
         return ended
 
     def _ran(self, task: ClaimedTask, settlement: Settlement) -> Ran:
-        """Return a run as the history has it; as it was decided, if the history keeps none."""
-        runs: Any = TaskRun.objects.using(self._alias).filter(task_id=task.id, version=task.version)
-        outcome = runs.values_list("outcome", flat=True).order_by("-id").first()
-        if outcome is None:
-            outcome = settlement.outcome if task.claim in self._settler.became else RunOutcome.LOST
-        row = Task.objects.using(self._alias).filter(pk=task.id).first()
-        return ran(task, settlement, RunOutcome(outcome), row)
+        became = self._settler.became.get(task.claim)
+        outcome = settlement.outcome if became is settlement.then else self._outcome(task, settlement)
+        if became is Then.GONE:
+            return ran(task, settlement, outcome)
+        row = Task.objects.using(self._alias).filter(pk=task.id).values_list("status", "claim_at").first()
+        return ran(task, settlement, outcome, *(row or ()))
+
+    def _outcome(self, task: ClaimedTask, settlement: Settlement) -> RunOutcome:
+        """Return how a run ended to which something has happened meanwhile, or that has settled itself."""
+        runs = TaskRun.objects.using(self._alias).filter(task_id=task.id, version=task.version)
+        recorded = runs.values_list("outcome", flat=True).first()
+        if recorded is not None:
+            return RunOutcome(recorded)
+        return settlement.outcome if task.claim in self._settled else RunOutcome.LOST
 
     def _lose(self, batch: Batch) -> None:
         """Let another executor take these tasks, as after this one was declared dead."""

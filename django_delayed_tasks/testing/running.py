@@ -15,7 +15,7 @@ from django_delayed_tasks.testing.by_hand import ByHand, by_hand
 from django_delayed_tasks.testing.clocks import destination, under_way
 from django_delayed_tasks.testing.runs import Ran, Runs
 
-MOST_RUNS: Final = 10_000
+MOST_RUNS: Final = 1000
 """Runs of one call after which it is taken for endless."""
 
 

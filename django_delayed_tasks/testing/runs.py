@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Any, overload
 
 from django_delayed_tasks.handlers.naming import Code, code_named
-from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -54,8 +53,14 @@ class Ran:
         return lines[-1] if lines else ""
 
 
-def ran(task: ClaimedTask, settlement: Settlement, outcome: RunOutcome, row: Task | None) -> Ran:
-    """Return the run of a claimed task that was settled; ``row`` is what is left of the task."""
+def ran(
+    task: ClaimedTask,
+    settlement: Settlement,
+    outcome: RunOutcome,
+    status: int | None = None,
+    claim_at: datetime | None = None,
+) -> Ran:
+    """Return the run of a claimed task that was settled; the last two are what is left of the task."""
     return Ran(
         task.biz_code,
         task.biz_num,
@@ -66,8 +71,8 @@ def ran(task: ClaimedTask, settlement: Settlement, outcome: RunOutcome, row: Tas
         None if settlement.result is None else json.loads(settlement.result),
         settlement.error,
         settlement.exception,
-        None if row is None else TaskStatus(row.status),
-        row.claim_at if row is not None and row.status == TaskStatus.PENDING else None,
+        None if status is None else TaskStatus(status),
+        claim_at if status == TaskStatus.PENDING else None,
     )
 
 
