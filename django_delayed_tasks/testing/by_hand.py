@@ -68,7 +68,9 @@ class SettlerHere(Settler):
         became: what has become of the claims that were settled last.
     """
 
-    became: dict[Claim, Then]
+    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
+        super().__init__(alias, held, failures)
+        self.became: dict[Claim, Then] = {}
 
     def write(self, batch: list[Settlement]) -> Ended:
         with transaction.atomic(using=self._alias):
@@ -114,6 +116,7 @@ class ByHand:
         else:
             self._lease.acquire()
         options = self._options
+        self._settled: set[Claim] = set()
         self._clock = clock.DatabaseClock()
         self._held = Held(options)
         self._settler = SettlerHere(self._alias, self._held, self._failures)
