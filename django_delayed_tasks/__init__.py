@@ -39,19 +39,21 @@ if TYPE_CHECKING:
         aget_tasks_by_code,
         apause_queue,
         apause_task,
+        apreview,
         areschedule_task,
         areschedule_tasks,
         aresume_queue,
         aresume_task,
         aretry_tasks,
     )
-    from django_delayed_tasks.bulk import cancel_tasks, reschedule_tasks, retry_tasks
+    from django_delayed_tasks.bulk import cancel_tasks, preview, reschedule_tasks, retry_tasks
     from django_delayed_tasks.function_tasks.options import periodic, task_options
     from django_delayed_tasks.handlers.decorator import task_handler
     from django_delayed_tasks.models import Task, TaskRun
     from django_delayed_tasks.outcomes import AddResult, Done, Fail, Reschedule, Retry
     from django_delayed_tasks.states import AddAction, CancelResult
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+    from django_delayed_tasks.store.claiming.preview import PlannedRun
     from django_delayed_tasks.triggers import Cron, Interval, Once, Trigger
 
 __version__ = "0.1.0"
@@ -66,6 +68,7 @@ __all__ = [
     "Fail",
     "Interval",
     "Once",
+    "PlannedRun",
     "Reschedule",
     "Retry",
     "Task",
@@ -86,6 +89,7 @@ __all__ = [
     "aget_tasks_by_code",
     "apause_queue",
     "apause_task",
+    "apreview",
     "areschedule_task",
     "areschedule_tasks",
     "aresume_queue",
@@ -101,6 +105,7 @@ __all__ = [
     "pause_queue",
     "pause_task",
     "periodic",
+    "preview",
     "register_task_handler",
     "reschedule_task",
     "reschedule_tasks",
@@ -120,9 +125,9 @@ _HOMES = {
     ),
     "asynchronous": (
         "aadd_task aadd_tasks acancel_task acancel_tasks adelete_tasks aforget aget_runs aget_tasks_by_code"
-        " apause_queue apause_task areschedule_task areschedule_tasks aresume_queue aresume_task aretry_tasks"
+        " apause_queue apause_task apreview areschedule_task areschedule_tasks aresume_queue aresume_task aretry_tasks"
     ),
-    "bulk": "cancel_tasks reschedule_tasks retry_tasks",
+    "bulk": "cancel_tasks preview reschedule_tasks retry_tasks",
     "exceptions": "TaskException",
     "function_tasks.options": "periodic task_options",
     "handlers": "TaskHandler get_task_handlers register_task_handler task_handler",
@@ -130,6 +135,7 @@ _HOMES = {
     "outcomes": "AddResult Done Fail Reschedule Retry",
     "states": "AddAction CancelResult",
     "store.claiming.claimed_task": "ClaimedTask",
+    "store.claiming.preview": "PlannedRun",
     "triggers": "Cron Interval Once Trigger",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -13,5 +13,13 @@ class DelayedTasksConfig(AppConfig):
 
     def ready(self) -> None:
         from django_delayed_tasks import api, checks, handlers  # noqa: F401 (api installs add_task for the handlers)
+        from django_delayed_tasks.store.notices import wakeup
 
+        wakeup.run_inline = _run_inline
         handlers.load()
+
+
+def _run_inline(alias: str) -> None:
+    from django_delayed_tasks.testing.inline import run_inline  # with modules of executors, which few processes need
+
+    run_inline(alias)

@@ -23,6 +23,7 @@ __all__ = [
     "aget_tasks_by_code",
     "apause_queue",
     "apause_task",
+    "apreview",
     "areschedule_task",
     "areschedule_tasks",
     "aresume_queue",
@@ -57,6 +58,7 @@ aget_runs = _asynchronous(api.get_runs)
 aget_tasks_by_code = _asynchronous(api.get_tasks_by_code)
 apause_queue = _asynchronous(api.pause_queue)
 apause_task = _asynchronous(api.pause_task)
+apreview = _asynchronous(bulk.preview)
 areschedule_task = _asynchronous(api.reschedule_task)
 areschedule_tasks = _asynchronous(bulk.reschedule_tasks)
 aresume_queue = _asynchronous(api.resume_queue)

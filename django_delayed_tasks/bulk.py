@@ -1,4 +1,4 @@
-"""The facade, continued: the functions that change many tasks of a code."""
+"""The facade, continued: the functions that change, or show, many tasks."""
 
 from datetime import datetime, timedelta
 from functools import partial
@@ -7,15 +7,17 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.acceptance import known_code
+from django_delayed_tasks.store.claiming.preview import PlannedRun, planned_runs
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import cancel, edit, reschedule
+from django_delayed_tasks.store.schedules import cancel, edit, recurrence, reschedule
 from django_delayed_tasks.store.schedules import find as finding
 from django_delayed_tasks.store.schedules.bulk import change_each
-from django_delayed_tasks.store.validation import valid_choice, valid_code, valid_offset
+from django_delayed_tasks.store.validation import valid_choice, valid_code, valid_moment, valid_offset
 
-__all__ = ["cancel_tasks", "reschedule_tasks", "retry_tasks"]
+__all__ = ["cancel_tasks", "preview", "reschedule_tasks", "retry_tasks"]
 
 
 def cancel_tasks(
@@ -99,3 +101,24 @@ def _selected(
     code = valid_code(biz_code)
     part = valid_choice(fragment, (due_before, due_after, failed_since), everything)
     return finding.find_all(alias, known_code(alias, code), part, due_before, due_after)
+
+
+def preview(
+    until: datetime | timedelta, *, limit: int = 100, biz_code: str | None = None, using: str | None = None
+) -> list[PlannedRun]:
+    """Return the runs that are due until a moment, the earliest first, without running them.
+
+    ``until`` is an aware datetime, or a timedelta from now. At most ``limit`` runs are returned, those of one code if
+    it is given. A recurring task appears once for each of its times. Paused, failed and running tasks are left out, and
+    so are tasks in paused queues.
+
+    Raises:
+        InvalidTask: a value is not accepted.
+        UnknownCode: no handler has this ``biz_code``, and no row.
+    """
+    alias = using or settings.DATABASE
+    if not isinstance(limit, int) or limit < 1:
+        raise InvalidTask("limit", limit, "must be an int of at least 1")
+    moment = recurrence.read_now(alias) + valid_offset(until, "until") if isinstance(until, timedelta) else until
+    code = None if biz_code is None else known_code(alias, biz_code)
+    return planned_runs(alias, valid_moment(moment, "until"), limit, code)

@@ -2,11 +2,12 @@
 
 What is due, late or dead is decided by the *database's* clock, so that executors on hosts with wrong clocks agree
 ("Time" in docs/explanation/design.md). SQLite's own clock has only milliseconds, and its processes share one host, so
-there the host's clock is used as the database's. :func:`frozen_at` stops every clock of this process, for tests.
+there the host's clock is used as the database's. Tests tell this package the time: see :func:`frozen_at` and
+:func:`host_clock`.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
-_frozen: datetime | None = None
+_told: Callable[[], datetime] | None = None
+"""What tells the time in place of all clocks, in tests; None otherwise."""
 
 # Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
@@ -24,8 +26,8 @@ DRIFT = 0.0005
 
 
 def host_now() -> datetime:
-    """Return the time of the host's clock in UTC, or the frozen moment."""
-    return _frozen or datetime.now(UTC)
+    """Return the time of the host's clock in UTC, or the time that a test tells."""
+    return _told() if _told else datetime.now(UTC)
 
 
 monotonic = time.monotonic
@@ -35,12 +37,12 @@ monotonic = time.monotonic
 def sql_now(connection: "BaseDatabaseWrapper") -> str:
     """Return an SQL expression for the current time by this database's clock."""
     expression = _EXPRESSIONS.get(connection.vendor)
-    return expression if expression and not _frozen else literal(connection, host_now())
+    return expression if expression and not _told else literal(connection, host_now())
 
 
 def sql_latest(connection: "BaseDatabaseWrapper") -> str:
     """Return an expression for the current time that may advance within the statement, for use in its result only."""
-    return "clock_timestamp()" if connection.vendor == "postgresql" and not _frozen else sql_now(connection)
+    return "clock_timestamp()" if connection.vendor == "postgresql" and not _told else sql_now(connection)
 
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
@@ -80,19 +82,40 @@ class DatabaseClock:
         self._ahead, self._heard, self._is_told = ahead, heard, True
 
     def now(self) -> datetime:
-        """Return the time of the database's clock, or the frozen moment.
+        """Return the time of the database's clock, or the time that a test tells.
 
         It is late by less than a round trip, and never ahead of the database's clock.
         """
-        return _frozen or datetime.fromtimestamp(self._ahead + monotonic(), UTC)
+        return _told() if _told else datetime.fromtimestamp(self._ahead + monotonic(), UTC)
 
 
 @contextmanager
 def frozen_at(moment: datetime) -> Iterator[None]:
-    """Make every clock of this process, including the database's, show ``moment`` (an aware datetime) in the block."""
-    global _frozen
-    before, _frozen = _frozen, moment.astimezone(UTC)
+    """Let this package take ``moment`` (an aware datetime) for the present, on every database, within a ``with`` block.
+
+    No other clock is changed: ``timezone.now()`` and ``datetime.now()`` are still right. ``testing.travel`` moves them,
+    too.
+    """
+    present = moment.astimezone(UTC)
+    with _told_by(lambda: present):
+        yield
+
+
+@contextmanager
+def host_clock() -> Iterator[None]:
+    """Let this package take the host's clock for the database's, on every database, within a ``with`` block.
+
+    For tests that move the host's clock: no library moves the clock of a server.
+    """
+    with _told_by(lambda: datetime.now(UTC)):
+        yield
+
+
+@contextmanager
+def _told_by(tell: Callable[[], datetime]) -> Iterator[None]:
+    global _told
+    before, _told = _told, tell
     try:
         yield
     finally:
-        _frozen = before
+        _told = before

@@ -22,6 +22,8 @@ Reader = Callable[[Any], Any]
 """A function that turns a given value into the one that is used; raises ValueError saying what was expected."""
 
 CLAIM_STRATEGIES = ("auto", "skip_locked", "compare_and_set")
+INLINE = "inline"
+MODES = ("executor", INLINE)
 LONGEST_SECONDS = 366 * 24 * 3600.0
 LONGEST_KEEPING = timedelta(days=36_500)
 
@@ -46,6 +48,7 @@ class Values:
     ALLOW_UNKNOWN_CODES: bool = False
     MAX_LOST_THREADS: int = 8
     NOTIFY: bool = True
+    MODE: str = "executor"
     REDACT: tuple[str, ...] = ()
     MIDDLEWARE: tuple[str, ...] = ()
 
@@ -88,10 +91,13 @@ def _boolean(value: Any) -> bool:
     return value
 
 
-def _strategy(value: Any) -> str:
-    if not isinstance(value, str) or value not in CLAIM_STRATEGIES:
-        raise ValueError(f"expected one of {', '.join(map(repr, CLAIM_STRATEGIES))}")
-    return value
+def _one_of(words: tuple[str, ...]) -> Reader:
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"expected one of {', '.join(map(repr, words))}")
+        return value
+
+    return read
 
 
 def _number(lowest: int, highest: int) -> Reader:
@@ -144,7 +150,7 @@ READERS: Mapping[str, Reader] = {
     "POLL_INTERVAL": _seconds(),
     "HEARTBEAT": _seconds(),
     "LEASE": _seconds(),
-    "CLAIM": _strategy,
+    "CLAIM": _one_of(CLAIM_STRATEGIES),
     "BATCH_SIZE": _number(1, 10_000),
     "MAX_RESCUES": _number(0, 1_000_000),
     "SHUTDOWN_TIMEOUT": _seconds(or_zero=True),
@@ -154,6 +160,7 @@ READERS: Mapping[str, Reader] = {
     "ALLOW_UNKNOWN_CODES": _boolean,
     "MAX_LOST_THREADS": _number(1, 1000),
     "NOTIFY": _boolean,
+    "MODE": _one_of(MODES),
     "REDACT": _names,
     "MIDDLEWARE": _paths,
 }

@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("executor.process",),
     ("api", "bulk"),
     ("asynchronous", "function_tasks"),
-    ("stats",),
+    ("stats", "testing"),
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),

@@ -20,11 +20,15 @@ SETTINGS = f'INSTALLED_APPS += ["{PACKAGE}", "shop"]\n'
 
 @dataclass
 class Newcomer:
-    """Follows examples in ``folder``; ``outputs`` is what the commands printed. ``python`` is the interpreter."""
+    """Follows examples in ``folder``; ``outputs`` is what the commands printed.
+
+    ``python`` is the interpreter of the project, and ``path`` the folder from which it imports the package.
+    """
 
     folder: Path
-    python: str = sys.executable
     outputs: dict[str, str] = field(default_factory=dict)
+    python: str = sys.executable
+    path: Path = ROOT
 
     def saw(self, words: str) -> str:
         """Return the output of the one command that has these words in it."""
@@ -57,7 +61,7 @@ class Newcomer:
     def run(self, command: str) -> str:
         """Runs it to its end, which must be a good one; what it printed."""
         done = subprocess.run(
-            arguments(command, self.python), cwd=self.folder, env=environment(), timeout=PATIENCE,
+            arguments(command, self.python), cwd=self.folder, env=environment(self.path), timeout=PATIENCE,
             text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
         assert done.returncode == 0, f"{command}\n{done.stdout}"
@@ -71,8 +75,9 @@ class Newcomer:
     def watches(self, command: str, expected: str) -> None:
         """Runs it until it has printed the expected line, then presses Ctrl-C."""
         process = subprocess.Popen(
-            arguments(command, self.python), cwd=self.folder, env=environment(), text=True, stdout=subprocess.PIPE
-        )
+            arguments(command, self.python), cwd=self.folder, env=environment(self.path), text=True,
+            stdout=subprocess.PIPE,
+        )  # fmt: skip
         impatience = Timer(PATIENCE, process.kill)
         impatience.start()
         assert process.stdout
@@ -107,7 +112,7 @@ def arguments(command: str, python: str = sys.executable) -> list[str]:
     return [*programs[program], *rest]
 
 
-def environment() -> dict[str, str]:
+def environment(path: Path = ROOT) -> dict[str, str]:
     """Return the environment of a newcomer's shell: the package is installed, nothing else is known."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("DJANGO", "DATABASE_URL", "DDT"))}
-    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    return {**kept, "PYTHONPATH": str(path), "PYTHONUNBUFFERED": "1"}

@@ -31,6 +31,7 @@ DEFAULTS = {
     "ALLOW_UNKNOWN_CODES": False,
     "MAX_LOST_THREADS": 8,
     "NOTIFY": True,
+    "MODE": "executor",
     "REDACT": (),
     "MIDDLEWARE": (),
 }

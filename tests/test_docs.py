@@ -15,7 +15,7 @@ from django.core.management.base import BaseCommand
 from django.dispatch import Signal
 
 import django_delayed_tasks
-from django_delayed_tasks import TaskHandler, conf, exceptions, signals, states
+from django_delayed_tasks import TaskHandler, conf, exceptions, signals, states, testing
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import (
     Executor,
@@ -38,6 +38,7 @@ COMMANDS = ROOT / "docs/reference/commands.md"
 HANDLERS = ROOT / "docs/reference/handlers.md"
 MODELS = ROOT / "docs/reference/models.md"
 PROMISES = ROOT / "docs/explanation/promises.md"
+TESTING = ROOT / "docs/reference/testing.md"
 SETTINGS = ROOT / "docs/reference/settings.md"
 
 every_page = pytest.mark.parametrize("page", pages.ALL, ids=lambda page: str(page.relative_to(ROOT)))
@@ -78,8 +79,13 @@ def test_public_names_are_those_of_the_reference() -> None:
 
 def documented_names() -> dict[str, str]:
     """Return each name that has a heading of its own in the API reference, with the heading."""
-    headings = re.findall(r"^### `(\w+)(.*)`$", API.read_text(), re.MULTILINE)
-    return {name: name + rest for name, rest in headings}
+    return headings(API)
+
+
+def headings(page: Path) -> dict[str, str]:
+    """Return each name that has a heading of its own on a page, with the heading."""
+    found = re.findall(r"^### `(\w+)(.*)`$", page.read_text(), re.MULTILINE)
+    return {name: name + rest for name, rest in found}
 
 
 @pytest.mark.parametrize("name", [name for name in django_delayed_tasks.__all__ if name != "__version__"])
@@ -93,9 +99,10 @@ def test_signature_is_that_of_the_reference(name: str) -> None:
 def shown_parameters(function: Any) -> list[str]:
     shown: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in shown:
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(one.startswith("*") for one in shown):
             shown.append("*")
         stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else stars
         shown.append(f"{stars}{parameter.name}{shown_default(parameter.default)}")
     return shown
 
@@ -104,6 +111,23 @@ def shown_default(value: Any) -> str:
     if value is inspect.Parameter.empty:
         return ""
     return f"={json.dumps(str(value))}" if isinstance(value, str) else f"={value!r}"
+
+
+def test_the_names_of_the_testing_kit_are_those_of_the_reference() -> None:
+    assert set(headings(TESTING)) == set(testing.__all__)
+
+
+@pytest.mark.parametrize("name", [name for name in testing.__all__ if inspect.isfunction(getattr(testing, name))])
+def test_signature_of_the_testing_kit_is_that_of_the_reference(name: str) -> None:
+    assert headings(TESTING)[name] == f"{name}({', '.join(shown_parameters(getattr(testing, name)))})"
+
+
+@pytest.mark.parametrize("name", ["Ran", "Runs", "Journey", "LiveExecutor"])
+def test_members_of_the_testing_kit_are_those_of_the_reference(name: str) -> None:
+    value = getattr(testing, name)
+    own = {member for member in (*vars(value), *inspect.get_annotations(value)) if member[0] != "_"}
+    documented = {shown.partition("(")[0] for row in rows(TESTING, f"`{name}`") for shown in names([row])}
+    assert own <= documented
 
 
 def test_start_takes_the_options_of_the_reference() -> None:

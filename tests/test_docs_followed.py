@@ -6,7 +6,7 @@ import django
 import pytest
 from django.conf import settings
 
-from tests.newcomer import SETTINGS, Newcomer
+from tests.newcomer import Newcomer
 from tests.pages import README, ROOT
 
 DOCS = ROOT / "docs"
@@ -53,11 +53,3 @@ def test_functions_of_django_tasks_run(tmp_path: Path) -> None:
         "from django_delayed_tasks import Task; print(sorted(Task.objects.values_list('biz_num', 'status'))[-1])"
     )
     assert "('reminder-A-1', 0)" in left
-
-
-def test_tests_of_handlers_pass_as_shown(tmp_path: Path) -> None:
-    newcomer = Newcomer(tmp_path)
-    newcomer.has_a_project(SETTINGS)
-    newcomer.follows(DOCS / "how-to/test-your-handlers.md")
-
-    assert "Ran 3 tests" in newcomer.saw("manage.py test")

@@ -21,7 +21,7 @@ from django_delayed_tasks.store.resources import line as waiting
 from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
-from django_delayed_tasks.store.sql.transactions import in_transaction, is_transient
+from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
 
 logger = logging.getLogger(__name__)
 
@@ -199,8 +199,6 @@ def describe(wanted: Wanted) -> str:
 def refuse_in_transaction(alias: str, refusal: str) -> None:
     """Raise TaskException if a transaction is open, except the one that a TestCase opens around each test."""
     connection = connections[alias]
-    blocks = connection.atomic_blocks
-    is_of_test = connection.in_atomic_block and blocks and getattr(blocks[-1], "_from_testcase", False)
-    if in_transaction(connection) and not is_of_test:
+    if in_transaction(connection) and not is_in_test_case(connection):
         off = "" if connection.in_atomic_block else " (autocommit is off)"
         raise TaskException(f"{refusal} inside a transaction{off}: other processes would not see it")

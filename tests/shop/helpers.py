@@ -1,13 +1,13 @@
 """What the tests of the shop share."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
 
 from django_delayed_tasks import Task, get_task_handlers
+from django_delayed_tasks.testing import make_task
 from testproject.shop import services
 from testproject.shop.models import Order, Product, Promotion
 from testproject.shop.services.orders import OrderRequest
@@ -15,19 +15,9 @@ from testproject.shop.services.orders import OrderRequest
 HOUR = timedelta(hours=1)
 
 
-@dataclass(frozen=True)
-class RunningTask:
-    """What a handler looks at."""
-
-    biz_num: str
-    when: datetime
-    biz_ext: Any = None
-
-
 def handle(code: str, number: int, when: datetime, biz_ext: Any = None) -> Any:
     """Run the handler of that code once."""
-    task: Any = RunningTask(str(number), when, biz_ext)
-    return get_task_handlers()[code].handle(task)
+    return get_task_handlers()[code].handle(make_task(code, number, when=when, biz_ext=biz_ext))
 
 
 def start_promotion(product: Product, lasts: timedelta = HOUR) -> Promotion:

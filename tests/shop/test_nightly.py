@@ -1,4 +1,4 @@
-"""The nightly report, turned by hand."""
+"""The nightly report, night by night."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -11,16 +11,12 @@ from django.test import Client
 from django.urls import reverse
 
 from django_delayed_tasks import Task, get_runs, register_task_handler
-from django_delayed_tasks.clock import DatabaseClock, frozen_at
-from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.settling.settle import settle
+from django_delayed_tasks.testing import Journey, declare_recurring, run_due_tasks, run_until, travel
 from testproject.shop import codes
 from testproject.shop.models import Order, Product
 from testproject.shop.nightly import NightlyReport
-from tests.executor.parts import claim, registered
-from tests.executor.runs import run_one
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EVENING = datetime(2026, 6, 1, 20, tzinfo=BERLIN)
@@ -31,23 +27,18 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def known() -> Iterator[None]:
-    """Register it as a handler, and let an executor start in the evening."""
-    with registry.preserved(), frozen_at(EVENING):
+def journey() -> Iterator[Journey]:
+    """The clock, in the evening in which the report is declared."""
+    with registry.preserved(), travel(to=EVENING) as journey:
         register_task_handler(NightlyReport)
-        Recurrences("default").declare()
-        yield
+        declare_recurring(NightlyReport)
+        yield journey
 
 
 def run_at(moment: datetime) -> Any:
     """Return what the run that is due at that moment reported; only the outcome if there was no report."""
-    with frozen_at(moment):
-        [task] = claim(registered(name=str(moment), lease=10**8), priority=NightlyReport.priority)
-        settlement = run_one(task, registry.get_task_handlers()[codes.NIGHTLY_REPORT], DatabaseClock())
-        assert settlement
-        settle("default", [settlement])
-    ended = get_runs(codes.NIGHTLY_REPORT).latest("id")
-    return ended.result or RunOutcome(ended.outcome)
+    [run] = run_until(moment)
+    return run.result or run.outcome
 
 
 def pay(moment: datetime, total: int) -> None:
@@ -79,20 +70,24 @@ def test_each_begins_where_the_last_one_ended() -> None:
     assert (second["since"], second["paid"], second["turnover"]) == (first["until"], 2, "50.00")
 
 
-def test_nights_that_were_missed_are_one_report() -> None:
+def test_nights_that_were_missed_are_one_report(journey: Journey) -> None:
     night = planned()
     for number in range(4):
         pay(night + number * DAY - HOUR, 10)
     run_at(night)
-    assert run_at(night + 3 * DAY + 2 * HOUR)["paid"] == 3
+    journey.move(to=night + 3 * DAY + 2 * HOUR)
+    [run] = run_due_tasks()
+    assert run.result["paid"] == 3
     assert planned() == night + 4 * DAY
     assert get_runs(codes.NIGHTLY_REPORT).count() == 2
 
 
-def test_what_would_come_in_the_morning_is_part_of_the_next_one() -> None:
+def test_what_would_come_in_the_morning_is_part_of_the_next_one(journey: Journey) -> None:
     night = planned()
     pay(night - HOUR, 10)
-    assert run_at(night + 7 * HOUR) is RunOutcome.EXPIRED
+    journey.move(to=night + 7 * HOUR)
+    [run] = run_due_tasks()
+    assert run.outcome is RunOutcome.EXPIRED
     assert planned() == night + DAY
     assert run_at(night + DAY)["paid"] == 1
 

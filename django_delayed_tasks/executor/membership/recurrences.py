@@ -24,14 +24,14 @@ class Recurrences:
     def declare(self) -> None:
         """Create or update the tasks of all handlers with a trigger; retire those of handlers without one."""
         handlers = get_task_handlers()
-        recurring = [_declared(code, handler) for code, handler in handlers.items() if handler.trigger]
+        recurring = [declaration_of(code, handler) for code, handler in handlers.items() if handler.trigger]
         declare.declare(self._alias, recurring)
         declare.retire(self._alias, [code for code, handler in handlers.items() if not handler.trigger])
 
     def confirm(self) -> bool:
         """Confirm the recurring tasks, recreate missing ones, and retire those that are unconfirmed for too long."""
         recurring = [
-            _declared(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
+            declaration_of(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
         ]
         missing = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
         declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in missing])
@@ -48,5 +48,6 @@ def _has_next_run(handler: TaskHandler) -> bool:
     return handler.trigger is not None and handler.trigger.next_after(clock.host_now()) is not None
 
 
-def _declared(code: str, handler: TaskHandler) -> declare.Declared:
+def declaration_of(code: str, handler: TaskHandler) -> declare.Declared:
+    """Return the recurring task of a handler that has a trigger."""
     return declare.Declared(code, str(handler.trigger), handler.queue, handler.priority)

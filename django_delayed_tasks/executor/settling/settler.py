@@ -17,7 +17,7 @@ from django_delayed_tasks.executor.settling.run_log import logs_good_ends
 from django_delayed_tasks.executor.settling.tally import tally_of
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.settle import Chunk, Wait, in_chunks, settle
+from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, plain
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -141,17 +141,21 @@ class Settler:
             try:
                 with self._busy:
                     used = kept_connections.opened(self._alias)
-                    became, waiting = settle(self._alias, batch, Wait.A_SECOND)
+                    became, waiting = self.write(batch)
             except Exception as error:
                 has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
                 breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
-                    self._wait(error)
+                    self.wait(error)
                     continue
                 self._settle_apart(batch, error)
             else:
                 self._note_ends(batch, became, waiting)
             return
+
+    def write(self, batch: list[Settlement]) -> Ended:
+        """Write the ends in one transaction, without those of rows that stay locked for longer than a second."""
+        return settle(self._alias, batch, Wait.A_SECOND)
 
     def _note_ends(self, batch: list[Settlement], became: dict[Claim, Then], waiting: set[Claim]) -> None:
         if waiting:
@@ -167,7 +171,8 @@ class Settler:
         self._locked += locked
         self._locked_until = clock.monotonic() + LOCKED_PAUSE
 
-    def _wait(self, error: Exception) -> None:
+    def wait(self, error: Exception) -> None:
+        """Wait after an error that may pass."""
         if not self._backoff.failures:
             logger.warning("settling waits for the database: %s", error)
         self._backoff.wait(self._give_up)
@@ -210,7 +215,7 @@ class Settler:
         )._replace(**self._next_time(settlement))  # fmt: skip
         try:
             with self._busy:
-                became, waiting = settle(self._alias, [visible], Wait.A_SECOND)
+                became, waiting = self.write([visible])
             self._note_ends([visible], became, waiting)
         except Exception as second:
             kept_connections.discard_unusable(self._alias)

@@ -1,6 +1,7 @@
 """Wakes executors after a commit: those in this process; in other processes, if a task is due before their next poll.
 
-This is only a hint: polling alone would find the tasks, too.
+This is only a hint: polling alone would find the tasks, too. In the mode "inline" there is no executor to wake, and due
+tasks run here.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,14 +11,17 @@ from threading import Event, Lock, local
 from typing import Any
 
 from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.conf import settings
+from django_delayed_tasks.conf import INLINE, settings
 from django_delayed_tasks.store.notices.channels import can_notify, notify
-from django_delayed_tasks.store.sql.transactions import in_transaction
+from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case
 from django_delayed_tasks.store.validation import Schedule, When
 from django_delayed_tasks.support import forks
 
+run_inline: Callable[[str], None] | None = None
+"""Runs the due tasks of a database in this thread; set when the app is ready."""
 _lock = Lock()
 _sleepers: set[Event] = set()
 ANY = ""
@@ -48,14 +52,18 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
     """Wake executors once the caller's transaction is committed.
 
     Executors in this process look for due tasks; those in other processes, where the database can notify them, get
-    notices for ``queues()``.
+    notices for ``queues()``. In the mode "inline", due tasks run then, unless this process has an executor.
 
     Django does not report the commit of a transaction that was begun by turning autocommit off: no notice is sent then,
     and executors find the task by polling.
     """
-    if not sees_commit(connections[alias]):
+    connection = connections[alias]
+    if not sees_commit(connection):
         return
-    if settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues()))):
+    if settings.MODE == INLINE and run_inline and not _sleepers:
+        if queues():
+            _call_after_commit(connection, partial(run_inline, alias))
+    elif settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues()))):
         said = named if len(named) <= MOST_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
     else:
@@ -65,6 +73,14 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
 def sees_commit(connection: Any) -> bool:
     """Return whether Django will report the commit of the caller's transaction, if there is one."""
     return not in_transaction(connection) or (connection.in_atomic_block and connection.commit_on_exit)
+
+
+def _call_after_commit(connection: BaseDatabaseWrapper, call: Callable[[], None]) -> None:
+    """Call it when the transaction is committed; at once in that of a TestCase, which never is."""
+    if is_in_test_case(connection):
+        call()
+    else:
+        transaction.on_commit(call, using=connection.alias)
 
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:

@@ -36,6 +36,12 @@ def in_transaction(connection: BaseDatabaseWrapper) -> bool:
     return connection.in_atomic_block or not connection.autocommit
 
 
+def is_in_test_case(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether the innermost transaction is the one that a TestCase opens around each test."""
+    blocks = connection.atomic_blocks
+    return connection.in_atomic_block and bool(blocks) and getattr(blocks[-1], "_from_testcase", False)
+
+
 def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """Call ``work(cursor)`` in one transaction: the caller's if there is one, where nothing can be tried again.
 

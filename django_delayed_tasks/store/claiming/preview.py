@@ -1,0 +1,96 @@
+"""The preview: which runs will be due until a moment, read through the claim index, a level at a time."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import Any, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.store.claiming.agenda import Level, read_agenda
+from django_delayed_tasks.store.claiming.request import rows_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.triggers import next_time, parse_stored
+
+COLUMNS = ("claim_at", "biz_code", "biz_num", "when_time", "attempts", "trigger_text")
+
+
+class PlannedRun(NamedTuple):
+    """A run that will be due.
+
+    Attributes:
+        at: the moment from which it may be claimed.
+        when: the time that it stands for.
+        attempt: the number of the attempt, from 1.
+        trigger: the text of the trigger, if the task recurs.
+        is_later: whether it is a further time of a recurring task, after the one that its row waits for.
+    """
+
+    at: datetime
+    biz_code: str
+    biz_num: str
+    when: datetime
+    queue: str
+    priority: int
+    attempt: int = 1
+    trigger: str | None = None
+    is_later: bool = False
+
+
+def planned_runs(alias: str, until: datetime, limit: int, biz_code: str | None = None) -> list[PlannedRun]:
+    """Return the first ``limit`` runs that are due until then, the earliest first; of one code, if it is given.
+
+    Of each level at most ``limit`` rows are read; with a code, as many as it takes to find those of the code. Tasks in
+    paused queues are left out.
+    """
+    agenda = read_agenda(alias)
+    levels = [level for level in agenda.levels if level.earliest <= until]
+    rows = merge(*[_of_level(alias, level, until, limit, biz_code) for level in levels], key=_order)
+    each = [_with_later(row, agenda.now, until) for row in islice(rows, limit)]
+    return list(islice(merge(*each, key=_order), limit))
+
+
+def _order(run: PlannedRun) -> tuple[datetime, int]:
+    return run.at, -run.priority
+
+
+def _of_level(alias: str, level: Level, until: datetime, limit: int, biz_code: str | None) -> list[PlannedRun]:
+    dialect = dialect_of(connections[alias])
+    table, condition, parameters, order = rows_of(dialect, level.queue, level.priority)
+    condition += f" AND claim_at <= {dialect.moment_literal(until)}"
+    if biz_code is not None:
+        condition, parameters = f"{condition} AND biz_code = %s", [*parameters, biz_code]
+    sql = (
+        f"SELECT {', '.join(COLUMNS)} FROM {table} WHERE {condition}"
+        f" ORDER BY {', '.join([*order, 'claim_at', 'id'])} LIMIT {limit:d}"
+    )
+
+    def read(cursor: CursorWrapper) -> list[PlannedRun]:
+        cursor.execute(sql, parameters)
+        return [_planned(row, level, dialect) for row in cursor.fetchall()]
+
+    return in_one_statement(alias, read)
+
+
+def _planned(row: tuple[Any, ...], level: Level, dialect: Dialect) -> PlannedRun:
+    at, code, num, when, attempts, trigger = row
+    moments = dialect.to_datetime(at), dialect.to_datetime(when)
+    return PlannedRun(moments[0], code, num, moments[1], level.queue, level.priority, attempts + 1, trigger)
+
+
+def _with_later(run: PlannedRun, now: datetime, until: datetime) -> Iterator[PlannedRun]:
+    """Yield the run and, if the task recurs, those for its further times."""
+    yield run
+    if run.trigger is None:
+        return
+    with suppress(InvalidTrigger, OverflowError):  # the text was written by other means; there is no next time
+        trigger = parse_stored(run.trigger)
+        when = next_time(trigger, run.when, max(run.at, now))
+        while when is not None and when <= until:
+            yield run._replace(at=when, when=when, attempt=1, is_later=True)
+            when = next_time(trigger, when, when)

@@ -1,0 +1,265 @@
+"""An executor by hand: its parts, which are those of production, turned in the caller's thread.
+
+What has threads or connections of its own in production is done here in the thread, the connection and the transaction
+of the caller: runs, also those of async handlers, their settlement, and reports of failures.
+"""
+
+from asyncio import CancelledError
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import chain
+from typing import Any, Final
+
+from asgiref.sync import async_to_sync
+from django.db import transaction
+from django.db.models import Min
+
+from django_delayed_tasks import clock, signals
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.poller import Poller
+from django_delayed_tasks.executor.claiming.prefetch import Lookahead
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.membership.reaper import Reaper
+from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.running.current_run import Batch, Running
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.running.worker import Performer
+from django_delayed_tasks.executor.settling.failure_reports import FailureReports, report_here, tell_failed
+from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.handlers import async_codes, find
+from django_delayed_tasks.models import PausedQueue, Task, TaskRun
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.testing.as_committed import as_committed
+from django_delayed_tasks.testing.faults import Crash, LostClaim, meeting, met
+from django_delayed_tasks.testing.runs import Ran, ran
+
+Decided = dict[Claim, tuple[ClaimedTask, Settlement]]
+"""By claim: the task, and how its run is to be settled."""
+
+LEASE: Final = 3600.0
+"""Seconds that the lease lasts: there is no heartbeat, and a test may be stopped in a debugger."""
+
+
+class ReportsHere(FailureReports):
+    """Reports ends in the caller's thread."""
+
+    def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+        report_here(task, settlement, then)
+
+    def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
+        tell_failed(task, error, exception)
+
+
+class SettlerHere(Settler):
+    """Settles in the caller's thread, with savepoints in the caller's transaction; no error passes by waiting.
+
+    Attributes:
+        became: what has become of the claims that were settled last.
+    """
+
+    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
+        super().__init__(alias, held, failures)
+        self.became: dict[Claim, Then] = {}
+
+    def write(self, batch: list[Settlement]) -> Ended:
+        with transaction.atomic(using=self._alias):
+            ended = settle(self._alias, batch, Wait.FOREVER)
+        self.became = {**self.became, **ended.became}
+        return ended
+
+    def wait(self, error: Exception) -> None:
+        raise error
+
+
+class AwaitedHere(AwaitedRuns):
+    """Keeps the batches of async handlers until they are awaited in the caller's thread."""
+
+    def __init__(self, options: ExecutorOptions, held: Held) -> None:
+        super().__init__(options, held)
+        self.batches: deque[Batch] = deque()
+
+    def put(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+
+class ByHand:
+    """An executor whose loops the caller turns."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        # One thread and one claim at a time: the order of the runs is that of their priorities and times.
+        self._options = from_settings(database=alias, threads=1, batch_size=1, lease=LEASE, drain=True)
+        self._lease = Lease(self._options)
+        self._failures = ReportsHere(alias)
+        self._reaper = Reaper(self._options, self._lease, self._failures)
+        self._unknown: set[str] = set()
+
+    def begin(self) -> None:
+        """Register, and build the parts afresh: what they remember is of another time, if the clock was moved.
+
+        Raises:
+            TaskException: a transaction is open that is not a TestCase's.
+        """
+        if self._lease.may_claim:
+            self._lease.renew()
+        else:
+            self._lease.acquire()
+        options = self._options
+        self._settled: set[Claim] = set()
+        self._clock = clock.DatabaseClock()
+        self._held = Held(options)
+        self._settler = SettlerHere(self._alias, self._held, self._failures)
+        self._awaited = AwaitedHere(options, self._held)
+        self._queue = RunQueue(self._held, self._awaited)
+        self._performer = Performer(options, self._lease, self._held, self._queue, self._clock)
+        self._gate = Gate(options, self._lease, self._held, self._queue, self._clock)
+        reader = AgendaReader(self._alias, Lookahead(options), self._clock)
+        self._poller = Poller(options, self._lease, self._held, Peers(), self._gate, reader)
+        self._reaper.reap()
+
+    def turn(self) -> list[Ran] | None:
+        """Claim what is due next, and run it; return the runs that ended, or None if nothing is due that may run."""
+        self._poller.forget()
+        self._poller.poll()
+        self._gate.tick()
+        ended = self._settle({})
+        has_run = False
+        while (batch := self._next_batch()) is not None:
+            has_run = True
+            ended += self._perform(batch)
+        return None if self._poller.found_nothing and not has_run else ended
+
+    def _next_batch(self) -> Batch | None:
+        if self._awaited.batches:
+            return self._awaited.batches.popleft()
+        return self._queue.get() if len(self._queue) else None
+
+    def _perform(self, batch: Batch) -> list[Ran]:
+        handler = find(batch[0].biz_code)
+        fault = met(batch[0].biz_code)
+        if isinstance(fault, LostClaim):
+            self._lose(batch)
+        with self._deciding() as decided:
+            try:
+                with meeting(fault, handler), as_committed():
+                    self._run(batch)
+            finally:
+                ended = self._die() if isinstance(fault, Crash) else self._settle(decided)
+        for one in ended:
+            if one.exception is not None and not isinstance(one.exception, Exception | SystemExit | CancelledError):
+                raise one.exception  # the user has pressed Ctrl-C, or the handler has called pytest.fail()
+        return ended
+
+    def _run(self, batch: Batch) -> None:
+        running = Running(batch, clock.monotonic())
+        is_async = batch[0].biz_code in async_codes()
+        perform = async_to_sync(self._performer.aperform) if is_async else self._performer.perform
+        try:
+            in_clean_context(perform, running)
+        except BaseException as error:
+            self._performer.lose(running, error)
+
+    @contextmanager
+    def _deciding(self) -> Iterator[Decided]:
+        """Collect how the runs in the block are to be settled, also those that settle themselves."""
+        decided: Decided = {}
+
+        def note(task: ClaimedTask, decision: Settlement, **_: Any) -> None:
+            if task.executor == self._lease.executor:
+                decided[task.claim] = task, decision
+
+        signals.run_finished.connect(note)
+        try:
+            yield decided
+        finally:
+            signals.run_finished.disconnect(note)
+
+    def _settle(self, decided: Decided) -> list[Ran]:
+        """Settle what has ended; return these runs, and those of ``decided`` that have settled themselves."""
+        ended = self._take_ended()
+        before = {claim: task for claim in ended if (task := self._held.get(claim))}
+        self._settler.became = {}
+        self._settled = decided.keys() - ended.keys()
+        if ended:
+            self._settler.settle(list(ended.values()))
+        self._settled |= self._settler.became.keys()
+        all_ended = decided | {claim: (task, ended[claim]) for claim, task in before.items()}
+        self._unknown |= {task.biz_code for task, _ in all_ended.values() if find(task.biz_code) is None}
+        return [self._ran(*one) for one in all_ended.values() if one[1].then is not Then.RELEASED]
+
+    def _take_ended(self) -> dict[Claim, Settlement]:
+        ended: dict[Claim, Settlement] = {}
+        while not self._held.ended.empty():
+            if settlement := self._held.ended.get():
+                ended.setdefault(settlement.claim, settlement)
+        return ended
+
+    def _ran(self, task: ClaimedTask, settlement: Settlement) -> Ran:
+        became = self._settler.became.get(task.claim)
+        outcome = settlement.outcome if became is settlement.then else self._outcome(task, settlement)
+        if became is Then.GONE:
+            return ran(task, settlement, outcome)
+        row = Task.objects.using(self._alias).filter(pk=task.id).values_list("status", "claim_at").first()
+        return ran(task, settlement, outcome, *(row or ()))
+
+    def _outcome(self, task: ClaimedTask, settlement: Settlement) -> RunOutcome:
+        """Return how a run ended to which something has happened meanwhile, or that has settled itself."""
+        runs = TaskRun.objects.using(self._alias).filter(task_id=task.id, version=task.version)
+        recorded = runs.values_list("outcome", flat=True).first()
+        if recorded is not None:
+            return RunOutcome(recorded)
+        return settlement.outcome if task.claim in self._settled else RunOutcome.LOST
+
+    def _lose(self, batch: Batch) -> None:
+        """Let another executor take these tasks, as after this one was declared dead."""
+        why = "the test has let another executor take it"
+        self._settler.write([Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why) for task in batch])
+
+    def _die(self) -> list[Ran]:
+        """Lose all claims, as if the process had died, and continue as another one that reaps them."""
+        lost = self._held.tasks()
+        self._lease.end()
+        self.begin()
+        why = "its executor died"
+        return [self._ran(task, Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why)) for task in lost]
+
+    def next_due(self, until: datetime) -> datetime | None:
+        """Return the next moment after now, and not after ``until``, at which a task becomes due."""
+        paused = PausedQueue.objects.using(self._alias).values("queue")
+        waiting = Task.objects.using(self._alias).filter(
+            status=TaskStatus.PENDING, claim_at__gt=clock.host_now(), claim_at__lte=until
+        )
+        known = waiting.exclude(queue__in=paused).exclude(biz_code__in=self._unknown)
+        earliest: datetime | None = known.aggregate(earliest=Min("claim_at"))["earliest"]
+        return earliest
+
+    def end(self) -> None:
+        """Release what has not run, and end the lease."""
+        self._held.release([*self._gate.take_back(), *self._queue.take_back(), *chain(*self._awaited.batches)])
+        self._settle({})
+        self._lease.end()
+
+
+@contextmanager
+def by_hand(alias: str) -> Iterator[ByHand]:
+    """Yield an executor that is registered until the end of the block."""
+    executor = ByHand(alias)
+    executor.begin()
+    try:
+        yield executor
+    except BaseException:
+        with suppress(Exception):  # the first error says what is wrong
+            executor.end()
+        raise
+    executor.end()

@@ -1,0 +1,83 @@
+"""``LiveExecutor``: an executor with threads of its own, for tests of what happens at the same time."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+from django.db.models import Q, QuerySet
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.api import database, shutdown, start
+from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.models import PausedQueue, Task
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.testing.clocks import freezes
+
+LOOK_EVERY: Final = 0.01
+"""Seconds between two looks of a test that waits."""
+MOST_SHOWN: Final = 5
+"""Tasks that a message shows."""
+OPTIONS: Final[dict[str, Any]] = {"threads": 2, "poll_interval": 0.05, "shutdown_timeout": 10.0}
+"""Options that differ from those of the settings."""
+
+
+class LiveExecutor:
+    """An executor in threads of this process, as a context manager; for a ``TransactionTestCase``.
+
+    Args:
+        options: those of ``start``; by default with 2 threads.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._options = OPTIONS | options
+        self._alias = database(self._options.get("database"))
+
+    def __enter__(self) -> Self:
+        """Start it.
+
+        Raises:
+            TaskException: the test is a ``TestCase``; this process has an executor already; or freezegun has stopped
+                the monotonic clock, by which an executor measures time.
+        """
+        if freezes():
+            raise TaskException("freezegun stops the clock of an executor's threads: use travel instead")
+        start(**self._options)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Stop it, and let current runs end."""
+        shutdown()
+
+    def wait(self, timeout: float = 10.0) -> None:
+        """Wait until no task is due and none is running.
+
+        Raises:
+            AssertionError: that is not so after ``timeout`` seconds.
+        """
+        self.wait_for(lambda: not self._busy().exists(), timeout, self._said)
+
+    def wait_for(
+        self, is_so: Callable[[], object], timeout: float = 10.0, why: Callable[[], str] = lambda: "it is not so"
+    ) -> None:
+        """Wait until ``is_so()`` is true.
+
+        Raises:
+            AssertionError: that is not so after ``timeout`` seconds; ``why()`` is part of the message.
+        """
+        deadline = clock.monotonic() + timeout
+        while not is_so():
+            if clock.monotonic() > deadline:
+                raise AssertionError(f"after {timeout:g} s {why()}")
+            time.sleep(LOOK_EVERY)
+
+    def _busy(self) -> "QuerySet[Task]":
+        tasks = Task.objects.using(self._alias)
+        paused = PausedQueue.objects.using(self._alias).values("queue")
+        is_due = Q(status=TaskStatus.PENDING, claim_at__lte=read_now(self._alias)) & ~Q(queue__in=paused)
+        return tasks.filter(Q(status=TaskStatus.RUNNING) | is_due)
+
+    def _said(self) -> str:
+        left = self._busy()[: MOST_SHOWN + 1]
+        names = ", ".join(f"{task} ({TaskStatus(task.status).name.lower()})" for task in left[:MOST_SHOWN])
+        return f"there are tasks left: {names}{', …' if len(left) > MOST_SHOWN else ''}"

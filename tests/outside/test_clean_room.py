@@ -1,0 +1,82 @@
+"""The testing kit, and its pytest plugin, in a project that has the built wheel and nothing of this repository.
+
+The project is that of docs/how-to/test-your-handlers.md, in an environment with the Python and the Django of this run:
+the matrix runs this with each of them.
+"""
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import django
+import pytest
+
+from harness import ROOT
+from harness.servers.debian_folder import cache_folder
+from tests.newcomer import SETTINGS, Newcomer
+
+PAGE = ROOT / "docs/how-to/test-your-handlers.md"
+NEEDED = (
+    f"Django=={django.VERSION[0]}.{django.VERSION[1]}.*", "cronsim", "time-machine>=3.6", "pytest", "pytest-django",
+    "hatchling",
+)  # fmt: skip
+"""What the package needs, what the page needs, and what builds the wheel."""
+
+
+def run(*command: str | Path, folder: Path = ROOT) -> str:
+    """What the command prints; its failure fails the test."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        command, cwd=folder, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """The interpreter of an environment that is made once and kept."""
+    cache = cache_folder() / "clean-rooms"
+    cache.mkdir(parents=True, exist_ok=True)
+    names = hashlib.sha256(" ".join(NEEDED).encode()).hexdigest()[:8]
+    room = cache / f"python{sys.version_info[0]}.{sys.version_info[1]}-django{django.get_version()}-{names}"
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not room.exists():
+            half_made = Path(tempfile.mkdtemp(dir=cache))
+            try:
+                run(sys.executable, "-m", "venv", half_made)
+                pip = (half_made / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+                run(*pip, *NEEDED)
+                half_made.rename(room)
+            finally:
+                shutil.rmtree(half_made, ignore_errors=True)
+    return str(room / "bin/python")
+
+
+@pytest.fixture(scope="module")
+def wheel(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder into which the wheel was built and installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = (python, "-m", "pip", "--disable-pip-version-check")
+    run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, ROOT)
+    [built] = folder.glob("*.whl")
+    run(*pip, "install", "--quiet", "--no-deps", "--target", folder / "site", built)
+    return folder / "site"
+
+
+def test_tests_of_handlers_pass_as_shown(python: str, wheel: Path, tmp_path: Path) -> None:
+    newcomer = Newcomer(tmp_path, python=python, path=wheel)
+    newcomer.has_a_project(SETTINGS)
+    newcomer.follows(PAGE)
+
+    assert "Ran 7 tests" in newcomer.saw("manage.py test")
+    assert "1 passed" in newcomer.saw("-m pytest")
+    home = newcomer.run("python -c 'import django, django_delayed_tasks as ours; print(ours.__file__, django.VERSION)'")
+    assert home.startswith(str(wheel))
+    assert str(django.VERSION) in home
