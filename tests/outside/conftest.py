@@ -17,4 +17,4 @@ def python() -> str:
 @pytest.fixture
 def newcomer(tmp_path: Path, python: str) -> Newcomer:
     """A newcomer whose interpreter has the packages from outside."""
-    return Newcomer(tmp_path, python)
+    return Newcomer(tmp_path, python=python)
