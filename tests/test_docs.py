@@ -137,7 +137,7 @@ def test_attributes_of_handlers_are_those_of_the_reference() -> None:
     assert defaults == found
 
 
-@pytest.mark.parametrize("name", ["starttask", "pausequeue", "runmutex"])
+@pytest.mark.parametrize("name", ["starttask", "pausequeue", "runmutex", "importbeat"])
 def test_options_of_the_command_are_those_of_the_reference(name: str) -> None:
     own = options_of(load_command_class("django_delayed_tasks", name)) - options_of(BaseCommand())
     assert names(rows(COMMANDS, f"`{name}`")) == own
