@@ -1,0 +1,132 @@
+"""``manage.py importbeat``: copy the crontab and interval entries of django-celery-beat to recurring function tasks."""
+
+import json
+from argparse import ArgumentParser
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from django.apps import apps
+from django.core.management.base import BaseCommand, CommandError
+from django.db import transaction
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from django_delayed_tasks.support.plural import plural
+from django_delayed_tasks.triggers import Cron, Interval, Trigger
+
+
+class NotCopied(Exception):
+    """An entry has no equivalent; the message says why."""
+
+
+class Recurrence(NamedTuple):
+    """When a copied entry runs: its trigger, and its first time if that is not the trigger's next one."""
+
+    trigger: Trigger
+    first: datetime | None
+
+
+class Command(BaseCommand):
+    """Copy each enabled entry whose task is a function of django.tasks; say what was left out, and why."""
+
+    help = (
+        "Copy the crontab and interval entries of django-celery-beat to recurring tasks. Repeating it changes nothing."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--dry-run", action="store_true", help="only say what would be copied")
+        parser.add_argument("--disable", action="store_true", help="disable what was copied: beat no longer sends it")
+
+    def handle(self, *args: Any, dry_run: bool, disable: bool, **options: Any) -> None:
+        if not apps.is_installed("django_celery_beat"):
+            raise CommandError("django_celery_beat is not in INSTALLED_APPS")
+        entries: Any = apps.get_app_config("django_celery_beat").get_model("PeriodicTask")._default_manager
+        copied = [self._copy(entry, dry_run, disable) for entry in entries.order_by("name")]
+        count = sum(copied)
+        done = "would be copied" if dry_run else "copied"
+        self.stdout.write(f"{count} {plural(count, 'entry', 'entries')} {done}, {len(copied) - count} left out.")
+
+    def _copy(self, entry: Any, dry_run: bool, disable: bool) -> bool:
+        try:
+            recurrence = recurrence_of(entry)
+            with transaction.atomic():
+                if not dry_run:
+                    enqueue(entry, recurrence)
+                    self._end(entry, disable)
+        except Exception as error:  # such as arguments that are no JSON, or a trigger that never fires
+            self.stdout.write(f"{entry.name}: left out: {error}")
+            return False
+        self.stdout.write(f"{entry.name}: {recurrence.trigger}")
+        return True
+
+    def _end(self, entry: Any, disable: bool) -> None:
+        if disable:
+            entry.enabled = False
+            entry.save()
+
+
+def enqueue(entry: Any, recurrence: Recurrence) -> None:
+    """Enqueue the entry's function with its arguments and this recurrence; the entry's name identifies it."""
+    using = {"queue_name": entry.queue} if entry.queue else {}
+    task = function_of(entry).using(biz_num=entry.name, trigger=recurrence.trigger, run_after=recurrence.first, **using)
+    task.enqueue(*json.loads(entry.args or "[]"), **json.loads(entry.kwargs or "{}"))
+
+
+def function_of(entry: Any) -> Any:
+    """Return the task function of the entry's task.
+
+    Raises:
+        NotCopied: there is none of that name.
+    """
+    try:
+        function = import_string(entry.task)
+    except ImportError as error:
+        raise NotCopied(f"{entry.task} cannot be imported: {error}") from None
+    if not hasattr(function, "enqueue_on_commit"):
+        raise NotCopied(f"{entry.task} is not decorated with @task, or TASKS names another backend")
+    return function
+
+
+def recurrence_of(entry: Any) -> Recurrence:
+    """Return when an entry runs.
+
+    Raises:
+        NotCopied: the entry is disabled, or of a kind that has no trigger.
+        InvalidTrigger: it has an expression that means nothing here.
+    """
+    if not entry.enabled:
+        raise NotCopied("it is disabled")
+    if entry.one_off:
+        raise NotCopied("it runs only once: enqueue it with run_after")
+    function_of(entry)
+    if entry.crontab:
+        return Recurrence(cron_of(entry.crontab, _bounds(entry, start=entry.start_time)), None)
+    if entry.interval:
+        return _interval(entry)
+    raise NotCopied("it is neither a crontab nor an interval entry")
+
+
+def _bounds(entry: Any, **more: Any) -> dict[str, Any]:
+    return {"end": entry.expires, "grace": entry.expire_seconds, **more}
+
+
+def cron_of(crontab: Any, options: dict[str, Any]) -> Cron:
+    """Return the trigger of a crontab entry.
+
+    Raises:
+        NotCopied: both fields of days are restricted: Celery wants days that suit both, cron those that suit either.
+    """
+    if "*" not in (crontab.day_of_month, crontab.day_of_week):
+        raise NotCopied("it restricts the day of the month and the day of the week, which means another thing in cron")
+    fields = (crontab.minute, crontab.hour, crontab.day_of_month, crontab.month_of_year, crontab.day_of_week)
+    expression = " ".join(field.replace(" ", "") for field in fields)
+    return Cron(expression, tz=str(crontab.timezone), **options)
+
+
+def _interval(entry: Any) -> Recurrence:
+    """Return the interval, counted from the entry's last run."""
+    period = timedelta(**{entry.interval.period: entry.interval.every})
+    trigger = Interval(seconds=period.total_seconds(), **_bounds(entry))
+    if entry.last_run_at:
+        return Recurrence(trigger, max(entry.last_run_at + period, timezone.now()))
+    return Recurrence(trigger, entry.start_time)
