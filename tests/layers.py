@@ -31,7 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),
-    ("admin", "backends", "checks", "apps", "management", "metrics", "migrations"),
+    ("admin", "backends", "checks", "apps", "integrations", "management", "metrics", "migrations"),
 )
 LAYERS: Mapping[str, int] = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 SHARED_LAYERS = frozenset({0, len(FLOORS) - 1})  # whose units may import each other

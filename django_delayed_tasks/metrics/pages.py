@@ -26,7 +26,7 @@ class _Collected:
 
 
 def _text(families: Iterable[Metric]) -> bytes:
-    return generate_latest(_Collected(families))  # type: ignore[arg-type]
+    return generate_latest(_Collected(families))
 
 
 class Prometheus:
