@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("store.acceptance", "store.notices", "store.schedules", "store.claiming"),
     ("store.settling",),
     ("leases",),
-    ("executor.threads", "executor.options"),
+    ("executor.threads", "executor.options", "executor.meter"),
     ("executor.held", "executor.announcing"),
     ("executor.settling",),
     ("executor.membership",),
@@ -32,7 +32,17 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("admin.lists",),
     ("admin.triggers",),
     ("admin.tasks",),
-    ("admin", "backends", "checks", "apps", "management", "migrations", "templatetags"),
+    (
+        "admin",
+        "backends",
+        "checks",
+        "apps",
+        "integrations",
+        "management",
+        "metrics",
+        "migrations",
+        "templatetags",
+    ),
 )
 LAYERS: Mapping[str, int] = {unit: floor for floor, units in enumerate(FLOORS) for unit in units}
 SHARED_LAYERS = frozenset({0, len(FLOORS) - 1})  # whose units may import each other

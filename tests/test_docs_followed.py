@@ -6,7 +6,7 @@ import django
 import pytest
 from django.conf import settings
 
-from tests.newcomer import Newcomer
+from tests.newcomer import SETTINGS, Newcomer
 from tests.pages import README, ROOT
 
 DOCS = ROOT / "docs"

@@ -1,30 +1,55 @@
-"""Announces to the receivers of signals what happens outside of runs; a signal without receivers costs a comparison."""
+"""Announces what happens outside of handlers: to the receivers of signals, and to the meter.
+
+A signal without receivers, and a meter that is off, cost a comparison.
+"""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from django.dispatch import Signal
 
-from django_delayed_tasks import signals
+from django_delayed_tasks import clock, signals
+from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import find
+from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import Taken
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
+TaskOf = Callable[[Claim], ClaimedTask | None]
 
-def claimed(tasks: Iterable[ClaimedTask]) -> None:
-    """Announce tasks that were claimed."""
+
+def read_agenda(seconds: float) -> None:
+    """Note how long a reading of the agenda took."""
+    if counts := meter.current():
+        counts.note_agenda(seconds)
+
+
+def ended(settlements: Iterable[Settlement], became: Mapping[Claim, Then], task_of: TaskOf) -> None:
+    """Note ends of runs that were committed."""
+    if counts := meter.current():
+        counts.note_ends(settlements, became, task_of)
+
+
+def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
+    """Announce tasks that were claimed, by statements that began at this monotonic second."""
+    if counts := meter.current():
+        counts.note_claim(tasks, clock.monotonic() - began)
     if signals.task_claimed.receivers:
         for task in tasks:
             _send(signals.task_claimed, type(find(task.biz_code)), task=task)
 
 
-def reaped(taken: Iterable[Taken]) -> None:
+def reaped(taken: Collection[Taken]) -> None:
     """Announce tasks that were taken from dead executors."""
+    if counts := meter.current():
+        counts.note_reaped(taken)
     if signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)
         _send(signals.tasks_reaped, None, codes=dict(codes), executors=dict(executors))

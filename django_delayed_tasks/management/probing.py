@@ -10,8 +10,10 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.process.fleet import Fleet, socket_of
-from django_delayed_tasks.executor.process.probes import SOCKET, Probed, Probes
+from django_delayed_tasks.executor.process.probes import SOCKET, Format, Probed, Probes
 from django_delayed_tasks.executor.process.supervisor import Supervisor
 
 LARGEST_PORT = 65_535
@@ -21,6 +23,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Add the options to the parser of ``starttask``."""
     parser.add_argument("--health-file", help="a file that is written every second while this process is live")
     parser.add_argument("--health-port", type=int, help="answer /livez and /readyz on this port")
+    parser.add_argument("--metrics-port", type=int, help="answer /metrics on this port, for Prometheus")
     parser.add_argument("--listen", default="127.0.0.1", help="address of the ports (default 127.0.0.1)")
 
 
@@ -30,14 +33,27 @@ def probes_of(given: dict[str, Any]) -> Probes:
     Raises:
         CommandError: an option is invalid.
     """
-    for name in ("health_port",):
+    for name in ("health_port", "metrics_port"):
         port = given[name]
         if port is not None and not 1 <= port <= LARGEST_PORT:
             raise CommandError(f"--{name.replace('_', '-')}={port}: must be from 1 to {LARGEST_PORT}")
     file = given["health_file"]
     if file is not None and not Path(file).resolve().parent.is_dir():
         raise CommandError(f"--health-file={file}: its folder does not exist")
-    return Probes(file and Path(file).resolve(), given["health_port"], listen=given["listen"])
+    form = None if given["metrics_port"] is None else _prometheus(given["database"] or settings.DATABASE)
+    path = file and Path(file).resolve()
+    return Probes(path, given["health_port"], given["metrics_port"], form, given["listen"])
+
+
+def _prometheus(alias: str) -> Format:
+    try:
+        from django_delayed_tasks.metrics.pages import Prometheus
+    except ImportError as error:
+        raise CommandError(
+            f"--metrics-port needs prometheus-client ({error}): pip install 'django-delayed-tasks[metrics]'"
+        ) from None
+    meter.start()
+    return Prometheus(alias)
 
 
 def answering(probes: Probes, executor: Probed) -> AbstractContextManager[None]:

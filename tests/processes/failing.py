@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from django_delayed_tasks import TaskHandler
+from django_delayed_tasks import Fail, TaskHandler
 
 
 class Failing(TaskHandler):
@@ -13,6 +13,8 @@ class Failing(TaskHandler):
     def backoff(self, attempt: int) -> timedelta:
         return timedelta()
 
-    def handle(self, task: Any) -> None:
+    def handle(self, task: Any) -> Any:
+        if task.biz_num.startswith("refused"):
+            return Fail(f"order {task.biz_ext['order']} is closed")
         data, token = task.biz_ext, task.biz_ext["token"]
         raise ValueError(f"order {data['order']} cannot be paid with {len(token)} characters")

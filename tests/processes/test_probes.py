@@ -93,6 +93,7 @@ def test_the_commands_of_the_kubernetes_example(starttask: Start, folder: Folder
     [
         (["--health-port", "0"], "--health-port=0: must be from 1 to 65535"),
         (["--health-port", "65536"], "--health-port=65536: must be from 1"),
+        (["--metrics-port", "-1"], "--metrics-port=-1: must be from 1 to 65535"),
         (["--health-file", "/nowhere/at/all"], "--health-file=/nowhere/at/all: its folder does not exist"),
     ],
 )

@@ -37,3 +37,15 @@ def test_a_failure_is_an_event(starttask: Start, folder: Folder, unknown_codes: 
     assert last.started
     assert extra["duration"] == (last.finished - last.started).total_seconds()
     assert extra["lateness"] == (last.started - last.when).total_seconds()
+
+
+def test_one_issue_for_each_code_and_error(starttask: Start, folder: Folder, unknown_codes: None) -> None:
+    for number, order in (("A-1", 1), ("A-2", 22), ("refused-1", 1), ("refused-2", 22)):
+        add_task(Task(biz_code="failing", biz_num=number, biz_ext={"order": order, "token": "s3cret"}))
+    child = starttask("--drain", environment=SENTRY, REDACT=["token"])
+    assert child.exit_code() == 0
+    events = [json.loads(line) for line in (folder.path / EVENTS).read_text().splitlines()]
+    runs = "django_delayed_tasks.run"
+    assert sorted(event["fingerprint"] for event in events) == [
+        *[[runs, "failing", "builtins.ValueError"]] * 2, *[[runs, "failing", "order # is closed"]] * 2,
+    ]  # fmt: skip

@@ -8,6 +8,7 @@ makes one rarely: see "The watermark" in docs/explanation/claiming.md.
 from datetime import UTC, datetime, timedelta
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, LevelKey, read_agenda
@@ -79,6 +80,7 @@ class AgendaReader:
         took = clock.monotonic() - began
         self.clock.set(agenda.now, began)
         self.lookahead.note_reading(took)
+        announcing.read_agenda(took)
         if known is None:
             self.scans.note(began, took)
         self._last = agenda

@@ -180,7 +180,7 @@ class Poller:
                 tasks += self._fill_batch(tasks, request)
             self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
-            announcing.claimed(tasks)
+            announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
             self._gate.admit(self._admission.admit(tasks))

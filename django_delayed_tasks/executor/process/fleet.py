@@ -6,7 +6,7 @@ from typing import Any
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.process.pages import ask
-from django_delayed_tasks.executor.process.probes import Status
+from django_delayed_tasks.executor.process.probes import Format, Status
 from django_delayed_tasks.executor.process.supervisor import HEALTHY_AFTER, Child, Supervisor
 
 
@@ -34,6 +34,14 @@ class Fleet:
             return answer
         is_young = child.process is None or clock.monotonic() - child.started < HEALTHY_AFTER
         return {"live": is_young, "ready": False, "name": name}
+
+    def metrics(self, format: Format) -> bytes:
+        """Return the metrics of all executors that answer."""
+        answers = {
+            self._supervisor.name_of(child): ask(socket_of(self._sockets, child), "/metrics")
+            for child in self._supervisor.children
+        }
+        return format.merged({name: body for name, (code, body) in answers.items() if code == 200})
 
 
 def socket_of(folder: Path, child: Child) -> Path:

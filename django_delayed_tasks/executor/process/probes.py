@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,23 +39,56 @@ class Status(NamedTuple):
         return json.dumps({"live": self.is_live, "ready": self.is_ready, **self.details})
 
 
+class Activity(NamedTuple):
+    """What an executor does now; ``codes`` has the code of each claim that it holds."""
+
+    threads: int
+    busy: int
+    awaited: int
+    held: int
+    codes: Sequence[str]
+
+
 class Probed(Protocol):
     """The interface of what is probed: an executor, or a supervisor for all of its executors."""
 
     def status(self) -> Status:
         """Return how it is."""
 
+    def metrics(self, format: "Format") -> bytes:
+        """Return its metrics."""
+
+
+class Format(Protocol):
+    """The interface of what makes text of metrics."""
+
+    kind: str
+
+    def of_executor(self, activity: Activity) -> bytes:
+        """Return the page of one executor."""
+
+    def merged(self, pages: Mapping[str, bytes]) -> bytes:
+        """Return one page for all executors of a supervisor, whose pages come by their names."""
+
+    def with_cluster(self, page: bytes) -> bytes:
+        """Return the page, with the metrics of the whole cluster."""
+
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What was asked for: a health file, and a port; ``listen`` is the address of this host that has the port."""
+    """What was asked for: a health file, and ports; ``listen`` is the address of this host that has the ports.
+
+    ``format`` makes the text of metrics.
+    """
 
     health_file: Path | None = None
     health_port: int | None = None
+    metrics_port: int | None = None
+    format: Format | None = None
     listen: str = "127.0.0.1"
 
     def __bool__(self) -> bool:
-        return (self.health_file, self.health_port) != (None, None)
+        return (self.health_file, self.health_port, self.metrics_port) != (None, None, None)
 
     @contextmanager
     def answered(self, probed: Probed, supervisor_socket: Path | None = None) -> Iterator[None]:
@@ -75,10 +108,28 @@ class Probes:
             yield
 
     def _servers(self, probed: Probed, supervisor_socket: Path | None) -> list[PageServer]:
-        pages = health_pages(probed)
+        health = health_pages(probed)
         if supervisor_socket:
-            return [PageServer(supervisor_socket, pages)]
-        return [] if self.health_port is None else [PageServer((self.listen, self.health_port), pages)]
+            return [PageServer(supervisor_socket, {**health, **self._metrics_pages(probed, is_whole=False)})]
+        by_port: dict[int, dict[str, Callable[[], Page]]] = {}
+        if self.health_port is not None:
+            by_port[self.health_port] = health
+        if self.metrics_port is not None:
+            pages = by_port.setdefault(self.metrics_port, {})
+            by_port[self.metrics_port] = pages | self._metrics_pages(probed, is_whole=True)
+        return [PageServer((self.listen, port), pages) for port, pages in by_port.items()]
+
+    def _metrics_pages(self, probed: Probed, is_whole: bool) -> dict[str, Callable[[], Page]]:
+        """Return the page of metrics, if they were asked for; a whole one has those of the cluster, too."""
+        form = self.format
+        if form is None:
+            return {}
+
+        def page() -> Page:
+            text = probed.metrics(form)
+            return Page(200, form.kind, form.with_cluster(text) if is_whole else text)
+
+        return {"/metrics": page}
 
 
 def health_pages(probed: Probed) -> dict[str, Any]:
@@ -108,6 +159,15 @@ class ProbedExecutor:
         details = {"name": executor.options.name, "executor": executor.lease.executor}
         is_live = executor.health.is_live
         return Status(is_live, is_live and executor.lease.may_claim, details)
+
+    def metrics(self, format: Format) -> bytes:
+        """Return its metrics."""
+        executor = self._executor
+        codes = [task.biz_code for task in executor.held.tasks()]
+        busy = len(executor.pool.current())
+        return format.of_executor(
+            Activity(executor.options.threads, busy, executor.held.awaited, executor.held.unsettled, codes)
+        )
 
 
 class HealthFile:

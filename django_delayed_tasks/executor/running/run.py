@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
+from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
 from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.running.deciding import GivenBack, Raised, decide, decide_within, keeps, raised
@@ -273,3 +274,4 @@ def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settleme
         for task, settlement in zip(tasks, settlements, strict=True):
             if settlement.outcome is not RunOutcome.DONE or with_good_ends:
                 report_here(task, settlement, became[settlement.claim])
+        announcing.ended(settlements, became, {task.claim: task for task in tasks}.get)

@@ -10,6 +10,7 @@ from django.db import connections as django_connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.next_times import next_time_of
@@ -181,6 +182,7 @@ class Settler:
         if self._backoff.failures:
             self._backoff.succeeded()
             logger.warning("settling continues")
+        announcing.ended(batch, became, self._held.get)
         with_good_ends = logs_good_ends()
         for settlement in batch:
             if settlement.outcome is RunOutcome.DONE and not with_good_ends:

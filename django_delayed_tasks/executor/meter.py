@@ -1,0 +1,124 @@
+"""What an executor counts in memory for metrics, if they were asked for; it costs no statement.
+
+The meter is the process's: ``start()`` sets it, and until then nothing is counted.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import timedelta
+from threading import Lock
+from typing import Final
+
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.reap import Taken
+from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.support import forks
+
+BOUNDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
+"""Upper bounds of the buckets of lateness and run time, in seconds."""
+SHORT_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+"""Upper bounds of the buckets of what the executor itself does."""
+_ZERO = timedelta()
+
+
+class Histogram:
+    """Counts of seconds by buckets; the last one has no upper bound."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float] = BOUNDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def note(self, seconds: float) -> None:
+        """Count a duration."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total += seconds
+
+
+class Meter:
+    """The counts of this process; thread-safe."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.claimed: Counter[str] = Counter()
+        self.settled: Counter[tuple[str, RunOutcome]] = Counter()
+        self.failed: Counter[str] = Counter()
+        self.reaped: Counter[str] = Counter()
+        self.lateness: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self.run_time: defaultdict[str, Histogram] = defaultdict(Histogram)
+        self.claim_time = Histogram(SHORT_BOUNDS)
+        self.agenda_time = Histogram(SHORT_BOUNDS)
+
+    def note_claim(self, tasks: Iterable[ClaimedTask], seconds: float) -> None:
+        """Count what a claim has won, and how long it took."""
+        with self.lock:
+            self.claimed.update(task.biz_code for task in tasks)
+            self.claim_time.note(seconds)
+
+    def note_agenda(self, seconds: float) -> None:
+        """Count a reading of the agenda."""
+        with self.lock:
+            self.agenda_time.note(seconds)
+
+    def note_reaped(self, taken: Iterable[Taken]) -> None:
+        """Count tasks that were taken from dead executors."""
+        with self.lock:
+            for one in taken:
+                self.reaped[one.biz_code] += 1
+                self.failed[one.biz_code] += is_final_failure(one.settlement.outcome, one.then)
+
+    def note_ends(
+        self,
+        settlements: Iterable[Settlement],
+        became: Mapping[Claim, Then],
+        task_of: Callable[[Claim], ClaimedTask | None],
+    ) -> None:
+        """Count the ends of runs that were committed; releases are no ends of runs."""
+        with self.lock:
+            for settlement in settlements:
+                then, task = became.get(settlement.claim), task_of(settlement.claim)
+                if then is not None and then is not Then.RELEASED and task is not None:
+                    self._note_end(task, settlement, then)
+
+    def _note_end(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+        code, started = task.biz_code, settlement.started
+        self.settled[code, settlement.outcome] += 1
+        if settlement.outcome is not RunOutcome.DONE:
+            self.failed[code] += is_final_failure(settlement.outcome, then)
+        if started is None:
+            return
+        if task.attempts <= 1:
+            late = started - (settlement.stood_for or task.when)
+            self.lateness[code].note(max(late, _ZERO).total_seconds())
+        if settlement.finished:
+            self.run_time[code].note((settlement.finished - started).total_seconds())
+
+
+_current: Meter | None = None
+
+
+def start() -> Meter:
+    """Count from now on; return the meter of this process."""
+    global _current
+    if _current is None:
+        _current = Meter()
+    return _current
+
+
+def stop() -> None:
+    """Count no more, and forget what was counted."""
+    global _current
+    _current = None
+
+
+def current() -> Meter | None:
+    """Return the meter of this process, or None if nothing is counted."""
+    return _current
+
+
+forks.forget_in_child(stop)

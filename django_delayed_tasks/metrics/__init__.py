@@ -1,0 +1,1 @@
+"""Metrics for Prometheus; they need the extra ``metrics``."""
