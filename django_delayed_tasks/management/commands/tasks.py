@@ -62,7 +62,7 @@ class Command(BaseCommand):
         else:
             self.stdout.write("\n".join(output.as_table(tasks)))
         if len(found) > len(tasks):
-            self.stderr.write(_("There are more than %d tasks: see --limit.") % len(tasks))
+            self.stderr.write(_("There are more tasks: see --limit."))
         return True
 
     def _show(self, given: dict[str, Any]) -> bool:
