@@ -59,6 +59,7 @@ house_floors = FLOORS
 html_theme = "furo"
 html_title = f"{project} {version}"
 html_static_path = ["_static"]
+html_extra_path = ["_extra"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False

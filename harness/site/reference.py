@@ -7,11 +7,12 @@ import inspect
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from django.core.management import load_command_class
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, DjangoHelpFormatter
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -100,7 +101,7 @@ def help_text(command: BaseCommand, name: str) -> str:
     """Return the help of a command."""
     command.suppressed_base_arguments = SHARED_OPTIONS
     parser: ArgumentParser = command.create_parser("manage.py", name)
-    parser.formatter_class = lambda prog: BaseCommand().create_parser("", "").formatter_class(prog, width=100)
+    parser.formatter_class = partial(DjangoHelpFormatter, width=100)
     return parser.format_help().rstrip()
 
 

@@ -56,11 +56,12 @@ def add_products(count: int, seed: int) -> list[int]:
 
 def where_to_look() -> str:
     """Return a text on how to open the shop and its admin afterwards."""
-    python = os.path.relpath(sys.executable)
+    manage = f"{os.path.relpath(sys.executable)} {os.path.relpath(FOLDER / 'manage.py')}"
     url = os.environ["DATABASE_URL"]
     shown = url if url.startswith("sqlite:") else "… (as for this run)"
     return (
-        "To look at what is left, start the shop on this database:\n"
-        f"  DATABASE_URL={shown} {python} {os.path.relpath(FOLDER / 'manage.py')} runserver\n"
-        f"and open http://127.0.0.1:8000/admin/ (user {ADMIN}, password {ADMIN})."
+        "To continue with the shop, start both on this database, each in a terminal of its own:\n"
+        f"  DATABASE_URL={shown} {manage} runserver\n"
+        f"  DATABASE_URL={shown} {manage} starttask --reload\n"
+        f"and open http://127.0.0.1:8000/ (its admin is at /admin/: user {ADMIN}, password {ADMIN})."
     )

@@ -39,6 +39,11 @@ def href(page: Path) -> str:
     return str(relative.relative_to("docs")) if relative.is_relative_to("docs") else f"../{relative}"
 
 
+def test_address_of_the_site_leads_to_the_index(site: Path) -> None:
+    [target] = re.findall(r'http-equiv="refresh" content="0; url=([^"]+)"', (site / "index.html").read_text())
+    assert (site / target).is_file()
+
+
 def test_site_has_search_version_dark_mode_and_copy_buttons(site: Path) -> None:
     page = html(site, pages.README)
     assert django_delayed_tasks.__version__ in page
