@@ -54,6 +54,7 @@ def withdraw(handler: TaskHandler) -> None:
         code = handler.get_biz_code()
         if _handlers.get(code) is handler:
             del _handlers[code]
+        _note_codes()
 
 
 def get_task_handlers() -> dict[str, TaskHandler]:

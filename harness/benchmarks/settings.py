@@ -16,6 +16,7 @@ else:
 DATABASES = {"default": ENTRY}
 INSTALLED_APPS = ["django_delayed_tasks", "harness.benchmarks.effects"]
 TASK_HANDLERS = [f"harness.benchmarks.handlers.{name}" for name in ("Nothing", "Unrecorded", "Together", "Inserting")]
+TASKS = {"default": {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 SECRET_KEY = "only for benchmarks"

@@ -9,9 +9,10 @@ from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from django_delayed_tasks.function_tasks.handler import forget_all
 from django_delayed_tasks.function_tasks.ids import id_of, key_of
 from django_delayed_tasks.models import Task, TaskRun
-from tests.executor.parts import drain
+from tests.executor.parts import drain, executing
 from tests.function_tasks import functions
 from tests.function_tasks.framework import TaskResultDoesNotExist, TaskResultStatus, default_task_backend
 
@@ -147,3 +148,16 @@ def test_an_id_holds_any_primary_key(key: int) -> None:
     assert key_of(text) == key
     assert uuid.UUID(text).version == 8
     assert uuid.UUID(text).variant == uuid.RFC_4122
+
+
+def test_a_drain_waits_for_a_coroutine_function_that_it_had_to_import() -> None:
+    """It was claimed as if it were for a thread, since no async handler was known."""
+    result: Any = functions.wait_on_the_loop.enqueue()
+    forget_all()
+    with executing(drain=True) as executor:
+        assert functions.started.wait(30)
+        assert not executor.drained.wait(0.3)
+        functions.may_end.set()
+        assert executor.drained.wait(30)
+        result.refresh()
+        assert result.return_value == "told"

@@ -53,8 +53,11 @@ class Room(NamedTuple):
         return Room(min(self.threads, most), min(self.loop, most), most)
 
     def without(self, tasks: Sequence[ClaimedTask]) -> "Room":
-        """Return the room that is left after these tasks were claimed."""
-        on_loop = sum(task.biz_code in async_codes() for task in tasks)
+        """Return the room that is left after these tasks were claimed.
+
+        Tasks of a function that has been imported only now, and is async, were claimed for threads.
+        """
+        on_loop = min(self.loop, sum(task.biz_code in async_codes() for task in tasks))
         in_threads = len(tasks) - on_loop
         return Room(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - len(tasks)))
 

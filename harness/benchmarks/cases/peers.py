@@ -16,8 +16,9 @@ from harness.benchmarks.peers import catalogue
 from harness.benchmarks.peers.catalogue import PEERS, WORKERS, Peer, Way
 from harness.benchmarks.peers.environments import NotMeasured
 from harness.benchmarks.peers.stores import Stores
-from harness.benchmarks.peers.workers import drain_rate
+from harness.benchmarks.peers.workers import answer_of, drain_rate
 
+ENQUEUE, ENQUEUED = "enqueue, a commit each", 2_000
 TOGETHER_WITH = {"redis": "mariadb"}
 """A store that is none of the suite's databases is measured with one that is."""
 
@@ -53,6 +54,16 @@ def measure_peer(bench: Bench, stores: Stores, database: str, peer: Peer) -> Non
                 environment = {**peer.environment, **way.environment, "PEER_URL": url}
                 rate = drain_rate(peer.fill, way.worker, environment, bench.size(way.tasks), workers)
             bench.note(database, peer.name, way.variant(workers), RATE, rate)
+    if peer in DJANGO_PEERS:
+        measure_enqueue(bench, stores, database, peer)
+
+
+def measure_enqueue(bench: Bench, stores: Stores, database: str, peer: Peer) -> None:
+    """Measure how fast the backend of django.tasks enqueues one by one."""
+    tasks = bench.size(ENQUEUED)
+    with stores.empty(database, peer.name) as url:
+        seconds = answer_of((*catalogue.ENQUEUE, str(tasks)), {**peer.environment, "PEER_URL": url})
+    bench.note(database, peer.name, ENQUEUE, RATE, tasks / seconds)
 
 
 def figures(database: str, *peers: Peer) -> tuple[Figure, ...]:

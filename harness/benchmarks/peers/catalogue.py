@@ -9,6 +9,9 @@ from harness import ROOT
 PROGRAMS = "harness.benchmarks.peers.programs"
 WORKERS = (1, 2)
 
+ENQUEUE = ("python", "-m", f"{PROGRAMS}.enqueue_django")
+"""Enqueues with a backend of django.tasks, one by one."""
+
 
 @dataclass(frozen=True)
 class Way:

@@ -51,6 +51,13 @@ def run(command: Sequence[str], environment: Mapping[str, str], folder: Path) ->
         raise NotMeasured(f"{' '.join(command)} ended with {returned}: {said(folder)}")
 
 
+def answer_of(command: Sequence[str], environment: Mapping[str, str]) -> float:
+    """Return the number that a program of a peer prints last."""
+    with tempfile.TemporaryDirectory(prefix="ddt-peer-") as name:
+        run(command, environment, Path(name))
+        return float((Path(name) / "log").read_text().splitlines()[-1])
+
+
 @contextmanager
 def started(
     command: Sequence[str], environment: Mapping[str, str], folder: Path

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import django
@@ -17,6 +18,12 @@ def executor_with(options: dict[str, Any]) -> Any:
     return Executor(from_settings(drain=True, **options))
 
 
+def options_of(words: Sequence[str]) -> dict[str, Any]:
+    """Return the options that the words ``OPTION=VALUE`` give."""
+    parts = (word.partition("=") for word in words)
+    return {name: ast.literal_eval(value) for name, _, value in parts}
+
+
 def drain(executor: Any) -> int:
     """Drain; return how many tasks the executor has run, from its start to its last settlement."""
     executor.start()
@@ -26,6 +33,5 @@ def drain(executor: Any) -> int:
 
 if __name__ == "__main__":
     django.setup()
-    words = (word.partition("=") for word in sys.argv[1:])
-    executor = executor_with({name: ast.literal_eval(value) for name, _, value in words})
+    executor = executor_with(options_of(sys.argv[1:]))
     begin_together(lambda: drain(executor), executor.stop)

@@ -1,16 +1,20 @@
-"""``memory EVERY``: one executor runs all that is due; the memory of this process, each ``EVERY`` seconds meanwhile."""
+"""``memory EVERY [OPTION=VALUE …]``: one executor runs all that is due, with these options next to the defaults.
+
+Prints the memory of this process, each ``EVERY`` seconds meanwhile, and the seconds that it took.
+"""
 
 import json
 import re
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import django
 from django.core.management import call_command
 
-from harness.benchmarks.programs.drain import drain, executor_with
+from harness.benchmarks.programs.drain import drain, executor_with, options_of
 
 
 class Sample(NamedTuple):
@@ -41,12 +45,14 @@ def sampled(executor: Any, every: float) -> dict[str, Any]:
 
     sampler = threading.Thread(target=sample)
     sampler.start()
+    began = time.monotonic()
     settled = drain(executor)
+    seconds = time.monotonic() - began
     ended.set()
     sampler.join()
     sizes = of_this_process()
     samples.append(Sample(settled, sizes["VmRSS"], sizes["RssAnon"]))
-    return {"samples": samples, "greatest": sizes["VmHWM"]}
+    return {"samples": samples, "greatest": sizes["VmHWM"], "seconds": seconds}
 
 
 if __name__ == "__main__":
@@ -54,7 +60,8 @@ if __name__ == "__main__":
     call_command("check")  # as starttask does: what it imports is part of the process
     import django_delayed_tasks.management.commands.starttask  # noqa: F401
 
-    executor = executor_with({})
-    answer = sampled(executor, float(sys.argv[1]))
+    every, *words = sys.argv[1:]
+    executor = executor_with(options_of(words))
+    answer = sampled(executor, float(every))
     executor.stop()
     print(json.dumps(answer))
