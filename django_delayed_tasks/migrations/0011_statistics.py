@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'verbose_name': 'overview',
-                'verbose_name_plural': ' overview',
+                'verbose_name_plural': ' Overview',
             },
         ),
         migrations.CreateModel(
