@@ -135,6 +135,7 @@ class TestShows:
         html = boss.get(PAGE, {"fragment": "1"}).content.decode()
         assert not re.search(r"<script|\sstyle=|\son\w+=|<style|https?://", html)
         page = boss.get(PAGE).content.decode()
+        assert "<style" not in page
         assert re.findall(r"<script[^>]*overview[^>]*></script>", page)
 
 

@@ -53,6 +53,7 @@ class OverviewAdmin(ReadOnlyAdmin[Overview]):
                 **self.admin_site.each_context(request),
                 "title": _("Overview"), "subtitle": None, "opts": self.opts, "cl": {"opts": self.opts},
                 "media": self.media,
+                "actions_on_top": True,  # else Django's template has a style of its own in the page
             }  # fmt: skip
         template = "content" if is_fragment else "page"
         response = TemplateResponse(request, f"{FOLDER}/{template}.html", context)
