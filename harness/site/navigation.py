@@ -12,8 +12,9 @@ from sphinx.application import Sphinx
 
 INDEXES = ("docs/index", "docs/examples/README", "docs/decisions/README")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-# The link at the beginning of a bullet, or in the first or second cell of a row.
-ENTRY = re.compile(r"^(?:- |\| (?:\[\d+])?)\[?[^]\n]*]\(([^)#\s]+)\.md\)", re.MULTILINE)
+# The link at the beginning of a bullet, whose text is the entry, or of a row, where the title of the page is.
+BULLET = re.compile(r"^- \[([^]]+)]\(([^)#\s]+)\.md\)", re.MULTILINE)
+ROW = re.compile(r"^\| \[[^]]+]\(([^)#\s]+)\.md\)", re.MULTILINE)
 
 
 def add_tables_of_contents(app: Sphinx, name: str, source: list[str]) -> None:
@@ -32,7 +33,8 @@ def sections(text: str) -> Iterator[tuple[str, str]]:
 def table(page: str, title: str, text: str) -> str:
     """Return the directive for the pages that a section lists; nothing if it lists none."""
     folder = PurePosixPath(page).parent
-    entries = [f"/{normpath(folder / target)}" for target in ENTRY.findall(text)]
+    entries = [f"{words} </{normpath(folder / target)}>" for words, target in BULLET.findall(text)]
+    entries += [f"/{normpath(folder / target)}" for target in ROW.findall(text)]
     caption = [f":caption: {title}"] if title else []
     return "\n".join(["", "```{toctree}", ":hidden:", *caption, "", *entries, "```", ""]) if entries else ""
 
