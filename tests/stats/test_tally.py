@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import DataError, OperationalError
 
 from django_delayed_tasks import Fail
 from django_delayed_tasks.executor.settling.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of
@@ -155,3 +155,48 @@ def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch)
     assert counted() == {("DONE", ""): 2}
     tally.flush("default", NOW)
     assert counted() == {("DONE", ""): 2}
+
+
+@pytest.mark.django_db
+def test_a_task_that_its_handler_has_spoilt_is_left_out_and_the_others_are_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    add("1")
+    add("2")
+    tasks = claim(registered())
+    spoilt: Any = tasks[0]
+    spoilt.when = None
+    ends = [Settlement(task.claim, RunOutcome.DONE, Then.GONE, started=NOW, finished=NOW) for task in tasks]
+    tally = Tally()
+    tally.count(
+        ends, dict.fromkeys((task.claim for task in tasks), Then.GONE), {task.claim: task for task in tasks}.get
+    )
+    assert tally._counts["code", 0, ""].runs == 1
+    assert "cannot be counted" in caplog.text
+
+
+@pytest.mark.django_db
+def test_what_the_database_refuses_is_written_in_ascii_or_given_up(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = claim_one()
+    write = rollup.add
+    refused = ["é", "q"]
+
+    def refuse(alias: str, counts: Any, now: Any) -> None:
+        if any(letter in error for letter in refused for _, _, error in counts):
+            raise DataError("not in this encoding")
+        write(alias, counts, now)
+
+    def fail(error: str) -> None:
+        end = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error=error)
+        tally_of("default").count([end], {task.claim: Then.FAILED}, {task.claim: task}.get)
+        tally_of("default").flush("default", NOW)
+
+    monkeypatch.setattr(rollup, "add", refuse)
+    fail("é")
+    assert list(counted()) == [("FAILED", "\\xe9")]
+    fail("q")
+    assert "the statistics of 1 runs cannot be written" in caplog.text
+    fail("o")
+    assert ("FAILED", "o") in counted()

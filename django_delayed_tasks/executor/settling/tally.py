@@ -11,14 +11,20 @@ from datetime import datetime
 from threading import Lock
 from typing import Final
 
+from django_delayed_tasks.models.rollups import ERROR_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.transactions import is_unwritable
 from django_delayed_tasks.store.statistics import rollup
 from django_delayed_tasks.store.statistics.rollup import Cell, Key, merged
 from django_delayed_tasks.support.forks import forget_in_child
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 MOST_ERRORS: Final = 50
 """The most errors of one code that are told apart between two flushes; reasons may differ in each run."""
@@ -45,22 +51,24 @@ class Tally:
     ) -> None:
         """Count the ends that were committed; releases, and claims that were gone, are no ends of runs."""
         with self._lock:
-            counts = self._counts
             for settlement in settlements:
                 then = became.get(settlement.claim)
                 if then is None or then is Then.RELEASED or (task := task_of(settlement.claim)) is None:
                     continue
-                outcome, started = settlement.outcome, settlement.started
-                is_good = outcome is RunOutcome.DONE
-                key = (task.biz_code, _DONE, "") if is_good else self._key(task.biz_code, settlement, then)
-                cell = counts.get(key)
-                if cell is None:
-                    cell = counts[key] = Cell()
-                if started is None:
-                    cell.count(None, None)
-                else:
-                    late = started - (settlement.stood_for or task.when) if task.attempts <= 1 else None
-                    cell.count(late, settlement.finished - started if settlement.finished else None)
+                try:
+                    self._count(task, settlement, then)
+                except Exception:  # a handler may have changed its task in any way
+                    logger.exception("the end of task %s cannot be counted", settlement.claim)
+
+    def _count(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
+        started, is_good = settlement.started, settlement.outcome is RunOutcome.DONE
+        key = (task.biz_code, _DONE, "") if is_good else self._key(task.biz_code, settlement, then)
+        late = started - (settlement.stood_for or task.when) if started and task.attempts <= 1 else None
+        took = settlement.finished - started if started and settlement.finished else None
+        cell = self._counts.get(key)
+        if cell is None:
+            cell = self._counts[key] = Cell()
+        cell.count(late, took)
 
     def count_lost(self, biz_code: str, error: str) -> None:
         """Count a run that its executor's death has cut short."""
@@ -87,9 +95,23 @@ class Tally:
             return
         try:
             rollup.add(alias, counts, now)
-        except BaseException:
+        except Exception as error:
+            if is_unwritable(error):
+                self._write_in_ascii(alias, counts, now)
+                return
             self._give_back(counts)
             raise
+
+    def _write_in_ascii(self, alias: str, counts: Counts, now: datetime) -> None:
+        """Write counts that the database refuses, with their errors in ASCII, or lose them if it refuses these too."""
+        simpler: Counts = {}
+        for (code, outcome, error), cell in counts.items():
+            key = code, outcome, in_ascii(error)[:ERROR_LENGTH]
+            simpler[key] = merged(simpler[key], cell) if key in simpler else cell
+        try:
+            rollup.add(alias, simpler, now)
+        except Exception:
+            logger.exception("the statistics of %d runs cannot be written", sum(cell.runs for cell in counts.values()))
 
     def _give_back(self, counts: Counts) -> None:
         with self._lock:
