@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("api", "bulk"),
     ("asynchronous", "function_tasks"),
     ("admin.lists",),
+    ("admin.steering",),
     ("admin.triggers",),
     ("admin.tasks",),
     ("admin", "backends", "checks", "apps", "management", "migrations"),

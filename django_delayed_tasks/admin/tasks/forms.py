@@ -8,7 +8,7 @@ from django.contrib.admin.widgets import AdminSplitDateTime
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.form_base import TaskForm
 from django_delayed_tasks.admin.triggers.fields import check_has_time
 from django_delayed_tasks.admin.triggers.outlook import Plan, note_on, plan_of

@@ -14,7 +14,7 @@ from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
 from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.actions import SteeringActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.page import TaskPages

@@ -11,7 +11,7 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.fieldsets import READ_ONLY, adding, changing
 from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
 from django_delayed_tasks.admin.tasks.writes import Conflict, add, cancel, change
