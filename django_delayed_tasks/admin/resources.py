@@ -16,6 +16,7 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.admin.steering import question, seen
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
@@ -37,6 +38,7 @@ class PoolFilter(SimpleListFilter):
 
     title = gettext_lazy("pool")
     parameter_name = "pool"
+    template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, Any]]:
         found = {*pools(), *request.GET.getlist(self.parameter_name)} - {""}

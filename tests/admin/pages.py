@@ -20,7 +20,13 @@ def rows_of(response: Any) -> list[dict[str, str]]:
 def cells_of(row: str) -> dict[str, str]:
     """The texts of one row's columns."""
     cells = re.findall(r'<t[dh] class="(?:[\w-]+ )?field-(\w+)[^"]*"[^>]*>(.*?)</t[dh]>', row, re.DOTALL)
-    return {name: text_of(html) for name, html in cells}
+    found = {}
+    for name, html in cells:
+        first, _, second = html.partition('<span class="ddt-second')
+        found[name] = text_of(first)
+        if second:
+            found[f"{name}.second"] = text_of(f"<span{second}")
+    return found
 
 
 def text_of(html: str) -> str:
@@ -30,7 +36,7 @@ def text_of(html: str) -> str:
 
 def numbers_of(response: Any) -> list[str]:
     """The numbers of the tasks, or runs, in a list."""
-    return [row["biz_num"] for row in rows_of(response)]
+    return [row["number"] for row in rows_of(response)]
 
 
 def footer_of(response: Any) -> str:

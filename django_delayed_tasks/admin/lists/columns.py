@@ -47,6 +47,22 @@ def distance_text(moment: datetime, now: datetime) -> str:
     return _("in %s") % text if moment > now else _("late by %s") % text
 
 
+def short_text(duration: timedelta) -> str:
+    """Return the duration in milliseconds if it is shorter than a second: "12 ms", "5 min 12 s"."""
+    seconds = duration.total_seconds()
+    return f"{seconds * 1000:.0f} ms" if abs(seconds) < 1 else duration_text(duration)
+
+
+def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
+    """Return two lines of a cell; ``kind`` names the second one's style in admin.css."""
+    return format_html('{}<span class="ddt-second ddt-{}">{}</span>', first, kind, second) if second else first
+
+
+def labelled(label: Any, value: Any) -> SafeString:
+    """Return a value with the label that it has on narrow screens, which show rows as cards without heads."""
+    return format_html('<span data-label="{}">{}</span>', label, value)
+
+
 def badge(label: Any, kind: str) -> SafeString:
     """Return a colored label; ``kind`` names its style in admin.css."""
     return format_html('<span class="ddt-badge ddt-{}">{}</span>', kind, label)

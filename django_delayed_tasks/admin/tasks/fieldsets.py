@@ -15,7 +15,7 @@ STATE = ("state", "due", "attempts")
 ERROR = ("error_block",)
 PROGRESS = ("progress_",)
 SCHEDULE = ("when", "biz_ext", ("queue", "priority"), "expires_at")
-SCHEDULE_SHOWN = ("when_", "data_block", ("queue", "priority", "expires_at_"))
+SCHEDULE_SHOWN = ("schedule_time", "data_block", ("queue", "priority", "expires_at_"))
 RECURRENCE = ("trigger_text",)
 RECURRENCE_SHOWN = ("outlook_",)
 DEFERRED = (
@@ -29,7 +29,7 @@ DETAILS = (
 
 READ_ONLY = (
     *IDENTITY, *STATE, *ERROR, *PROGRESS, *flatten(DEFERRED), *flatten(DETAILS),
-    "when_", "data_block", "expires_at_", *RECURRENCE_SHOWN,
+    "schedule_time", "data_block", "expires_at_", *RECURRENCE_SHOWN,
 )  # fmt: skip
 
 BY_HANDLER = _(
