@@ -10,7 +10,6 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
 from django_delayed_tasks.admin.lists.executor_names import executor_text
-from django_delayed_tasks.admin.lists.tracebacks import folded
 from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -97,10 +96,6 @@ class TaskColumns:
     @admin.display(description=_("data"))
     def data_block(self, task: Task) -> SafeString | str:
         return columns.json_block(task.biz_ext)
-
-    @admin.display(description=_("last error"))
-    def error_block(self, task: Task) -> SafeString | str:
-        return folded(task.last_error)
 
     @admin.display(description=_("cancel requested"))
     def cancel_requested_(self, task: Task) -> str:
