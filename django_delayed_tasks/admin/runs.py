@@ -96,9 +96,8 @@ class TaskRunAdmin(ReadOnlyAdmin[TaskRun]):
 
     @admin.display(description=_("late"))
     def late(self, run: TaskRun) -> str:
-        if lateness(run) is None:
-            return columns.EMPTY
-        return columns.labelled(_("late"), columns.short_text(lateness(run)))
+        late = lateness(run)
+        return columns.EMPTY if late is None else columns.labelled(_("late"), columns.short_text(late))
 
     @admin.display(description=_("attempt"))
     def attempt_(self, run: TaskRun) -> str:

@@ -16,7 +16,9 @@ pytestmark = pytest.mark.usefixtures("frozen")
 
 def summary_of(client: Client, row: Task) -> str:
     html = client.get(page_of(row)).content.decode()
-    return re.findall(r'<section class="ddt-summary".*?</section>', html, re.DOTALL)[0]
+    found = re.search(r'<section class="ddt-summary".*?</section>', html, re.DOTALL)
+    assert found
+    return found[0]
 
 
 def sentence_of(client: Client, row: Task) -> str:

@@ -62,7 +62,10 @@ class SteeringActions(Base):
         if not question.is_confirmed(request) and (asked := self._question(queryset, verb, is_across)):
             started = Progress.begin(queryset, asked.count).inputs() if is_across else ()
             return question.ask(self, request, asked, started)
-        return self._steer_portion(request, queryset, verb) if is_across else self._steer_all(request, queryset, verb)
+        if is_across:
+            return self._steer_portion(request, queryset, verb)
+        self._steer_all(request, queryset, verb)
+        return None
 
     def _question(self, queryset: "QuerySet[Task]", verb: Verb, is_across: bool) -> question.Question | None:
         """Return what the user is asked first; None if the action needs no question."""
