@@ -89,5 +89,6 @@ def problems_of(chrome: Chrome) -> list[str]:
 
 def complaints_of(chrome: Chrome) -> list[str]:
     """Return what the console says since the last call, such as what the Content-Security-Policy refused."""
-    messages = [entry["message"] for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"]
+    log: list[dict[str, Any]] = chrome.get_log("browser")  # type: ignore[no-untyped-call]
+    messages = [entry["message"] for entry in log if entry["level"] == "SEVERE"]
     return [message for message in messages if "favicon.ico" not in message]
