@@ -30,6 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("asynchronous", "function_tasks"),
     ("stats", "testing"),
     ("admin.lists",),
+    ("admin.steering",),
     ("admin.triggers",),
     ("admin.tasks",),
     (

@@ -1,9 +1,10 @@
 """The read-only pages of executors."""
 
 from collections import Counter
+import re
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.contrib import admin
 from django.db.models import F, Q, QuerySet
@@ -16,6 +17,7 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
+from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus, TaskStatus
@@ -36,6 +38,9 @@ def running() -> dict[int | None, int]:
     """Return how many tasks each executor is running, by its id."""
     return dict(Counter(running_tasks(settings.DATABASE).values_list("executor", flat=True)))
 
+
+_NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
+"""The end of a host's name that tells containers apart."""
 
 STATES: dict[str, tuple[Any, str]] = {
     "running": (_("running"), "done"),
@@ -63,6 +68,7 @@ class StateFilter(admin.SimpleListFilter):
 
     title = _("state")
     parameter_name = "state"
+    template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, Any]]:
         yield from ((state, label) for state, (label, _kind) in STATES.items())
@@ -87,14 +93,14 @@ class StateFilter(admin.SimpleListFilter):
 class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     """The list and the page of executors: live ones first, then the latest."""
 
-    list_display = ("name", "state", "host", "pid", "queues_", "threads", "heartbeat", "started_", "running_tasks")
+    list_display = ("name", "state", "running_tasks", "queues_", "host_", "pid_", "heartbeat", "started_", "version")
     list_filter = (StateFilter,)
     search_fields = ("name", "host")
-    sortable_by = ("name", "host")
+    sortable_by = ("name",)
     lookups = ("id", "name", "host", "alive")
     fieldsets = (
-        (None, {"fields": (("name", "state"), ("host", "pid"))}),
-        (_("Work"), {"fields": (("queues_", "threads", "running_tasks"), "codes_")}),
+        (None, {"fields": (("name", "state"), ("host_", "pid_", "version"))}),
+        (_("Work"), {"fields": (("running_tasks", "queues_"), "codes_")}),
         (_("Lease"), {"fields": (("started_", "heartbeat", "lease"),)}),
     )
 
@@ -114,6 +120,14 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         excluded = columns.names_text(executor.exclude_queues) if executor.exclude_queues else ""
         return str(_("%(queues)s but %(excluded)s")) % {"queues": served, "excluded": excluded} if excluded else served
 
+    @admin.display(description=_("host"))
+    def host_(self, executor: Executor) -> str:
+        return _NAMESPACE.sub("", executor.host)
+
+    @admin.display(description=_("PID"))
+    def pid_(self, executor: Executor) -> str:
+        return str(executor.pid)
+
     @admin.display(description=_("codes"))
     def codes_(self, executor: Executor) -> str:
         return columns.names_text(executor.codes)
@@ -130,12 +144,13 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     def started_(self, executor: Executor) -> str:
         return columns.moment_text(executor.started_at)
 
-    @admin.display(description=_("running tasks"))
+    @admin.display(description=_("threads busy"))
     def running_tasks(self, executor: Executor) -> Any:
         known = getattr(executor, "running_tasks", None)
         count = running().get(executor.pk, 0) if known is None else known
+        text = _("%(busy)d of %(threads)d") % {"busy": count, "threads": executor.threads}
         if not count:
-            return count
+            return text
         tasks = reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist")
         address = f"{tasks}?status__exact={TaskStatus.RUNNING.value}&executor={executor.pk}"
-        return format_html('<a href="{}">{}</a>', address, count)
+        return format_html('<a href="{}">{}</a>', address, text)

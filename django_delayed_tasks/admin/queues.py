@@ -1,6 +1,6 @@
 """The page of queues: the due and running tasks of each, which queues are paused, and buttons to pause and resume."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -25,11 +25,14 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
 
 MOST: Final = 200
 """The most queues on the page: paused ones first, then those with the longest waiting task."""
+MOST_NAMES: Final = 5
+"""The most executors that a queue names."""
 LATEST: Final = 10
 """The number of log entries on the page."""
 
@@ -45,10 +48,29 @@ class QueueRow:
     earliest: datetime | None
     now: datetime
     paused_at: datetime | None
+    served_by: tuple[str, ...]
 
     @property
     def badge(self) -> str:
-        return columns.badge(_("paused"), "paused") if self.paused_at else columns.badge(_("open"), "done")
+        if self.paused_at:
+            return columns.badge(_("paused"), "paused")
+        return columns.badge(_("open"), "done") if self.served_by else columns.badge(_("not served"), "failed")
+
+    @property
+    def is_late(self) -> bool:
+        """Whether tasks are due."""
+        return self.earliest is not None and self.earliest <= self.now
+
+    @property
+    def late_since(self) -> str:
+        return columns.moment_text(self.earliest) if self.is_late else ""
+
+    @property
+    def shown_names(self) -> str:
+        """The first of the executors that serve the queue."""
+        more = len(self.served_by) - MOST_NAMES
+        names = ", ".join(self.served_by[:MOST_NAMES])
+        return _("%(names)s and %(more)d more") % {"names": names, "more": more} if more > 0 else names
 
     @property
     def since(self) -> str:
@@ -86,14 +108,22 @@ def read_queues() -> list[QueueRow]:
         key=lambda name: (name not in paused_at, name not in earliest, earliest.get(name, agenda.now), name),
     )
     due, running = waiting.count_due(agenda), _running()
+    served = _executors(agenda.now)
     rows = (
         QueueRow(
             name, tuple(codes.get(name, ())), due.get(name, 0), running.get(name, 0), earliest.get(name), agenda.now,
-            paused_at.get(name),
+            paused_at.get(name), tuple(served(name)),
         )
         for name in names[:MOST]
     )  # fmt: skip
     return list(rows)
+
+
+def _executors(now: datetime) -> Callable[[str], Iterator[str]]:
+    """Return a function that yields the names of the live executors that serve a queue."""
+    live = [peer for peer in executors.live(settings.DATABASE) if peer.expires_at >= now]
+    names = executors.names(settings.DATABASE, [peer.id for peer in live])
+    return lambda queue: (names[peer.id] for peer in live if peer.serves(queue) and peer.id in names)
 
 
 def _codes() -> dict[str, list[str]]:
@@ -132,6 +162,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
             "opts": self.opts,
             "cl": {"opts": self.opts},
             "media": self.media,
+            "actions_on_top": True,  # without it Django's template has a style that a strict policy refuses
             "rows": rows,
             "most": MOST if len(rows) >= MOST else None,
             "may_steer": self.has_steer_permission(request),

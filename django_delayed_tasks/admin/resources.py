@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.contrib.admin import SimpleListFilter
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -16,7 +16,8 @@ from django.utils.translation import gettext_lazy, ngettext
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.lists.filters import FOLDED
+from django_delayed_tasks.admin.steering import question, seen
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
@@ -37,6 +38,7 @@ class PoolFilter(SimpleListFilter):
 
     title = gettext_lazy("pool")
     parameter_name = "pool"
+    template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterator[tuple[str, Any]]:
         found = {*pools(), *request.GET.getlist(self.parameter_name)} - {""}
@@ -121,13 +123,16 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         self._steer(request, queryset, lambda alias, row: enable(alias, row, True), _("enabled"))
 
     @admin.action(description=gettext_lazy("Release by force"), permissions=["steer"])
-    def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> None:
+    def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
+        if not question.is_confirmed(request):
+            return question.ask(self, request, release_question(queryset))
         versions = seen.versions(request)
         self._steer(
             request, queryset,
             lambda alias, row: resources.release_by_force(alias, row.pk, versions.get(row.pk, -1)),
             _("released"),
         )  # fmt: skip
+        return None
 
     def _steer(
         self, request: HttpRequest, rows: "QuerySet[Resource]", verb: Callable[[str, Resource], bool], done: str
@@ -188,6 +193,15 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("state"))
     def state_block(self, row: Resource) -> SafeString | str:
         return columns.json_block(row.state)
+
+
+def release_question(rows: "QuerySet[Resource]") -> question.Question:
+    """Return what the user is asked before leases are ended."""
+    effect = _(
+        "Their holders notice that at their next renewal or check, and other processes can acquire them at once."
+    )
+    count = question.count(rows)
+    return question.Question(_("Release these resources by force?"), effect, count, question.some_of(rows))
 
 
 def has_holder(row: Resource) -> bool:

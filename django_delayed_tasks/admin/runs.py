@@ -6,16 +6,21 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.db.models.functions import Right
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.again import EnqueuesAgain
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
-from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_text
-from django_delayed_tasks.admin.lists.filters import OutcomeFilter, RunCodeFilter, recent
+from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_link
+from django_delayed_tasks.admin.lists.filters import FinishedFilter, OutcomeFilter, RunCodeFilter, recent
+from django_delayed_tasks.admin.lists.lateness import lateness
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
-from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.admin.lists.tracebacks import folded
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 
 
@@ -32,17 +37,16 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     """The list of runs, newest first. Conditions that no index serves are applied to the latest runs only."""
 
     list_display = (
-        "biz_num",
+        "number",
         "biz_code",
         "outcome_badge",
-        "when_",
-        "started_",
+        "finished_",
+        "late",
         "took",
-        "attempt",
+        "attempt_",
         "executor_",
-        "failure",
     )
-    list_filter = (OutcomeFilter, RunCodeFilter)
+    list_filter = (OutcomeFilter, FinishedFilter, RunCodeFilter)
     search_fields = ("biz_num",)
     search_help_text = _("Part of the number, among the latest 100,000 runs; all runs of a code if one is chosen.")
     sortable_by = ("id",)
@@ -50,7 +54,7 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     fieldsets = (
         (None, {"fields": (("biz_code", "biz_num"), ("outcome_badge", "attempt", "when_"))}),
         (_("Result"), {"fields": ("result_block", "exception", "error_block", "data_block")}),
-        (_("Details"), {"fields": (("started_", "finished_", "took"), ("executor_", "task_id", "version"))}),
+        (_("Details"), {"fields": (("started_", "finished_"), ("late", "took"), ("executor_", "task_", "version"))}),
     )
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:
@@ -87,15 +91,34 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
 
     @admin.display(description=_("took"))
     def took(self, run: TaskRun) -> str:
-        return columns.duration_text(run.finished - run.started) if run.started else columns.EMPTY
+        if not run.started:
+            return columns.EMPTY
+        return columns.labelled(_("took"), columns.short_text(run.finished - run.started))
+
+    @admin.display(description=_("late"))
+    def late(self, run: TaskRun) -> str:
+        late = lateness(run)
+        return columns.EMPTY if late is None else columns.labelled(_("late"), columns.short_text(late))
+
+    @admin.display(description=_("attempt"))
+    def attempt_(self, run: TaskRun) -> str:
+        return columns.labelled(_("attempt"), run.attempt)
 
     @admin.display(description=_("executor"))
-    def executor_(self, run: TaskRun) -> str:
-        return executor_text(run)
+    def executor_(self, run: TaskRun) -> SafeString | str:
+        return executor_link(self.admin_site.name, run)
 
-    @admin.display(description=_("error"))
-    def failure(self, run: Any) -> str:
-        return columns.last_line(run.error_end)
+    @admin.display(description=_("task"))
+    def task_(self, run: TaskRun) -> SafeString | str:
+        if not Task.objects.using(settings.DATABASE).filter(pk=run.task_id).exists():
+            return str(run.task_id)
+        address = reverse(f"{self.admin_site.name}:django_delayed_tasks_task_change", args=[run.task_id])
+        return format_html('<a href="{}">{}</a>', address, run.task_id)
+
+    @admin.display(description=_("number"))
+    def number(self, run: Any) -> SafeString | str:
+        failure = columns.last_line(run.error_end)
+        return columns.two_lines(run.biz_num, "" if failure == columns.EMPTY else failure, "error")
 
     @admin.display(description=_("result"))
     def result_block(self, run: TaskRun) -> SafeString | str:
@@ -107,4 +130,4 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
 
     @admin.display(description=_("error"))
     def error_block(self, run: TaskRun) -> SafeString | str:
-        return columns.preformatted(run.error)
+        return folded(run.error)

@@ -204,7 +204,7 @@ class PausedQueue(models.Model):
 
     class Meta:
         verbose_name = _("paused queue")
-        verbose_name_plural = _("paused queues")
+        verbose_name_plural = _("queues")
 
     def __str__(self) -> str:
         return self.queue
@@ -246,6 +246,7 @@ class Executor(models.Model):
     expires_at = models.DateTimeField(_("lease until"))
     alive = models.BooleanField(_("alive"), null=True)
     status = models.SmallIntegerField(_("status"), choices=ExecutorStatus, null=True)
+    version = models.CharField(_("version"), max_length=50, blank=True, default="", db_default="")
 
     class Meta:
         verbose_name = _("executor")

@@ -11,6 +11,7 @@ from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 from django.db.models.expressions import RawSQL
 
+from django_delayed_tasks import __version__
 from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
@@ -96,6 +97,7 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
         queues=None if registration.queues is None else sorted(registration.queues),
         exclude_queues=sorted(registration.exclude_queues),
         started_at=now, heartbeat_at=now, expires_at=now + lease, alive=True, status=registration.status,
+        version=__version__,
     )  # fmt: skip
     row.save(using=alias, force_insert=True)
     return row.pk

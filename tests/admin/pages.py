@@ -7,6 +7,8 @@ from typing import Any
 from django.contrib.messages import get_messages
 from django.test import Client
 
+MOST_PAGES = 50
+
 
 def rows_of(response: Any) -> list[dict[str, str]]:
     """The rows of a list, each with its columns' texts by the columns' names."""
@@ -18,7 +20,13 @@ def rows_of(response: Any) -> list[dict[str, str]]:
 def cells_of(row: str) -> dict[str, str]:
     """The texts of one row's columns."""
     cells = re.findall(r'<t[dh] class="(?:[\w-]+ )?field-(\w+)[^"]*"[^>]*>(.*?)</t[dh]>', row, re.DOTALL)
-    return {name: text_of(html) for name, html in cells}
+    found = {}
+    for name, html in cells:
+        first, _, second = html.partition('<span class="ddt-second')
+        found[name] = text_of(first)
+        if second:
+            found[f"{name}.second"] = text_of(f"<span{second}")
+    return found
 
 
 def text_of(html: str) -> str:
@@ -28,7 +36,7 @@ def text_of(html: str) -> str:
 
 def numbers_of(response: Any) -> list[str]:
     """The numbers of the tasks, or runs, in a list."""
-    return [row["biz_num"] for row in rows_of(response)]
+    return [row["number"] for row in rows_of(response)]
 
 
 def footer_of(response: Any) -> str:
@@ -60,3 +68,21 @@ def submit(client: Client, address: str, button: str = "_save", **changes: str) 
 def messages_of(response: Any) -> list[str]:
     """Return the messages that the next page will show."""
     return [str(message) for message in get_messages(response.wsgi_request)]
+
+
+def hidden_of(response: Any) -> dict[str, list[str]]:
+    """The hidden inputs of a page's form."""
+    found: dict[str, list[str]] = {}
+    form = response.content.decode().partition('<form method="post"')[2]
+    for name, value in re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', form):
+        found.setdefault(name, []).append(unescape(value))
+    return found
+
+
+def confirm(client: Client, address: str, response: Any, **query: str) -> Any:
+    """Say yes to the question that a page asks, and follow the pages that show the progress."""
+    for _ in range(MOST_PAGES):
+        if response.status_code != 200 or "confirmed" not in hidden_of(response):
+            return response
+        response = client.post(address, hidden_of(response), query_params=query)
+    raise AssertionError(f"there is no end after {MOST_PAGES} pages")

@@ -24,11 +24,12 @@ def runs(owner: Executor, count: int) -> None:
 
 
 def test_columns(boss: Client) -> None:
-    runs(executor("web/1", queues=["mail", "shop"]), 2)
+    runs(executor("web/1", queues=["mail", "shop"], version="1.2", host="web.example.org (14e47914-4026531836)"), 2)
     [row] = rows_of(boss.get(LIST))
     assert row == {
-        "name": "web/1", "state": "running", "host": "web.example.org", "pid": "4711", "queues_": "mail, shop",
-        "threads": "8", "heartbeat": "3.00 s ago", "started_": "2031-05-17 10:30:00", "running_tasks": "2",
+        "name": "web/1", "state": "running", "running_tasks": "2 of 8", "queues_": "mail, shop",
+        "host_": "web.example.org", "pid_": "4711", "heartbeat": "3.00 s ago", "started_": "2031-05-17 10:30:00",
+        "version": "1.2",
     }  # fmt: skip
 
 
@@ -90,7 +91,7 @@ def test_one_statement_counts_all_running_tasks(boss: Client) -> None:
     Task._base_manager.bulk_create(new_task(f"p{i}") for i in range(10))
     with CaptureQueriesContext(connection) as context:
         rows = rows_of(boss.get(LIST))
-    assert [row["running_tasks"] for row in rows] == [str(i) for i in reversed(range(10))]
+    assert [row["running_tasks"] for row in rows] == [f"{i} of 8" for i in reversed(range(10))]
     about_tasks = [query for query in context.captured_queries if "django_delayed_tasks_" in query["sql"]]
     assert len(about_tasks) == 3  # the page's keys, its rows, and the counts
 
@@ -101,7 +102,7 @@ def test_link_to_its_tasks(boss: Client) -> None:
     runs(other, 1)
     html = boss.get(LIST).content.decode()
     address = f"{list_of('task')}?status__exact=1&amp;executor={owner.pk}"
-    assert f'<a href="{address}">2</a>' in html
+    assert f'<a href="{address}">2 of 8</a>' in html
     assert sorted(numbers_of(boss.get(address.replace("&amp;", "&")))) == [f"{owner.pk}-0", f"{owner.pk}-1"]
 
 
@@ -109,7 +110,7 @@ def test_page(boss: Client) -> None:
     owner = executor(codes=["a", "b"], heartbeat_at=NOW - 30 * HOUR)
     runs(owner, 1)
     html = boss.get(page_of(owner)).content.decode()
-    for text in ("a, b", "1 d 6 h ago", "running", "2031-05-17 11:31:00", ">1</a>"):
+    for text in ("a, b", "1 d 6 h ago", "running", "2031-05-17 11:31:00", ">1 of 8</a>"):
         assert text in html
 
 

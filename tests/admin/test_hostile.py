@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin import rows

@@ -18,7 +18,7 @@ from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import messages_of, numbers_of, rows_of
-from tests.admin.rows import HOUR, MINUTE, NOW, list_of, new_task, task
+from tests.admin.rows import HOUR, MINUTE, NOW, executor, list_of, new_task, task
 
 LIST = list_of("pausedqueue")
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -33,6 +33,7 @@ def shown(client: Client) -> dict[str, dict[str, str]]:
 
 class TestLooks:
     def test_due_next_running_and_codes(self, boss: Client) -> None:
+        executor("web/1")
         for number, priority in enumerate((0, 5, 5)):
             task(f"due {number}", NOW - MINUTE, claim_at=NOW - MINUTE, queue="mail", priority=priority)
         task("later", queue="mail")
@@ -41,9 +42,30 @@ class TestLooks:
         rows = shown(boss)
         assert list(rows) == ["mail", "shop", "default"]  # the last one is only named by a handler
         mail = {"name": "mail", "state": "open", "buttons": "Pause", "since": "-", "due": "3", "running": "1"}
+        mail |= {"served": "web/1"}
         assert rows["mail"] == mail | {"next": "late by 1 min", "codes": ""}
         assert (rows["shop"]["due"], rows["shop"]["next"], rows["shop"]["codes"]) == ("0", "in 5 min", "test.shop")
         assert (rows["default"]["next"], rows["default"]["codes"]) == ("-", "test.mail")
+
+    def test_served_by(self, boss: Client) -> None:
+        executor("all")
+        executor("not shop", exclude_queues=["shop"])
+        executor("only shop", queues=["shop"])
+        executor("lost", expires_at=NOW - MINUTE)
+        executor("ended", alive=None)
+        rows = shown(boss)
+        assert (rows["shop"]["served"], rows["default"]["served"]) == ("all, only shop", "all, not shop")
+
+    def test_served_by_many(self, boss: Client) -> None:
+        for number in range(7):
+            executor(f"w{number}")
+        assert shown(boss)["shop"]["served"] == "w0, w1, w2, w3, w4 and 2 more"
+
+    def test_not_served(self, boss: Client) -> None:
+        executor("other", queues=["default"])
+        rows = shown(boss)
+        assert (rows["shop"]["state"], rows["shop"]["served"]) == ("not served", "no executor")
+        assert rows["default"]["state"] == "open"
 
     def test_paused_ones_come_first_with_what_waits_in_them(self, boss: Client) -> None:
         task("1", NOW - MINUTE, claim_at=NOW - MINUTE, queue="shop", priority=3)
@@ -195,7 +217,8 @@ class TestStatements:
         due = {"claim_at": NOW - HOUR}
         Task._base_manager.bulk_create(new_task(f"{i}", NOW - HOUR, queue=f"q{i % 20}", **due) for i in range(100))
         pause_queue("q3")
-        assert self.statements(boss) == self.agenda() + 3  # the paused ones, the running ones, the counts of 20 levels
+        assert self.statements(boss) == self.agenda() + 4
+        # the paused ones, the running ones, the counts of 20 levels, the live executors
 
     def test_levels_of_a_paused_queue_take_two_each_at_most(self, boss: Client) -> None:
         pause_queue("q")

@@ -1,6 +1,7 @@
 """The history in the admin."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django_delayed_tasks.admin.lists import filters
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.admin.pages import footer_of, numbers_of, rows_of
-from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_run, page_of, run
+from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_run, page_of, run, task
 
 LIST = list_of("taskrun")
 
@@ -23,16 +24,15 @@ def test_columns(boss: Client) -> None:
     run("A-1", RunOutcome.FAILED, attempt=5, executor=7, error=TRACEBACK, finished=NOW + 61 * MINUTE)
     [row] = rows_of(boss.get(LIST))
     assert row == {
-        "biz_num": "A-1", "biz_code": CODE, "outcome_badge": "failed", "when_": "2031-05-17 11:30:00",
-        "started_": "2031-05-17 11:30:00", "took": "1 h 1 min", "attempt": "5", "executor_": "7",
-        "failure": "ValueError: <b>no & never</b>",
+        "number": "A-1", "number.second": "ValueError: <b>no & never</b>", "biz_code": CODE, "outcome_badge": "failed",
+        "finished_": "2031-05-17 12:31:00", "late": "-", "took": "1 h 1 min", "attempt_": "5", "executor_": "7",
     }  # fmt: skip
 
 
 def test_cancelled_before_it_ran(boss: Client) -> None:
     row = run("A-1", RunOutcome.CANCELLED, started=None)
     [shown] = rows_of(boss.get(LIST))
-    assert (shown["started_"], shown["took"], shown["failure"]) == ("-", "-", "-")
+    assert (shown["late"], shown["took"], "number.second" in shown) == ("-", "-", False)
     assert boss.get(page_of(row)).status_code == 200
 
 
@@ -102,9 +102,52 @@ def test_names_of_executors(boss: Client) -> None:
     web1, web2 = executor("web1"), executor("web2", alive=None)
     rows = [run(num, executor=by) for num, by in (("a", web1.pk), ("b", web2.pk), ("c", web1.pk), ("d", None))]
     with CaptureQueriesContext(connection) as context:
-        assert {row["biz_num"]: row["executor_"] for row in rows_of(boss.get(LIST))} == {
+        assert {row["number"]: row["executor_"] for row in rows_of(boss.get(LIST))} == {
             "a": "web1", "b": "web2", "c": "web1", "d": "-"
         }  # fmt: skip
     assert len([query for query in context.captured_queries if "_executor" in query["sql"]]) == 1
     html = boss.get(page_of(rows[1])).content.decode()
-    assert '<div class="readonly">web2</div>' in html
+    assert f'<a href="{page_of(web2)}">web2</a>' in html
+
+
+@pytest.mark.parametrize(
+    ("attempt", "started", "shown"),
+    [
+        (1, timedelta(milliseconds=12), "12 ms"), (1, timedelta(seconds=75), "1 min 15 s"), (2, MINUTE, "-"),
+        (1, -MINUTE, "0 ms"),
+    ],
+)  # fmt: skip
+def test_how_late_it_began(boss: Client, attempt: int, started: timedelta, shown: str) -> None:
+    run("A-1", attempt=attempt, started=NOW + started, finished=NOW + started + timedelta(milliseconds=250))
+    [row] = rows_of(boss.get(LIST))
+    assert (row["late"], row["took"]) == (shown, "250 ms")
+
+
+@pytest.mark.parametrize(("within", "numbers"), [("hour", ["1"]), ("day", ["1", "23"]), ("x", ["1", "23", "25", "70"])])
+def test_finished_lately(boss: Client, within: str, numbers: list[str]) -> None:
+    for hours in (70, 25, 23, 1):
+        run(f"{hours}", finished=NOW - hours * 60 * MINUTE)
+    assert numbers_of(boss.get(LIST, {"finished_within": within})) == numbers
+
+
+def test_finished_lately_reads_a_few_runs(boss: Client) -> None:
+    TaskRun.objects.bulk_create(new_run(f"{i}", finished=NOW - (2000 - i) * MINUTE) for i in range(2000))
+    with CaptureQueriesContext(connection) as context:
+        assert len(numbers_of(boss.get(LIST, {"finished_within": "hour"}))) == 60
+    assert len(context.captured_queries) < 30
+
+
+def test_frames_of_libraries_are_folded(boss: Client) -> None:
+    library = '  File "/venv/lib/python3.13/site-packages/requests/api.py", line 1, in get\n    <call>\n'
+    own = '  File "/srv/shop/tasks.py", line 7, in handle\n    charge()\n'
+    row = run(error=f"Traceback (most recent call last):\n{library}{own}{library}{library}ValueError: <no>")
+    html = boss.get(page_of(row)).content.decode()
+    assert html.count("<details><summary>1 frame of libraries</summary>") == 1
+    assert html.count("<details><summary>2 frames of libraries</summary>") == 1
+    assert re.search(r'<pre class="ddt-pre">  File &quot;/srv/shop/tasks.py&quot;', html)
+    assert '<pre class="ddt-pre">ValueError: &lt;no&gt;</pre>' in html
+
+
+def test_link_to_its_task(boss: Client) -> None:
+    row = task("A-1")
+    assert f'<a href="{page_of(row)}">{row.pk}</a>' in boss.get(page_of(run(task_id=row.pk))).content.decode()

@@ -9,7 +9,7 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from django_delayed_tasks.admin.tasks.seen import CHANGED
+from django_delayed_tasks.admin.steering.seen import CHANGED
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import inputs_of, messages_of, submit
@@ -123,6 +123,24 @@ class TestChange:
         assert (row.when, row.claim_at) == (NOW + 2.5 * HOUR, NOW + 2.5 * HOUR)
         assert (row.biz_ext, row.version) == ("kept", 5)
 
+    @pytest.mark.parametrize(
+        ("text", "away"),
+        [
+            ("in 30 minutes", 30 * MINUTE), ("2h", 2 * HOUR), ("1 day 6 hours", 30 * HOUR), ("90 s", 1.5 * MINUTE),
+            ("1.5 h", 1.5 * HOUR), ("30 分钟后", 30 * MINUTE), ("In 1 week, 1 d", 192 * HOUR), ("0 s", 0 * HOUR),
+        ],
+    )  # fmt: skip
+    def test_when_as_an_offset(self, boss: Client, text: str, away: timedelta) -> None:
+        row = task()
+        assert submit(boss, page_of(row), when_2=text).status_code == 302
+        assert Task.objects.values_list("when", "version").get() == (NOW + away, 5)
+
+    @pytest.mark.parametrize("text", ["soon", "30", "in", "3 h 2 h", "-5 min", "1 h x", "9" * 6 + " weeks"])
+    def test_when_as_an_offset_that_is_none(self, boss: Client, text: str) -> None:
+        row = task()
+        assert "when" in errors_of(submit(boss, page_of(row), when_2=text))
+        assert Task.objects.get().version == 4
+
     def test_nothing(self, boss: Client) -> None:
         row = task(when=NOW + timedelta(seconds=1.5), biz_ext={"a": [1, None, "é"]})
         assert submit(boss, page_of(row)).status_code == 302
@@ -155,7 +173,7 @@ class TestChange:
     def test_columns_of_the_machinery_are_read_only(self, boss: Client) -> None:
         row = task(status=TaskStatus.FAILED)
         assert set(inputs_of(boss.get(page_of(row)))) == {
-            "csrfmiddlewaretoken", "seen", "when_0", "when_1", "biz_ext", "queue", "priority", "trigger_text",
+            "csrfmiddlewaretoken", "seen", "when_0", "when_1", "when_2", "biz_ext", "queue", "priority", "trigger_text",
             "expires_at_0", "expires_at_1",
         }  # fmt: skip
         submit(
@@ -218,4 +236,4 @@ class TestConflict:
 
 def test_it_names_the_executor(boss: Client) -> None:
     row = task("A-1", status=TaskStatus.RUNNING, executor=executor("web2").pk)
-    assert '<div class="readonly">web2</div>' in boss.get(page_of(row)).content.decode()
+    assert ">web2</a>, attempt 0." in boss.get(page_of(row)).content.decode()

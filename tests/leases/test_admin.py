@@ -18,7 +18,7 @@ from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.resources import Wanted
-from tests.admin.pages import messages_of, rows_of
+from tests.admin.pages import confirm, messages_of, rows_of
 from tests.leases.rows import TTL, add, later, row, taken, wanted
 from tests.store.verbs import ALIAS
 
@@ -32,11 +32,12 @@ def names(response: Any) -> list[str]:
 
 
 def act(client: Client, action: str, *chosen: str, page: Any = None) -> Any:
-    """Press the button of an action, on the list as it was shown."""
+    """Press the button of an action, on the list as it was shown; say yes if asked."""
     html = (page or client.get(LIST)).content.decode()
     seen = re.findall(r'name="seen" value="([^"]+)"', html)
     keys = [row(name).pk for name in chosen]
-    return client.post(LIST, {"action": action, "_selected_action": keys, "seen": seen, "index": "0"})
+    form = {"action": action, "_selected_action": keys, "seen": seen, "index": "0"}
+    return confirm(client, LIST, client.post(LIST, form))
 
 
 def test_who_holds_what_since_when(boss: Client) -> None:
@@ -131,6 +132,14 @@ def test_release_by_force(boss: Client) -> None:
     assert said[0] == "1 resource was released."
     assert said[1].startswith("1 resource was left unchanged: it is free")
     assert not resources.is_held(ALIAS, grant)
+
+
+def test_force_is_asked_about(boss: Client) -> None:
+    add("a")
+    grant = taken("a")
+    form = {"action": "release_by_force", "_selected_action": [row("a").pk], "seen": f"{row('a').pk}:{grant.version}"}
+    assert "Release these resources by force?" in boss.post(LIST, form).content.decode()
+    assert resources.is_held(ALIAS, grant)
 
 
 def test_force_takes_only_what_was_seen(boss: Client) -> None:

@@ -11,6 +11,7 @@ from django.core.exceptions import BadRequest
 from django.db import connections
 from django.db.models import DateTimeField, Model, QuerySet
 from django.db.models.expressions import RawSQL
+from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
 
 from django_delayed_tasks import clock
@@ -34,6 +35,13 @@ else:
             return cls
 
 
+class DeferredScript(Script):
+    """A script that runs when the page has been read."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, defer=True)
+
+
 class DatabaseAdmin(ModelAdmin[M]):
     """An admin for rows of the tasks' database.
 
@@ -50,6 +58,7 @@ class DatabaseAdmin(ModelAdmin[M]):
 
     class Media:
         css = {"all": ["django_delayed_tasks/admin.css"]}
+        js = [DeferredScript("django_delayed_tasks/admin.js")]
 
     def get_queryset(self, request: HttpRequest) -> "QuerySet[M]":
         alias = settings.DATABASE

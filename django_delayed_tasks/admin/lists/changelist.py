@@ -64,7 +64,7 @@ class BoundedChangeList(ChangeList):
         if not 1 <= self.page_num <= MOST_PAGES:
             raise IncorrectLookupParameters
         bottom = (self.page_num - 1) * self.list_per_page
-        keys = list(self.queryset.values_list("pk", flat=True)[bottom : bottom + self.list_per_page + 1])
+        keys = self.keys(bottom, self.list_per_page + 1)
         if not keys and bottom:
             raise IncorrectLookupParameters
         self.result_count = bottom + len(keys)
@@ -75,6 +75,10 @@ class BoundedChangeList(ChangeList):
             self.result_count = max(self.result_count, min(counted, COUNTED))
         self.result_list: Any = self._rows(keys[: self.list_per_page])
         self._describe()
+
+    def keys(self, bottom: int, count: int) -> list[int]:
+        """Return the keys of the rows of a page, and one more."""
+        return list(self.queryset.values_list("pk", flat=True)[bottom : bottom + count])
 
     def _rows(self, keys: list[int]) -> list[Any]:
         # The keys come from an index alone. For whole rows, MariaDB and MySQL may read and sort the whole table.

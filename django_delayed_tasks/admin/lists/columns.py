@@ -1,7 +1,7 @@
 """The display of values: moments, durations, badges, JSON, tracebacks."""
 
 import json
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import IntegerChoices
@@ -31,6 +31,22 @@ def distance_text(moment: datetime, now: datetime) -> str:
     """Return how far a moment is from now: "in 5 s" or "late by 5 s"."""
     text = duration_text(moment - now)
     return _("in %s") % text if moment > now else _("late by %s") % text
+
+
+def short_text(duration: timedelta) -> str:
+    """Return the duration in milliseconds if it is shorter than a second: "12 ms", "5 min 12 s"."""
+    seconds = duration.total_seconds()
+    return f"{seconds * 1000:.0f} ms" if abs(seconds) < 1 else duration_text(duration)
+
+
+def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
+    """Return two lines of a cell; ``kind`` names the second one's style in admin.css."""
+    return format_html('{}<span class="ddt-second ddt-{}">{}</span>', first, kind, second) if second else first
+
+
+def labelled(label: Any, value: Any) -> SafeString:
+    """Return a value with the label that it has on narrow screens, which show rows as cards without heads."""
+    return format_html('<span data-label="{}">{}</span>', label, value)
 
 
 def badge(label: Any, kind: str) -> SafeString:

@@ -3,6 +3,9 @@
 from typing import Any
 
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.admin.lists.columns import EMPTY
@@ -30,3 +33,13 @@ def executor_text(row: Any) -> str:
     """Return the name of the executor of a task or a run; its id if its row has been deleted."""
     name = row.executor_name if hasattr(row, "executor_name") else names_of([row]).get(row.executor)
     return str(name or row.executor or EMPTY)
+
+
+def executor_link(site: str, row: Any) -> SafeString | str:
+    """Return the name of the executor of a task or a run, which leads to its page if it has a row."""
+    name = row.executor_name if hasattr(row, "executor_name") else names_of([row]).get(row.executor)
+    if not name:
+        return executor_text(row)
+    return format_html(
+        '<a href="{}">{}</a>', reverse(f"{site}:django_delayed_tasks_executor_change", args=[row.executor]), name
+    )

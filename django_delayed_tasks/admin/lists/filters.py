@@ -1,13 +1,13 @@
 """Filters whose choices are cheap to find and whose conditions are served by the indexes."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from django.contrib.admin import ModelAdmin, SimpleListFilter
-from django.db.models import Q, QuerySet
+from django.contrib.admin import ChoicesFieldListFilter, ModelAdmin, SimpleListFilter
+from django.db.models import Max, Min, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
@@ -17,6 +17,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.schedules.recurrence import read_now
 
 RECENT: Final = 100_000
 """The number of runs to which a condition without an index is applied."""
@@ -24,7 +25,19 @@ RECENT: Final = 100_000
 MOST_LEVELS: Final = 50
 """With more levels of queue and priority than this, a condition for each costs more than it saves."""
 
+SLACK: Final = timedelta(minutes=5)
+"""How much later than its neighbors a run may have been written."""
+
+FOLDED: Final = "admin/django_delayed_tasks/filter.html"
+"""The template of filters that are folded into a bar above the list."""
+
 Choices = Iterator[tuple[str, Any]]
+
+
+class StatusFilter(ChoicesFieldListFilter):
+    """Filters tasks by status."""
+
+    template = FOLDED
 
 
 class CodeFilter(SimpleListFilter):
@@ -32,6 +45,7 @@ class CodeFilter(SimpleListFilter):
 
     title = _("code")
     parameter_name = "code"
+    template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         asked = request.GET.getlist(self.parameter_name)
@@ -54,6 +68,7 @@ class QueueFilter(SimpleListFilter):
 
     title = _("queue")
     parameter_name = "queue"
+    template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         queues = {handler.queue for handler in get_task_handlers().values()}
@@ -73,6 +88,7 @@ class DueFilter(SimpleListFilter):
 
     title = _("due")
     parameter_name = "due"
+    template = FOLDED
     spans = {"overdue": timedelta(0), "hour": timedelta(hours=1), "day": timedelta(days=1)}
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
@@ -105,6 +121,7 @@ class OutcomeFilter(SimpleListFilter):
 
     title = _("outcome of the latest runs")
     parameter_name = "outcome"
+    template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         yield from ((str(value), label) for value, label in RunOutcome.choices)
@@ -112,6 +129,41 @@ class OutcomeFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         value = self.value() or ""
         return recent(queryset).filter(outcome=int(value)) if value in map(str, RunOutcome.values) else queryset
+
+
+class FinishedFilter(SimpleListFilter):
+    """Filters runs by when they ended, which primary keys nearly follow: a few are read to find the first."""
+
+    title = _("finished")
+    parameter_name = "finished_within"
+    template = FOLDED
+    spans = {"hour": timedelta(hours=1), "day": timedelta(days=1)}
+
+    def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
+        yield "hour", _("the last hour")
+        yield "day", _("the last day")
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        span = self.spans.get(self.value() or "")
+        if span is None:
+            return queryset
+        cutoff = read_now(settings.DATABASE) - span
+        return queryset.filter(pk__gte=_first_after(cutoff - SLACK), finished__gte=cutoff)
+
+
+def _first_after(moment: datetime) -> int:
+    """Return the key from which on runs ended after ``moment``, by bisection."""
+    runs: Any = TaskRun.objects.using(settings.DATABASE).order_by("pk")
+    ends = runs.aggregate(low=Min("pk"), high=Max("pk"))
+    low, high = ends["low"] or 0, ends["high"] or 0
+    while low < high:
+        middle = (low + high) // 2
+        pk, finished = runs.filter(pk__gte=middle).values_list("pk", "finished").first()
+        if finished >= moment:
+            high = middle
+        else:
+            low = pk + 1
+    return int(low)
 
 
 def recent(runs: "QuerySet[Any]") -> "QuerySet[Any]":

@@ -1,23 +1,21 @@
-"""The actions on tasks in the admin: fenced by the versions that the page showed, and logged."""
+"""The actions on tasks in the admin: confirmed, fenced by the versions that the page showed, and logged."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import QuerySet
-from django.http import HttpRequest
-from django.utils.translation import gettext as _
+from django.http import HttpRequest, HttpResponse
 from django.utils.translation import gettext_lazy, ngettext
 
-from django_delayed_tasks.admin.tasks import pauses, seen
+from django_delayed_tasks.admin.steering import portions, question, seen, verbs
+from django_delayed_tasks.admin.steering.portions import Progress
+from django_delayed_tasks.admin.steering.verbs import Verb
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import edit
-from django_delayed_tasks.store.schedules.cancel import cancel_seen
-from django_delayed_tasks.store.sql.fences import Claim
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Task]
@@ -25,11 +23,9 @@ else:
     Base = object
 
 BATCH: Final = 500
-MOST: Final = 10_000
-"""The most tasks that one action is applied to if "all that match" are selected."""
+"""The number of tasks that one transaction changes."""
 
-HOUR: Final = timedelta(hours=1)
-Verb = Callable[[str, Collection[Claim]], list[int]]
+Response = HttpResponse | None
 
 
 class SteeringActions(Base):
@@ -38,42 +34,74 @@ class SteeringActions(Base):
     actions = ("run_now", "postpone", "pause", "resume", "retry_failed", "cancel")
 
     @admin.action(description=gettext_lazy("Run now"), permissions=["change"])
-    def run_now(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, edit.run_now, _("made claimable at once"))
+    def run_now(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
+        return self._steer(request, queryset, verbs.RUN_NOW)
 
     @admin.action(description=gettext_lazy("Postpone by an hour"), permissions=["change"])
-    def postpone(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, lambda alias, pairs: edit.postpone(alias, pairs, HOUR), _("postponed"))
+    def postpone(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
+        return self._steer(request, queryset, verbs.POSTPONE)
 
     @admin.action(description=gettext_lazy("Retry failed"), permissions=["change"])
-    def retry_failed(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, edit.retry_failed, _("made pending again"))
+    def retry_failed(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
+        return self._steer(request, queryset, verbs.RETRY_FAILED)
 
     @admin.action(description=gettext_lazy("Pause"), permissions=["change"])
-    def pause(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, pauses.pause_all, _("paused, or will be after its run"))
+    def pause(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
+        return self._steer(request, queryset, verbs.PAUSE)
 
     @admin.action(description=gettext_lazy("Resume"), permissions=["change"])
-    def resume(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, pauses.resume_all, _("resumed"))
+    def resume(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
+        return self._steer(request, queryset, verbs.RESUME)
 
     @admin.action(description=gettext_lazy("Cancel"), permissions=["delete"])
-    def cancel(self, request: HttpRequest, queryset: "QuerySet[Task]") -> None:
-        self._steer(request, queryset, cancel_seen, _("cancelled, or asked to stop if running"))
+    def cancel(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
+        return self._steer(request, queryset, verbs.CANCEL)
 
-    def _steer(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb, done: str) -> None:
-        alias, changed, asked = settings.DATABASE, 0, 0
-        for tasks in batches(request, queryset):
-            ids = set(verb(alias, [(task.pk, task.version) for task in tasks]))
-            log(request, [task for task in tasks if task.pk in ids], done)
-            changed, asked = changed + len(ids), asked + len(tasks)
-        wakeup.when_committed(alias)
-        self._report(request, changed, asked, done)
+    def _steer(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> Response:
+        is_across = question.is_across(request)
+        if not question.is_confirmed(request) and (asked := self._question(queryset, verb, is_across)):
+            started = Progress.begin(queryset, asked.count).inputs() if is_across else ()
+            return question.ask(self, request, asked, started)
+        if is_across:
+            return self._steer_portion(request, queryset, verb)
+        self._steer_all(request, queryset, verb)
+        return None
 
-    def _report(self, request: HttpRequest, changed: int, asked: int, done: str) -> None:
+    def _question(self, queryset: "QuerySet[Task]", verb: Verb, is_across: bool) -> question.Question | None:
+        """Return what the user is asked first; None if the action needs no question."""
+        if not is_across and verb.asks_from is None:
+            return None
+        count = question.count(queryset)
+        if not is_across and count < (verb.asks_from or 0):
+            return None
+        return question.Question(verb.question, verb.effect, count, question.some_of(queryset))
+
+    def _steer_all(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> None:
+        """Change the selected tasks, in the versions that the page showed."""
+        versions = seen.versions(request)
+        tasks = list(light(queryset).order_by("pk"))
+        for task in tasks:
+            task.version = versions.get(task.pk, -1)
+        changed = sum(apply(request, batch, verb) for batch in batches(tasks))
+        self._report(request, changed, len(tasks), verb)
+
+    def _steer_portion(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> Response:
+        """Change some of the tasks that match; those that were not on the page are taken in their present versions."""
+        progress = Progress.read(request)
+        tasks = progress.portion(light(queryset))
+        versions = seen.versions(request)
+        for task in tasks:
+            task.version = versions.get(task.pk, task.version)
+        progress = progress.passed(tasks, apply(request, tasks, verb))
+        if len(tasks) == portions.PORTION:
+            return portions.page(self, request, verb.question, progress)
+        self._report(request, progress.changed, progress.asked, verb)
+        return None
+
+    def _report(self, request: HttpRequest, changed: int, asked: int, verb: Verb) -> None:
         if changed:
             text = ngettext("%(count)d task was %(done)s.", "%(count)d tasks were %(done)s.", changed)
-            self.message_user(request, text % {"count": changed, "done": done}, messages.SUCCESS)
+            self.message_user(request, text % {"count": changed, "done": verb.done}, messages.SUCCESS)
         if left := asked - changed:
             text = ngettext(
                 "%(count)d task was left unchanged: it changed since the page was loaded, or its state forbids this.",
@@ -81,26 +109,26 @@ class SteeringActions(Base):
                 left,
             )
             self.message_user(request, text % {"count": left}, messages.WARNING)
-        if asked >= MOST:
-            self.message_user(request, _("No more than %d tasks are changed at a time.") % MOST, messages.WARNING)
 
 
-def batches(request: HttpRequest, queryset: "QuerySet[Task]") -> Iterator[list[Task]]:
-    """Yield the selected tasks, in the versions that the page showed.
+def light(tasks: "QuerySet[Task]") -> "QuerySet[Task]":
+    """Return these tasks with only the columns that actions need."""
+    return tasks.only("biz_code", "biz_num", "version")
 
-    If "all that match" are selected, the tasks that were not on the page are taken in their present versions.
-    """
-    everything = request.POST.get("select_across") == "1"
-    versions = seen.versions(request)
-    tasks, last = queryset.only("biz_code", "biz_num", "version").order_by("pk"), 0
-    for _number in range(MOST // BATCH):
-        batch = list(tasks.filter(pk__gt=last)[:BATCH])
-        if not batch:
-            return
-        last = batch[-1].pk
-        for task in batch:
-            task.version = versions.get(task.pk, task.version if everything else -1)
+
+def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
+    """Yield these tasks in lists of at most ``BATCH``."""
+    rest = iter(tasks)
+    while batch := list(islice(rest, BATCH)):
         yield batch
+
+
+def apply(request: HttpRequest, tasks: list[Task], verb: Verb) -> int:
+    """Change those of these tasks that are in their versions, log them, wake executors; return how many changed."""
+    ids = set(verb.do(settings.DATABASE, [(task.pk, task.version) for task in tasks]))
+    log(request, [task for task in tasks if task.pk in ids], str(verb.done))
+    wakeup.when_committed(settings.DATABASE)
+    return len(ids)
 
 
 def log(request: HttpRequest, tasks: "Sequence[Task | TaskRun]", done: str) -> None:

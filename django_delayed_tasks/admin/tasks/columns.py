@@ -44,13 +44,44 @@ class TaskColumns:
         reported = columns.moment_text(task.progress_at)
         return " · ".join(filter(None, [f"{_percent(task.progress_fraction)} %", task.progress_note, reported]))
 
-    @admin.display(description=_("when"), ordering="when")
-    def when_(self, task: Task) -> str:
+    @admin.display(description=_("when"))
+    def schedule_time(self, task: Task) -> str:
         return columns.moment_text(task.when)
 
-    @admin.display(description=_("claimable from"), ordering="claim_at")
+    @admin.display(description=_("when"), ordering="claim_at")
+    def when_(self, task: Task) -> SafeString | str:
+        """Return when it can be claimed, or failed, or was to run; and how far away that is."""
+        now = database_now(task)
+        if task.status == TaskStatus.FAILED:
+            ago = str(_("failed %s ago")) % columns.duration_text(now - task.claim_at)
+            return columns.two_lines(columns.moment_text(task.claim_at), ago)
+        if task.status == TaskStatus.PENDING:
+            is_late = task.claim_at <= now
+            distance = columns.distance_text(task.claim_at, now)
+            return columns.two_lines(columns.moment_text(task.claim_at), distance, "late" if is_late else "quiet")
+        return columns.moment_text(task.when)
+
+    @admin.display(description=_("claimable from"))
     def claim_at_(self, task: Task) -> str:
         return columns.moment_text(task.claim_at)
+
+    @admin.display(description=_("number"), ordering="biz_num")
+    def number(self, task: Any) -> SafeString | str:
+        """Return the number, and below it the error."""
+        failure = columns.last_line(task.error_end)
+        return columns.two_lines(task.biz_num, "" if failure == columns.EMPTY else failure, "error")
+
+    @admin.display(description=_("attempts"))
+    def attempts_(self, task: Task) -> SafeString:
+        return columns.labelled(_("attempts"), task.attempts)
+
+    @admin.display(description=_("queue"))
+    def queue_(self, task: Task) -> SafeString:
+        return columns.labelled(_("queue"), task.queue)
+
+    @admin.display(description=_("priority"))
+    def priority_(self, task: Task) -> SafeString:
+        return columns.labelled(_("priority"), task.priority)
 
     @admin.display(description=_("due"))
     def due(self, task: Task) -> str:
@@ -62,17 +93,9 @@ class TaskColumns:
     def executor_(self, task: Task) -> str:
         return executor_text(task)
 
-    @admin.display(description=_("error"))
-    def failure(self, task: Any) -> str:
-        return columns.last_line(task.error_end)
-
     @admin.display(description=_("data"))
     def data_block(self, task: Task) -> SafeString | str:
         return columns.json_block(task.biz_ext)
-
-    @admin.display(description=_("last error"))
-    def error_block(self, task: Task) -> SafeString | str:
-        return columns.preformatted(task.last_error)
 
     @admin.display(description=_("cancel requested"))
     def cancel_requested_(self, task: Task) -> str:
@@ -104,7 +127,7 @@ class TaskColumns:
     def once_(self, task: Task) -> Any:
         return _("yes") if task.once else _("no")
 
-    @admin.display(description=_("by its handler"))
+    @admin.display(description=_("declared in code"))
     def by_handler_(self, task: Task) -> Any:
         return _("yes") if task.by_handler else _("no")
 

@@ -12,10 +12,8 @@ from django_delayed_tasks.states import TaskStatus
 
 IDENTITY = ("biz_code", "biz_num")
 STATE = ("state", "due", "attempts")
-ERROR = ("error_block",)
-PROGRESS = ("progress_",)
 SCHEDULE = ("when", "biz_ext", ("queue", "priority"), "expires_at")
-SCHEDULE_SHOWN = ("when_", "data_block", ("queue", "priority", "expires_at_"))
+SCHEDULE_SHOWN = ("schedule_time", "data_block", ("queue", "priority", "expires_at_"))
 RECURRENCE = ("trigger_text",)
 RECURRENCE_SHOWN = ("outlook_",)
 DEFERRED = (
@@ -28,8 +26,8 @@ DETAILS = (
 )  # fmt: skip
 
 READ_ONLY = (
-    *IDENTITY, *STATE, *ERROR, *PROGRESS, *flatten(DEFERRED), *flatten(DETAILS),
-    "when_", "data_block", "expires_at_", *RECURRENCE_SHOWN,
+    *IDENTITY, *STATE, *flatten(DEFERRED), *flatten(DETAILS),
+    "schedule_time", "data_block", "expires_at_", *RECURRENCE_SHOWN,
 )  # fmt: skip
 
 BY_HANDLER = _(
@@ -58,10 +56,6 @@ def changing(task: Task, may_change: bool) -> Any:
 
 def _sections(task: Task, may_change: bool) -> Iterator[Any]:
     yield None, {"fields": (IDENTITY, STATE)}
-    if task.progress_at:
-        yield None, {"fields": PROGRESS}
-    if task.last_error:
-        yield None, {"fields": ERROR}
     yield _("Schedule"), {"fields": SCHEDULE if may_change else SCHEDULE_SHOWN}
     if may_change:
         yield _("Recurrence"), {"fields": RECURRENCE, "description": _said_of(task)}

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 
 from django import forms
-from django.contrib.admin.widgets import AdminSplitDateTime
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.form_base import TaskForm
+from django_delayed_tasks.admin.tasks.when_field import WhenField
 from django_delayed_tasks.admin.triggers.fields import check_has_time
 from django_delayed_tasks.admin.triggers.outlook import Plan, note_on, plan_of
 from django_delayed_tasks.conf import settings
@@ -25,8 +25,8 @@ from django_delayed_tasks.store.validation import Schedule
 class AddTaskForm(TaskForm):
     """A form with all arguments of ``add_task``; empty fields default to the handler's values, or to now."""
 
-    when = forms.SplitDateTimeField(
-        label=_("When"), required=False, widget=AdminSplitDateTime,
+    when = WhenField(
+        label=_("When"), required=False,
         help_text=_("Empty: immediately; with a trigger, at its first time."),
     )  # fmt: skip
     queue = forms.CharField(
@@ -62,7 +62,7 @@ class AddTaskForm(TaskForm):
 class ChangeTaskForm(TaskForm):
     """A form with the fields of a waiting task that can be changed."""
 
-    when = forms.SplitDateTimeField(label=_("When"), widget=AdminSplitDateTime)
+    when = WhenField(label=_("When"))
 
     class Meta(TaskForm.Meta):
         fields = ("when", "biz_ext", "queue", "priority", "expires_at")

@@ -1,8 +1,11 @@
 """The list of tasks, and one task's page."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ORDER_VAR
 from django.db.models import QuerySet
 from django.db.models.functions import Right
 from django.http import HttpRequest
@@ -12,13 +15,27 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
-from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter
+from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter, StatusFilter
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.lists.segments import Order
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.actions import SteeringActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.page import TaskPages
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+
+MOST_IN_ORDER: Final = 10_000
+"""The tasks that the order of segments reaches; filters and orders by a column reach all."""
+FAILED: Final = str(TaskStatus.FAILED.value)
+
+EMPTY_IF: Final[dict[str, Callable[[Any], bool]]] = {
+    "attempts_": lambda task: not task.attempts,
+    "executor_": lambda task: not task.executor,
+    "trigger_": lambda task: task.trigger_text is None,
+    "priority_": lambda task: not task.priority,
+}
+"""Columns that are left out if they are empty on the whole page."""
 
 
 class TaskChangeList(NamingChangeList):
@@ -28,6 +45,29 @@ class TaskChangeList(NamingChangeList):
         texts = ("biz_ext", "deferred_biz_ext", "last_error")
         light: QuerySet[Any] = rows.defer(*texts).annotate(error_end=Right("last_error", 500))
         return light
+
+    def keys(self, bottom: int, count: int) -> list[int]:
+        """Return the keys of a page in the order of segments, unless an order, a code or a number was asked for."""
+        code, status = self.params.get(CodeFilter.parameter_name), self.params.get("status__exact")
+        if ORDER_VAR in self.params or self.query or (code and status != FAILED):
+            return super().keys(bottom, count)
+        if bottom >= MOST_IN_ORDER:
+            raise IncorrectLookupParameters
+        found = Order(self.queryset, self._statuses(), self.params.get(QueueFilter.parameter_name)).keys(bottom + count)
+        return super().keys(bottom, count) if found is None else found[bottom:]
+
+    def _statuses(self) -> frozenset[int]:
+        status = str(self.params.get("status__exact", ""))
+        if status in map(str, TaskStatus.values):
+            return frozenset({int(status)})
+        is_about_due = DueFilter.parameter_name in self.params
+        return frozenset({TaskStatus.PENDING} if is_about_due else TaskStatus.values)
+
+    def get_results(self, request: HttpRequest) -> None:
+        super().get_results(request)
+        # They come after the columns that can be sorted, whose positions are in addresses.
+        empty = {name for name, is_empty in EMPTY_IF.items() if all(map(is_empty, self.result_list))}
+        self.list_display = [name for name in self.list_display if name not in empty]
 
 
 @admin.register(Task)
@@ -39,13 +79,12 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """
 
     list_display = (
-        "biz_num", "biz_code", "state", "due", "when_", "claim_at_", "trigger_", "attempts", "executor_", "failure",
-        "queue", "priority",
+        "number", "biz_code", "state", "when_", "queue_", "attempts_", "executor_", "trigger_", "priority_",
     )  # fmt: skip
-    list_filter = ("status", DueFilter, CodeFilter, QueueFilter)
+    list_filter = (("status", StatusFilter), DueFilter, CodeFilter, QueueFilter)
     search_fields = ("biz_num",)
     search_help_text = _("Part of the number.")
-    sortable_by = ("biz_num", "when_", "claim_at_")
+    sortable_by = ("number", "when_")
     lookups = ("id", "biz_code", "biz_num", "when", "status", "queue", "priority", "claim_at", "executor")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> Any:

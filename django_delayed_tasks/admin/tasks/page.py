@@ -1,6 +1,7 @@
 """The page of one task: the store does every write, fenced by the version that the page showed."""
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.templatetags.admin_urls import add_preserved_filters
@@ -11,13 +12,14 @@ from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from django_delayed_tasks.admin.tasks import seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.fieldsets import READ_ONLY, adding, changing
 from django_delayed_tasks.admin.tasks.forms import AddTaskForm, ChangeTaskForm
+from django_delayed_tasks.admin.tasks.summary import summary_of
 from django_delayed_tasks.admin.tasks.writes import Conflict, add, cancel, change
 from django_delayed_tasks.admin.triggers.fields import PREVIEW
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.models import PausedQueue, Task
+from django_delayed_tasks.models import PausedQueue, Task, TaskRun
 from django_delayed_tasks.states import CancelResult, TaskStatus
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ BUTTONS: dict[str, Any] = {
     "resume": gettext_lazy("Resume"),
 }
 """The actions that a task's page offers if the task's state allows them."""
+
+KEY: Final = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 _OFFERED: dict[int, tuple[str, ...]] = {
     TaskStatus.PENDING: ("run_now", "postpone", "pause"),
@@ -120,9 +124,25 @@ class TaskPages(Base):
             "runs_url": f"{runs}?{identity}",
             "steering_buttons": offered(task) if may_steer else (),
             "paused_queue": PausedQueue.objects.using(settings.DATABASE).filter(queue=task.queue).first(),
+            "summary": summary_of(self, task),
+            "may_edit": self.has_change_permission(request, task),
+            # The next times of a recurring task are in its form.
+            "is_form_open": request.method == "POST" or task.trigger_text is not None,
             "show_delete": False,  # "Cancel" is shown instead
             "may_cancel": self.has_delete_permission(request, task),
         }
+
+    def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
+        """Redirect from the page of a task that has ended to its last run."""
+        runs = TaskRun.objects.using(settings.DATABASE).order_by("-pk")
+        is_key = KEY.fullmatch(object_id) and request.user.has_perm("django_delayed_tasks.view_taskrun")
+        run = runs.filter(task_id=int(object_id)).first() if is_key else None
+        if run is None:
+            response: HttpResponse = super()._get_obj_does_not_exist_redirect(request, opts, object_id)  # type: ignore[misc]
+            return response
+        self.message_user(request, _("This task has ended: this is its last run."), messages.INFO)
+        address = reverse(f"{self.admin_site.name}:django_delayed_tasks_taskrun_change", args=[run.pk])
+        return HttpResponseRedirect(address)
 
     def save_model(self, request: HttpRequest, obj: Task, form: Any, change_: bool) -> None:
         if change_:

@@ -101,7 +101,8 @@ def _retry(dialect: Dialect, settlement: Settlement) -> Assignments:
 
 
 def _failed(dialect: Dialect, settlement: Settlement) -> Assignments:
-    return {"last_error": ("%s", [settlement.error]), "status": (str(FAILED), [])}
+    # claim_at of a failed task is when it failed, so that the claim index has the newest ones together.
+    return {"last_error": ("%s", [settlement.error]), "status": (str(FAILED), []), "claim_at": (dialect.now, [])}
 
 
 def _rescued(dialect: Dialect, settlement: Settlement) -> Assignments:

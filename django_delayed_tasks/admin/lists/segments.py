@@ -1,0 +1,87 @@
+"""The order of the list of tasks: overdue, failed, running, then the next ones, and paused ones last.
+
+Each segment is read from the claim index, level by level, and no further than the page needs.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from heapq import merge
+from itertools import islice
+from typing import Any, Final
+
+from django.db.models import Q, QuerySet
+
+from django_delayed_tasks.admin.lists import waiting
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+
+MOST_LEVELS: Final = 50
+"""With more levels than this, reading each costs more than the order is worth."""
+BY_LEVEL: Final = ("queue", "priority", "claim_at", "id")
+
+Rows = QuerySet[Any]
+Segment = Callable[[int], Iterable[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The segments of the tasks in ``rows``; ``statuses`` are those that ``rows`` may have."""
+
+    rows: Rows
+    statuses: frozenset[int]
+    queue: str | None = None
+
+    def keys(self, count: int) -> list[int] | None:
+        """Return the first ``count`` keys; None if there are too many levels."""
+        agenda = waiting.read_agenda()
+        levels = [Q(queue=level.queue, priority=level.priority) for level in agenda.levels if self._has(level.queue)]
+        failed = list(islice(self._failed_levels(), MOST_LEVELS + 1))
+        if max(len(levels), len(failed)) > MOST_LEVELS:
+            return None
+        found: list[int] = []
+        for status, segment in self._segments(levels, failed, agenda.now):
+            if status in self.statuses and len(found) < count:
+                found += segment(count - len(found))
+        return found
+
+    def _has(self, queue: str) -> bool:
+        return self.queue in (None, queue)
+
+    def _segments(self, levels: list[Q], failed: list[Q], now: datetime) -> Iterator[tuple[int, Segment]]:
+        pending = Q(status=TaskStatus.PENDING)
+        yield TaskStatus.PENDING, lambda count: self._merged(levels, pending & Q(claim_at__lte=now), count)
+        yield TaskStatus.FAILED, lambda count: self._newest(failed, count)
+        yield TaskStatus.RUNNING, lambda count: self._of(TaskStatus.RUNNING, count)
+        yield TaskStatus.PENDING, lambda count: self._merged(levels, pending & Q(claim_at__gt=now), count)
+        yield TaskStatus.PAUSED, lambda count: self._of(TaskStatus.PAUSED, count)
+
+    def _of(self, status: int, count: int) -> list[int]:
+        return list(self.rows.filter(status=status).order_by(*BY_LEVEL).values_list("pk", flat=True)[:count])
+
+    def _merged(self, levels: list[Q], condition: Q, count: int) -> list[int]:
+        """Return the keys of the first tasks of all levels, by the time from which they can be claimed."""
+        some = [
+            list(self.rows.filter(condition & level).order_by("claim_at", "id").values_list("claim_at", "pk")[:count])
+            for level in levels
+        ]
+        return [key for _, key in islice(merge(*some), count)]
+
+    def _newest(self, levels: list[Q], count: int) -> list[int]:
+        """Return the keys of the tasks that failed last: ``claim_at`` of a failed task is when it failed."""
+        failed = self.rows.filter(status=TaskStatus.FAILED).order_by("-claim_at", "-id").values_list("claim_at", "pk")
+        some = [list(failed.filter(level)[:count]) for level in levels]
+        return [key for _, key in islice(merge(*some, reverse=True), count)]
+
+    def _failed_levels(self) -> Iterator[Q]:
+        if TaskStatus.FAILED not in self.statuses:
+            return
+        tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.FAILED)
+        first = tasks.order_by("queue", "priority").values_list("queue", "priority")
+        level = first.first()
+        while level:
+            if self._has(level[0]):
+                yield Q(queue=level[0], priority=level[1])
+            next_of_queue = first.filter(queue=level[0], priority__gt=level[1]).first()
+            level = next_of_queue or first.filter(queue__gt=level[0]).first()

@@ -1,0 +1,95 @@
+"""The page that asks before an action, with the number of rows."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from django_delayed_tasks.admin.steering import seen
+
+SHOWN: Final = 20
+"""The number of rows that the page lists."""
+COUNTED: Final = 100_000
+"""The bound up to which rows are counted."""
+CONFIRMED: Final = "confirmed"
+"""The name of the input that says that the user was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed."""
+
+    text: Any
+    effect: Any
+    count: int
+    rows: Sequence[Any]
+
+    @property
+    def count_text(self) -> str:
+        """The number of rows, which is exact up to a bound."""
+        if self.count > COUNTED:
+            return _("More than %(count)d are selected.") % {"count": COUNTED}
+        return ngettext("%(count)d is selected.", "%(count)d are selected.", self.count) % {"count": self.count}
+
+    @property
+    def more(self) -> int:
+        """The number of rows that are not listed."""
+        return self.count - len(self.rows)
+
+    @property
+    def more_text(self) -> str:
+        return _("and %d more") % self.more if self.count <= COUNTED else _("and many more")
+
+
+def is_across(request: HttpRequest) -> bool:
+    """Return whether all rows that match are selected, not only those on the page."""
+    return request.POST.get("select_across") == "1"
+
+
+def is_confirmed(request: HttpRequest) -> bool:
+    """Return whether the user has been asked."""
+    return CONFIRMED in request.POST
+
+
+def count(rows: "QuerySet[Any]") -> int:
+    """Return the number of rows, exact up to ``COUNTED``."""
+    return rows.order_by().values("pk")[: COUNTED + 1].count()
+
+
+def some_of(rows: "QuerySet[Any]") -> list[Any]:
+    """Return the first rows in the list's order, whose keys come from an index alone."""
+    keys = list(rows.values_list("pk", flat=True)[:SHOWN])
+    found = rows.model._base_manager.using(rows.db).in_bulk(keys)
+    return [found[key] for key in keys if key in found]
+
+
+def ask(admin: Any, request: HttpRequest, question: Question, hidden: Iterable[tuple[str, Any]] = ()) -> HttpResponse:
+    """Return the page that asks. Its button submits the action again, confirmed."""
+    context = {
+        **admin.admin_site.each_context(request),
+        "title": question.text,
+        "opts": admin.opts,
+        "media": admin.media,
+        "question": question,
+        "hidden": [*inputs(request), (CONFIRMED, "1"), *hidden],
+    }
+    return TemplateResponse(request, "admin/django_delayed_tasks/question.html", context)
+
+
+def inputs(request: HttpRequest) -> list[tuple[str, str]]:
+    """Return the inputs with which the action and its selection are submitted again."""
+    kept = ("action", "select_across", ACTION_CHECKBOX_NAME, seen.NAME)
+    found = [(name, value) for name in kept for value in request.POST.getlist(name)]
+    return _without_choices_of_other_buttons(found)
+
+
+def _without_choices_of_other_buttons(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Keep one action: a page may have a choice of actions at the top and at the bottom."""
+    action = next(pair for pair in found if pair[0] == "action")
+    return [action, *(pair for pair in found if pair[0] != "action")]

@@ -1,0 +1,81 @@
+"""What actions do to tasks, and what the user is asked before."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+from django.utils.translation import gettext_lazy as _
+
+from django_delayed_tasks.admin.steering import pauses
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules.cancel import cancel_seen
+from django_delayed_tasks.store.sql.fences import Claim
+
+HOUR: Final = timedelta(hours=1)
+ALWAYS: Final = 1
+SEVERAL: Final = 2
+"""From this number of tasks on the user is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """What an action does: ``do`` changes the tasks that are in the versions given, and returns their ids.
+
+    ``asks_from``: the number of selected rows from which on the user is asked; None if the effect can be undone, so
+    that the user is asked only about rows that were not on the page.
+    """
+
+    do: Callable[[str, Collection[Claim]], list[int]]
+    question: Any
+    effect: Any
+    done: Any
+    asks_from: int | None
+
+
+def _postpone(alias: str, seen: Collection[Claim]) -> list[int]:
+    return edit.postpone(alias, seen, HOUR)
+
+
+RUN_NOW: Final = Verb(
+    edit.run_now,
+    _("Run these tasks now?"),
+    _("Pending tasks become claimable at once. Their time is lost, unless they recur."),
+    _("made claimable at once"),
+    SEVERAL,
+)
+POSTPONE: Final = Verb(
+    _postpone,
+    _("Postpone these tasks by an hour?"),
+    _("Pending tasks wait an hour longer than their time, or than now if it has passed."),
+    _("postponed"),
+    SEVERAL,
+)
+RETRY_FAILED: Final = Verb(
+    edit.retry_failed,
+    _("Retry these tasks?"),
+    _("Failed tasks become pending again, with all their attempts. Their errors are kept in the history only."),
+    _("made pending again"),
+    SEVERAL,
+)
+CANCEL: Final = Verb(
+    cancel_seen,
+    _("Cancel these tasks?"),
+    _("Waiting tasks are removed, and the history records that. Running tasks are asked to stop."),
+    _("cancelled, or asked to stop if running"),
+    ALWAYS,
+)
+PAUSE: Final = Verb(
+    pauses.pause_all,
+    _("Pause these tasks?"),
+    _("They do not run until they are resumed. Running tasks finish first."),
+    _("paused, or will be after its run"),
+    None,
+)
+RESUME: Final = Verb(
+    pauses.resume_all,
+    _("Resume these tasks?"),
+    _("Paused tasks wait for their time again. Missed times of recurring tasks are not made up for."),
+    _("resumed"),
+    None,
+)

@@ -1,0 +1,17 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("django_delayed_tasks", "0011_statistics")]
+
+    operations = [
+        migrations.AddField(
+            model_name="executor",
+            name="version",
+            field=models.CharField(blank=True, db_default="", default="", max_length=50, verbose_name="version"),
+        ),
+        migrations.AlterModelOptions(
+            name="pausedqueue",
+            options={"verbose_name": "paused queue", "verbose_name_plural": "queues"},
+        ),
+    ]

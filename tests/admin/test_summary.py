@@ -1,0 +1,125 @@
+"""The top of a task's page: buttons, the state in a sentence, progress, the timeline."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import RunOutcome, TaskStatus
+from tests.admin.pages import messages_of, text_of
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, TRACEBACK, executor, page_of, run, task
+
+pytestmark = pytest.mark.usefixtures("frozen")
+
+
+def summary_of(client: Client, row: Task) -> str:
+    html = client.get(page_of(row)).content.decode()
+    found = re.search(r'<section class="ddt-summary".*?</section>', html, re.DOTALL)
+    assert found
+    return found[0]
+
+
+def sentence_of(client: Client, row: Task) -> str:
+    [found] = re.findall(r'<p class="ddt-state">(.*?)</p>', summary_of(client, row), re.DOTALL)
+    return text_of(found)
+
+
+def timeline_of(client: Client, row: Task) -> list[str]:
+    return [" ".join(text_of(li).split()) for li in re.findall(r"<li>(.*?)</li>", summary_of(client, row), re.DOTALL)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"claim_at": NOW + HOUR}, "pending Waits until 2031-05-17 12:30:00, in 1 h."),
+        ({"claim_at": NOW + HOUR, "attempts": 1}, "pending Its next attempt is at 2031-05-17 12:30:00, in 1 h."),
+        (
+            {"claim_at": NOW - HOUR},
+            "pending Due since 2031-05-17 10:30:00, late by 1 h: it waits for an executor.",
+        ),
+        (
+            {"status": TaskStatus.FAILED, "claim_at": NOW - 5 * MINUTE, "attempts": 3},
+            "failed Failed 5 min ago, after 3 attempts.",
+        ),
+        ({"status": TaskStatus.PAUSED}, "paused Paused: it does not run until it is resumed."),
+    ],
+)
+def test_sentence(boss: Client, fields: dict[str, Any], text: str) -> None:
+    assert sentence_of(boss, task(**fields)) == text
+
+
+def test_sentence_of_a_running_task(boss: Client) -> None:
+    owner = executor("web2")
+    fields: dict[str, Any] = {"status": TaskStatus.RUNNING, "executor": owner.pk, "attempts": 2}
+    row = task("1", **fields, update_time=NOW - 2 * MINUTE)
+    assert sentence_of(boss, row) == "running Running for 2 min on web2, attempt 2."
+    assert f'<a href="{page_of(owner)}">web2</a>' in summary_of(boss, row)
+    stopping = task("2", **fields, cancel_requested_at=NOW)  # when it was claimed is not known any more
+    assert sentence_of(boss, stopping) == "stopping Running on web2, attempt 2."
+
+
+def test_timeline(boss: Client) -> None:
+    owner = executor("web2")
+    row = task("1", status=TaskStatus.RUNNING, executor=owner.pk, attempts=2, create_time=NOW - 3 * HOUR)
+    begun = NOW - 2 * HOUR
+    times = {"when": begun - MINUTE, "started": begun, "finished": begun + MINUTE}
+    run("1", RunOutcome.RETRIED, executor=owner.pk, **times)
+    run("1", RunOutcome.LOST, executor=99, attempt=2, started=begun + HOUR, finished=begun + HOUR + MINUTE)
+    run("another", biz_code=CODE)
+    assert timeline_of(boss, row) == [
+        "2031-05-17 11:30:00 running Claimed by web2, attempt 2.",
+        "2031-05-17 10:31:00 lost Attempt 2 on 99, took 1 min",
+        "2031-05-17 09:31:00 retried Attempt 1 on web2, 1 min late, took 1 min",
+        "2031-05-17 08:30:00 Added.",
+    ]
+
+
+def test_timeline_of_a_task_that_was_changed_and_waits(boss: Client) -> None:
+    row = task(create_time=NOW - HOUR)
+    assert timeline_of(boss, row) == [
+        "2031-05-17 12:30:00 next Can be claimed.",
+        "2031-05-17 11:30:00 Replaced, edited, postponed, paused or resumed.",
+        "2031-05-17 10:30:00 Added.",
+    ]
+
+
+def test_timeline_of_a_task_that_was_asked_to_stop(boss: Client) -> None:
+    row = task(status=TaskStatus.RUNNING, cancel_requested_at=NOW, deferred_when=NOW + HOUR)
+    assert [line[20:] for line in timeline_of(boss, row)][:2] == [
+        "Its next schedule, which was added during this run.", "stopping Asked to stop.",
+    ]  # fmt: skip
+
+
+def test_progress(boss: Client) -> None:
+    row = task(status=TaskStatus.RUNNING, progress_fraction=0.42, progress_at=NOW)
+    assert 'value="0.42" max="1"' in summary_of(boss, row)
+
+
+def test_error_comes_before_the_form(boss: Client) -> None:
+    html = boss.get(page_of(task(status=TaskStatus.FAILED, last_error=TRACEBACK))).content.decode()
+    assert html.index("_retry_failed") < html.index("ValueError") < html.index('<details class="ddt-form">')
+
+
+@pytest.mark.parametrize(("fields", "is_open"), [({}, False), ({"trigger": "Interval(hours=1)"}, True)])
+def test_form_is_folded_unless_it_shows_next_times(boss: Client, fields: dict[str, Any], is_open: bool) -> None:
+    assert ('<details class="ddt-form" open>' in boss.get(page_of(task(**fields))).content.decode()) == is_open
+
+
+@pytest.mark.parametrize(
+    ("fields", "refreshes"),
+    [({}, False), ({"claim_at": NOW}, True), ({"status": TaskStatus.RUNNING}, True)],
+)
+def test_refresh(boss: Client, fields: dict[str, Any], refreshes: bool) -> None:
+    assert ("data-ddt-refresh" in summary_of(boss, task(**fields))) == refreshes
+
+
+def test_page_of_a_task_that_has_ended_leads_to_its_last_run(boss: Client) -> None:
+    row = task()
+    run("1", task_id=row.pk)
+    last = run("1", task_id=row.pk)
+    Task.objects.all().delete()
+    response = boss.get(page_of(row))
+    assert response["Location"] == page_of(last)
+    assert messages_of(response) == ["This task has ended: this is its last run."]

@@ -1,0 +1,94 @@
+"""Debian's Chromium, driven by its driver; both are installed where root may."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import axe_selenium_python
+from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from harness.servers.packages import find_program, install
+
+PACKAGES = ("chromium", "chromium-driver", "fonts-noto-cjk")
+PATIENCE = 60  # seconds
+AXE = Path(axe_selenium_python.__file__).parent / "node_modules/axe-core/axe.min.js"
+
+
+def programs() -> tuple[str, str]:
+    """Return the paths of the browser and of its driver. ServerError says what to install if that is not possible."""
+    found = find_program(["chromium"]), find_program(["chromedriver"])
+    if not all(found):
+        install(PACKAGES, "the browser of the tests")
+        found = find_program(["chromium"]), find_program(["chromedriver"])
+    browser, driver = found
+    assert browser, "apt-get install chromium"
+    assert driver, "apt-get install chromium-driver"
+    return browser, driver
+
+
+@contextmanager
+def chromium(width: int = 1280, height: int = 900) -> Iterator[Chrome]:
+    """A headless browser with a window of this size."""
+    browser, driver = programs()
+    options = ChromeOptions()
+    options.binary_location = browser
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--lang=en-US"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    chrome = Chrome(options=options, service=ChromeService(driver))
+    try:
+        resize(chrome, width, height)
+        yield chrome
+    finally:
+        chrome.quit()
+
+
+def resize(chrome: Chrome, width: int, height: int = 900) -> None:
+    """Set the size of the page that is seen, as a phone or a screen has it."""
+    chrome.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+
+
+def paint(chrome: Chrome, scheme: str) -> None:
+    """Prefer "light" or "dark" pages."""
+    chrome.execute_cdp_cmd(
+        "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    )
+
+
+def wait(chrome: Chrome, is_so: Callable[[Chrome], Any], what: str) -> Any:
+    """Return what ``is_so`` returns once it is true."""
+    try:
+        return WebDriverWait(chrome, PATIENCE, poll_frequency=0.1).until(is_so, what)
+    except Exception as error:
+        text = chrome.find_element(By.TAG_NAME, "body").text
+        raise AssertionError(f"{what}: {error}\n{chrome.current_url}\n{text}") from error
+
+
+def text_of(chrome: Chrome) -> str:
+    """Return the text that is seen."""
+    return str(chrome.execute_script("return document.body.innerText"))
+
+
+def problems_of(chrome: Chrome) -> list[str]:
+    """Return the serious problems of accessibility that axe finds on the page."""
+    chrome.execute_script(AXE.read_text())
+    found = chrome.execute_async_script("axe.run(document).then(arguments[arguments.length - 1])")
+    return [
+        f"{rule['id']}: {node['html'][:150]} {node.get('failureSummary', '')[:200]}"
+        for rule in found["violations"]
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
+
+
+def complaints_of(chrome: Chrome) -> list[str]:
+    """Return what the console says since the last call, such as what the Content-Security-Policy refused."""
+    log: list[dict[str, Any]] = chrome.get_log("browser")  # type: ignore[no-untyped-call]
+    messages = [entry["message"] for entry in log if entry["level"] == "SEVERE"]
+    return [message for message in messages if "favicon.ico" not in message]
