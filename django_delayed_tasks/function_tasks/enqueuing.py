@@ -17,6 +17,7 @@ from django_delayed_tasks.store.notices import added as announced
 from django_delayed_tasks.store.schedules import add, add_many, add_once
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule, valid_identity, valid_once, valid_priority, valid_when
+from django_delayed_tasks.support.traces import trace_of_caller
 
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""
@@ -48,6 +49,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         valid_priority(int(task.priority)),
         expires_at=valid_when(expires or handler.options.expires, "expires"),
         once=valid_once(getattr(task, "once", False), None),
+        trace=trace_of_caller(),
     )
     now, normalize_json = clock.host_now(), family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
