@@ -81,7 +81,7 @@ def _attributes(run: Run) -> dict[str, str | int]:
         "messaging.system": NAME, "messaging.destination.name": task.queue, "delayed_tasks.code": task.biz_code,
         "messaging.batch.message_count": len(run.tasks),
     }  # fmt: skip
-    own = {"delayed_tasks.number": task.biz_num, "delayed_tasks.attempt": task.attempts}
+    own: dict[str, str | int] = {"delayed_tasks.number": task.biz_num, "delayed_tasks.attempt": task.attempts}
     return common | own if len(run.tasks) == 1 else common
 
 

@@ -144,6 +144,6 @@ def test_metrics_of_runs() -> None:
         for scope in resource.scope_metrics
         for metric in scope.metrics
         for point in metric.data.data_points
-        if point.attributes["code"] == "code"
+        if (point.attributes or {}).get("code") == "code"
     }
     assert {"delayed_tasks_lateness_seconds", "delayed_tasks_run_seconds", "delayed_tasks_runs"} <= found.keys()
