@@ -28,6 +28,7 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
+from django_delayed_tasks.support.traces import trace_of_caller
 
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""
@@ -64,6 +65,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         trigger_text=None if trigger is None else str(trigger),
         expires_at=valid_when(expires or (None if trigger else handler.options.expires), "expires"),
         once=valid_once(getattr(task, "once", False), trigger),
+        trace=trace_of_caller(),
     )
     now, normalize_json = clock.host_now(), family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}

@@ -33,6 +33,8 @@ POOL_LENGTH = 50
 """The longest pool name that callers may choose; pools for limits have a prefix and a code."""
 HOLDER_LENGTH = 64
 TRIGGER_LENGTH = LONGEST_TEXT
+TRACE_LENGTH = 55
+"""The length of a ``traceparent``."""
 
 
 def _refused(call: str) -> Callable[..., Any]:
@@ -81,6 +83,7 @@ class Task(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     once = models.BooleanField(_("once"), null=True, editable=False)
     by_handler = models.BooleanField(_("by its handler"), null=True, editable=False)
+    trace = models.CharField(_("trace"), max_length=TRACE_LENGTH, null=True, editable=False)
     pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
 
     status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
@@ -99,6 +102,7 @@ class Task(models.Model):
     deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
     deferred_expires_at = models.DateTimeField(null=True, editable=False)
     deferred_once = models.BooleanField(null=True, editable=False)
+    deferred_trace = models.CharField(max_length=TRACE_LENGTH, null=True, editable=False)
     # The deferred schedule brings no data of its own: the next run gets what this one leaves.
     deferred_keeps_ext = models.BooleanField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)

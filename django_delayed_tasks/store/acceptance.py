@@ -18,6 +18,7 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
+from django_delayed_tasks.support.traces import trace_of_caller
 
 
 def accepted(task: Any, once: bool = False) -> Schedule:
@@ -44,6 +45,7 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),
         valid_once(once, trigger),
+        trace=trace_of_caller(),
     )
 
 

@@ -36,6 +36,8 @@ class Schedule(NamedTuple):
     once: bool | None = None
     claim_at: datetime | None = None
     """The moment from which the task may be claimed, if that is later than ``when``."""
+    trace: str | None = None
+    """The trace that the caller was in, as a ``traceparent``."""
 
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:

@@ -28,7 +28,7 @@ def add_waiting(start: int, stop: int, levels: int) -> None:
         return (
             f"INSERT INTO {TASK} ({COLUMNS}) SELECT {joined('c', f'n.i % {CODES}')}, {joined('w', 'n.i')}, NULL,"
             f" CASE {queue} WHEN 0 THEN 'default' ELSE {joined('q', queue)} END, ({level} - {queue}) / 10,"
-            f" NULL, NULL, NULL, {when}, {when}, {dialect.now}, {dialect.now}, {FRESH} FROM {numbers} n"
+            f" NULL, NULL, NULL, NULL, {when}, {when}, {dialect.now}, {dialect.now}, {FRESH} FROM {numbers} n"
         )
 
     in_pieces(start, stop, insert)

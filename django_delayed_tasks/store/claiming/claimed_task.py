@@ -23,7 +23,7 @@ from django_delayed_tasks.triggers import Trigger, parse_stored
 
 COLUMNS = (
     "id", "version", "biz_code", "biz_num", "when_time", "biz_ext", "queue", "priority", "attempts", "rescues",
-    "trigger_text", "expires_at", "once", "claim_at",
+    "trigger_text", "expires_at", "once", "claim_at", "trace",
 )  # fmt: skip
 _IN_ORDER = itemgetter(COLUMNS.index("claim_at"), COLUMNS.index("id"))
 
@@ -58,6 +58,7 @@ class ClaimedTask:
     _claim_at: Any = field(default=None, repr=False)
     _not_before: datetime | None = field(default=None, repr=False)
     _trigger: Trigger | None = field(default=None, repr=False)
+    trace: str | None = field(default=None, repr=False)
 
     @property
     def trigger(self) -> Trigger | None:
@@ -288,12 +289,11 @@ def claimed_in_order(rows: Iterable[tuple[Any, ...]], dialect: Dialect, executor
 
 def claimed(row: tuple[Any, ...], dialect: Dialect, executor: int, newer: int = 0) -> ClaimedTask:
     """Return a row of :data:`COLUMNS` as a task; ``newer`` is 1 if it was read before the UPDATE that claims it."""
-    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at, once, claim_at = (
-        row
-    )
+    task_id, version, code, num, when, data, queue, priority, attempts, rescues, trigger, expires_at, once, *rest = row
+    claim_at, trace = rest
     return ClaimedTask(
         task_id, version + newer, code, num, dialect.to_datetime(when), data, queue, priority,
         attempts + newer, rescues, dialect.connection.alias, executor,
         trigger, None if expires_at is None else dialect.to_datetime(expires_at), bool(once), claim_at < when,
-        _claim_at=claim_at,
+        _claim_at=claim_at, trace=trace,
     )  # fmt: skip

@@ -156,7 +156,7 @@ def _insert(dialect: Dialect, schedule: Schedule) -> Named:
     moments = _moments(dialect, schedule, given)
     values = (
         f"%(biz_code)s, %(biz_num)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s, %(trigger_text)s,"
-        f" {moments['expires_at']}, %(once)s, {moments['when_time']}, {moments['claim_at']},"
+        f" {moments['expires_at']}, %(once)s, %(trace)s, {moments['when_time']}, {moments['claim_at']},"
         f" {moments['update_time']}, {moments['update_time']}, {FRESH}"
     )
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", given

@@ -31,6 +31,7 @@ SENT = (
     Column("trigger_text", "text"),
     Column("expires_at", "moment"),
     Column("once", "bool"),
+    Column("trace", "text"),
     Column("when_time", "moment"),
     Column("claim_at", "moment"),
 )
@@ -157,7 +158,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     later = dialect.greatest(f"COALESCE({of['claim_at']}, {of['when_time']})", moment)
     values = (
         f"{of['biz_code']}, {of['biz_num']}, {dialect.json(of['biz_ext'])}, {of['queue']}, {of['priority']},"
-        f" {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['when_time']}, {later},"
+        f" {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['trace']}, {of['when_time']}, {later},"
         f" {moment}, {moment}, {FRESH}"
     )
     # Without a WHERE, SQLite parses the ON of ON CONFLICT after a SELECT as a join condition.
@@ -176,7 +177,7 @@ def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
     return (
         schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
         schedule.trigger_text, schedule.expires_at and _absolute(schedule.expires_at, now), schedule.once,
-        _absolute(schedule.when, now), schedule.claim_at,
+        schedule.trace, _absolute(schedule.when, now), schedule.claim_at,
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ STOPPING: Final = (
 )
 """The condition that a row exists only for its current run: the task was cancelled, and no schedule is deferred."""
 
-CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", "once")
+CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", "once", "trace")
 """What a schedule brings in addition to its time. While the task runs, a new schedule's values wait in the columns
 ``deferred_*``.
 """
@@ -33,7 +33,7 @@ CARRIED: Final = ("biz_ext", "queue", "priority", "trigger_text", "expires_at", 
 FORGET_DEFERRED: Final = (
     "deferred_when = NULL, deferred_biz_ext = NULL, deferred_queue = '', deferred_priority = NULL,"
     " deferred_trigger_text = NULL, deferred_expires_at = NULL, deferred_once = NULL,"
-    " deferred_keeps_ext = NULL"
+    " deferred_keeps_ext = NULL, deferred_trace = NULL"
 )
 
 RESET: Final = {"attempts": "0", "rescues": "0", "last_error": "''"}

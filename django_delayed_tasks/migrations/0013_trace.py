@@ -1,0 +1,21 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    dependencies = [
+        ('django_delayed_tasks', '0012_executor_version'),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name='task',
+            name='trace',
+            field=models.CharField(editable=False, max_length=55, null=True, verbose_name='trace'),
+        ),
+        migrations.AddField(
+            model_name='task',
+            name='deferred_trace',
+            field=models.CharField(editable=False, max_length=55, null=True),
+        ),
+    ]

@@ -1,0 +1,15 @@
+"""The trace that a caller is in, by OpenTelemetry, as the text of a ``traceparent`` header (W3C Trace Context)."""
+
+import sys
+from typing import Any
+
+
+def trace_of_caller() -> str | None:
+    """Return the context of the current span; None without one, or if the process does not use OpenTelemetry."""
+    api: Any = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return None
+    context = api.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
