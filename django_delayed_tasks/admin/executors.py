@@ -1,7 +1,7 @@
 """The read-only pages of executors."""
 
-from collections import Counter
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final, cast
