@@ -16,7 +16,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.models import Overview
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
 NAME: Final = "survey"
 """The name of the row."""
@@ -145,7 +145,12 @@ def _recurring(cursor: CursorWrapper, alias: str, after: int, last: int | None) 
 def write(alias: str, taken_at: datetime, data: Mapping[str, Any]) -> None:
     """Replace the row with what a survey has shown."""
     row = {"taken_at": taken_at, "data": data}
-    Overview.objects.using(alias).update_or_create(name=NAME, defaults=row)
+
+    def save(cursor: CursorWrapper) -> None:
+        dialect_of(connections[alias]).begin_writing(cursor, TASK)
+        Overview.objects.using(alias).update_or_create(name=NAME, defaults=row)
+
+    atomically(alias, save)
 
 
 def read(alias: str) -> Overview | None:
