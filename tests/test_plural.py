@@ -25,7 +25,6 @@ def test_no_message_counts_without_a_singular() -> None:
         if NUMBER_AND_WORDS.search(text)
     ]
     assert sorted(found) == [
-        "admin/tasks/actions.py: No more than %d tasks are changed at a time.",
         "executor/settling/run_log.py: %s: a batch of %d tasks such as %s failed and is run one by one: %s",
         "stats/findings.py: more than %d tasks",
     ]

@@ -23,12 +23,9 @@ COLUMNS = ("claim_at", "biz_code", "biz_num", "when_time", "attempts", "trigger_
 class PlannedRun(NamedTuple):
     """A run that will be due.
 
-    Attributes:
-        at: the moment from which it may be claimed.
-        when: the time that it stands for.
-        attempt: the number of the attempt, from 1.
-        trigger: the text of the trigger, if the task recurs.
-        is_later: whether it is a further time of a recurring task, after the one that its row waits for.
+    ``at`` is the moment from which it may be claimed, and ``when`` the time that it stands for. ``attempt`` counts from
+    1. ``trigger`` is the text of the trigger, if the task recurs; ``is_later`` says whether this is a further time of a
+    recurring task, after the one that its row waits for.
     """
 
     at: datetime
