@@ -13,6 +13,7 @@ from django_delayed_tasks.stats import findings as module
 from django_delayed_tasks.stats.look import Look
 from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
+from tests.sessions import other_sessions
 from tests.threads import in_thread
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
@@ -137,6 +138,7 @@ def test_the_server_tells_the_oldest_transaction(live_db: str) -> None:
     if live_db == "sqlite":
         assert oldest_transaction("default") is None
         return
+    before = other_sessions()
     with transaction.atomic():
         task("1")  # a transaction that has written has a snapshot, or an id, on each server
         with connection.cursor() as cursor:
@@ -145,5 +147,6 @@ def test_the_server_tells_the_oldest_transaction(live_db: str) -> None:
         found = in_thread(lambda: oldest_transaction("default"))
     assert found is not None or connections["default"].vendor == "postgresql"  # between statements it may have none
     if found:
-        assert found[1] == session
+        # Another database of the same server, or a session from before, may have an older one.
+        assert found[1] == session or found[1] not in other_sessions() - before
         assert timedelta(seconds=-2) <= found[0] < timedelta(minutes=5)

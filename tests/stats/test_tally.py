@@ -197,6 +197,6 @@ def test_what_the_database_refuses_is_written_in_ascii_or_given_up(
     fail("é")
     assert list(counted()) == [("FAILED", "\\xe9")]
     fail("q")
-    assert "the statistics of 1 runs cannot be written" in caplog.text
+    assert "statistics cannot be written (runs: 1)" in caplog.text
     fail("o")
     assert ("FAILED", "o") in counted()

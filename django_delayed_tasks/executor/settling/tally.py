@@ -111,7 +111,7 @@ class Tally:
         try:
             rollup.add(alias, simpler, now)
         except Exception:
-            logger.exception("the statistics of %d runs cannot be written", sum(cell.runs for cell in counts.values()))
+            logger.exception("statistics cannot be written (runs: %d)", sum(cell.runs for cell in counts.values()))
 
     def _give_back(self, counts: Counts) -> None:
         with self._lock:
