@@ -1,4 +1,6 @@
-from django.db import migrations, models
+from django.db import migrations
+
+import django_delayed_tasks.fields
 
 
 class Migration(migrations.Migration):
@@ -8,7 +10,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="executor",
             name="version",
-            field=models.CharField(blank=True, db_default="", default="", max_length=50, verbose_name="version"),
+            field=django_delayed_tasks.fields.ExactCharField(blank=True, db_default="", default="", max_length=50, verbose_name="version"),
         ),
         migrations.AlterModelOptions(
             name="pausedqueue",

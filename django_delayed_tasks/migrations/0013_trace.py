@@ -1,4 +1,5 @@
-from django.db import migrations, models
+import django_delayed_tasks.fields
+from django.db import migrations
 
 
 class Migration(migrations.Migration):
@@ -11,11 +12,11 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='task',
             name='trace',
-            field=models.CharField(editable=False, max_length=55, null=True, verbose_name='trace'),
+            field=django_delayed_tasks.fields.ExactCharField(editable=False, max_length=55, null=True, verbose_name='trace'),
         ),
         migrations.AddField(
             model_name='task',
             name='deferred_trace',
-            field=models.CharField(editable=False, max_length=55, null=True),
+            field=django_delayed_tasks.fields.ExactCharField(editable=False, max_length=55, null=True),
         ),
     ]
