@@ -3,6 +3,18 @@
 import django_delayed_tasks.fields
 from django.db import migrations, models
 
+from django_delayed_tasks.store.sql.charsets import text_tables
+
+
+def use_utf8mb4(apps, schema_editor):
+    """MariaDB and MySQL: new tables have the database's default character set, which may be another one."""
+    if schema_editor.connection.vendor != "mysql":
+        return
+    ours = [apps.get_model("django_delayed_tasks", name) for name in ("Overview", "Statistic")]
+    for table in text_tables(schema_editor.connection, ours):
+        if table.is_wrong:
+            schema_editor.execute(table.mended)
+
 
 class Migration(migrations.Migration):
 
@@ -70,4 +82,5 @@ class Migration(migrations.Migration):
                 'constraints': [models.UniqueConstraint(fields=('grain', 'start', 'biz_code', 'outcome', 'error'), name='ddt_statistic_identity')],
             },
         ),
+        migrations.RunPython(use_utf8mb4, migrations.RunPython.noop, atomic=False),
     ]
