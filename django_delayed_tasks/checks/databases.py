@@ -33,7 +33,9 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
             messages += _vendor_problems(alias, connection)
             if alias == chosen_alias() and RESOURCE in _tables_in(connection):
                 messages += pool_problems(alias)
-            if alias == chosen_alias() and STATISTIC in _tables_in(connection):
+            # Tables that have an error by now may not even be readable together.
+            is_sound = not any(message.is_serious() for message in messages)
+            if is_sound and alias == chosen_alias() and STATISTIC in _tables_in(connection):
                 messages += overdue_problems(alias)
     return messages
 

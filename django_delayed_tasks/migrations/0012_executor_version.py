@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="executor",
             name="version",
-            field=django_delayed_tasks.fields.ExactCharField(blank=True, db_default="", default="", max_length=50, verbose_name="version"),
+            field=django_delayed_tasks.fields.ExactCharField(max_length=50, null=True, verbose_name="version"),
         ),
         migrations.AlterModelOptions(
             name="pausedqueue",

@@ -115,6 +115,7 @@ def test_numbers_become_longer(row_format: str, django_db_setup: None, django_db
         assert numbers(["default"]) == []
         with pytest.raises(DataError, match="biz_num"):
             migrate("0006")
+        migrate()  # the later migrations had been taken back
         assert verbs.present(long).version == 1
 
 
