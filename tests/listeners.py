@@ -4,10 +4,11 @@ import json
 import os
 from typing import Any
 
-from django.db import connection
+from django.db import OperationalError, connection
 
 from django_delayed_tasks.store.notices import mysql, postgres, sqlite
 
+UNKNOWN_SESSION = 1094
 CAN_BE_CUT = connection.vendor != "sqlite"
 
 
@@ -47,7 +48,11 @@ def cut(listeners: list[int]) -> None:
     with connection.cursor() as cursor:
         if connection.vendor == "mysql":
             for listener in listeners:
-                cursor.execute(f"KILL CONNECTION {listener:d}")
+                try:
+                    cursor.execute(f"KILL CONNECTION {listener:d}")
+                except OperationalError as error:
+                    if error.args[0] != UNKNOWN_SESSION:  # its sleep has just ended
+                        raise
         else:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid::int) FROM json_array_elements_text(%s::json) pid",
