@@ -35,6 +35,16 @@ class ExactCharField(CharField):
         return parameters
 
 
+class LaneField(ExactCharField):
+    """The lane of a task, whose values every database sorts by their bytes: see ``store/sql/lanes.py``."""
+
+    def db_parameters(self, connection: "BaseDatabaseWrapper") -> Any:
+        parameters = super().db_parameters(connection)
+        if connection.vendor == "postgresql":
+            parameters["collation"] = "C"
+        return parameters
+
+
 class AnyJSONField(models.JSONField):
     """A JSONField that returns a value that it cannot parse as the text that is stored, and keeps numbers exact.
 

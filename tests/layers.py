@@ -15,7 +15,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("handlers", "store.sql", "store.json_limits"),
     ("store.validation", "store.executors", "store.records", "store.resources", "store.statistics"),
     ("store.acceptance", "store.notices", "store.schedules", "store.claiming"),
-    ("store.settling",),
+    ("store.settling", "store.limits"),
     ("leases",),
     ("executor.threads", "executor.options", "executor.meter"),
     ("executor.held", "executor.announcing"),

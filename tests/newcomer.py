@@ -26,8 +26,8 @@ class Newcomer:
     """
 
     folder: Path
-    outputs: dict[str, str] = field(default_factory=dict)
     python: str = sys.executable
+    outputs: dict[str, str] = field(default_factory=dict)
     path: Path = ROOT
 
     def saw(self, words: str) -> str:

@@ -4,15 +4,15 @@ START READING in ``running/run.py``: one run, from the call of the handler to th
 the rooms in this order:
 
 - ``claiming/`` decides what to claim next and how much of it;
-- ``limits/`` makes tasks of limited handlers wait until they have their permits;
+- ``limits/`` claims tasks of limited handlers together with their permits;
 - ``running/`` runs tasks in worker threads and on an event loop, and decides how each run ends;
 - ``settling/`` writes those ends to the database and reports final failures.
 
 The way of one task, file by file:
 
 1. claim: ``claiming/poller.py`` claims due tasks level by level, and reads the agenda when it knows of no more;
-2. admit: ``claiming/admission.py`` releases tasks without a handler here and further crash suspects, and
-   ``limits/gate.py`` lets a task of a limited handler wait for its permits;
+2. admit: ``limits/admission.py`` releases tasks without a handler here and further crash suspects; ``limits/lanes.py``
+   claims and admits the tasks of limited handlers;
 3. queue: ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one code into a batch;
 4. worker: ``running/worker_pool.py`` has the threads; in one, ``running/worker.py`` holds the task until it is due.
    The task of an async handler goes to the event loop instead, with ``running/awaited_runs.py``;

@@ -13,7 +13,8 @@ from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.limits.admission import Admission
+from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Lease
@@ -31,8 +32,7 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.handlers import get_task_handlers, middleware
-from django_delayed_tasks.store.claiming.postpone import pull_forward
+from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.plural import plural
@@ -66,9 +66,10 @@ class Executor:
         self.lookahead = Lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.pool = WorkerPool(options, self.queue, self.performer)
-        self.gate = Gate(options, self.lease, self.held, self.queue, self.clock)
+        admission = Admission(options, self.held, self.peers)
+        self.lanes = Lanes(options, self.lease, self.held, self.queue, admission, self.clock)
         reader = AgendaReader(alias, self.lookahead, self.clock)
-        self.poller = Poller(options, self.lease, self.held, self.peers, self.gate, reader)
+        self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
         self.drained = self.poller.drained
         self.watchdog = Watchdog(self.pool, self.awaited, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)
@@ -77,12 +78,13 @@ class Executor:
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
-        self._guarding = Loop("gate", alias, self.gate.tick, self.held.wake_gate)
+        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget)
+        self._claiming = [] if options.ends else [claiming]  # otherwise the poller does it
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
-        vital = (self._beating, self._polling, self._guarding, self._housekeeping, self.settler)
+        vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
 
     def start(self) -> None:
@@ -99,7 +101,6 @@ class Executor:
         try:
             self.recurrences.declare()
             self.housekeeping.reap()
-            self._pull_forward()
         except BaseException:
             self.failures.finish(1.0)
             self.lease.end()
@@ -108,17 +109,12 @@ class Executor:
         self.settler.start()
         self.pool.start()
         self.awaited.start(self.performer)
-        for loop in (self._beating, self._polling, self._guarding, self._housekeeping, self._watching, self._reporting):
+        working = [self._beating, self._polling, *self._claiming, self._housekeeping]
+        for loop in (*working, self._watching, self._reporting):
             loop.start()
         if self._listening:
             self._listening.start()
         announcing.started(self.lease.executor, self.options)
-
-    def _pull_forward(self) -> None:
-        """Make postponed tasks claimable again: a drain runs everything that is due, including those."""
-        if self.options.drain:
-            limited = [code for code, handler in get_task_handlers().items() if handler.is_limited]
-            pull_forward(self.options.database, limited)
 
     def _watch(self) -> float:
         self.watchdog.tick()
@@ -138,8 +134,8 @@ class Executor:
         self._polling.stop()
         if self._listening:
             self._listening.stop()
-        self._guarding.stop()
-        self.held.release(self.gate.take_back())
+        for loop in self._claiming:
+            loop.stop()
         self.queue.close()
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_clean = self.awaited.finish(deadline - clock.monotonic()) and is_clean

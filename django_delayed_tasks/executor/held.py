@@ -22,13 +22,12 @@ logger = Log(__name__)
 class Stage(IntEnum):
     """The stage that a claim has reached.
 
-    UNFINISHED: the task waits for a thread or runs. PARKED: it waits for something other than a thread. RIDING: it is
-    run in the same call as another task and takes no thread of its own. AWAITED: it runs on the event loop.
-    AWAITED_TOO: so it does, in the same call as another task. ENDED: it has yet to be settled or released.
+    UNFINISHED: the task waits for a thread or runs. RIDING: it is run in the same call as another task and takes no
+    thread of its own. AWAITED: it runs on the event loop. AWAITED_TOO: so it does, in the same call as another task.
+    ENDED: it has yet to be settled or released.
     """
 
     UNFINISHED = auto()
-    PARKED = auto()
     RIDING = auto()
     AWAITED = auto()
     AWAITED_TOO = auto()
@@ -36,7 +35,7 @@ class Stage(IntEnum):
 
 
 STARTED = (Stage.UNFINISHED, Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO)
-ELSEWHERE = (Stage.PARKED, Stage.AWAITED, Stage.AWAITED_TOO)
+ON_LOOP = (Stage.AWAITED, Stage.AWAITED_TOO)
 """The stages in which a claim neither needs a thread nor waits for the settler."""
 
 
@@ -51,8 +50,12 @@ class Held:
         settled: the number of claims that were settled, released or dropped.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
         ended: the settlements that the settler has yet to write; None tells it to end.
+        has_claimed_all: set by the poller: whether it has left nothing that is due, so that it needs no room now.
         wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
-        wake_gate: set when a claim has ended while tasks wait for permits.
+        wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.
+        lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
+        claiming: held while claims are made outside of the poller, until they are here.
+        has_lost_answer: set when a claim failed: its answer may be lost. The poller then looks for it.
     """
 
     def __init__(self, options: ExecutorOptions) -> None:
@@ -63,6 +66,8 @@ class Held:
         self._tasks: dict[Claim, ClaimedTask] = {}
         self._stages: dict[Claim, Stage] = {}
         self._counts = dict.fromkeys(Stage, 0)
+        self._limited: set[Claim] = set()
+        self.has_claimed_all = False
         self._refill_below = options.threads
         self.most = options.threads + 2 * options.batch_size
         self.work_done = (0, 0.0)
@@ -70,10 +75,14 @@ class Held:
         self.settled = 0
         self.ended: SimpleQueue[Settlement | None] = SimpleQueue()
         self.wake_poller = Event()
-        self.wake_gate = Event()
+        # Where the poller itself claims from lanes: see Poller.poll().
+        self.wake_lanes = self.wake_poller if options.ends else Event()
+        self.lanes_lack_threads = False
+        self.claiming = Lock()
+        self.has_lost_answer = False
 
-    def add(self, tasks: Iterable[ClaimedTask]) -> None:
-        """Add tasks that were just claimed."""
+    def add(self, tasks: Iterable[ClaimedTask], is_limited: bool = False) -> None:
+        """Add tasks that were just claimed; ``is_limited``: they may have permits that others wait for."""
         new = {task.claim: task for task in tasks}
         with self._lock:
             if not self._tasks.keys().isdisjoint(new):  # a server that lost its last commits gives a version twice
@@ -81,15 +90,9 @@ class Held:
             self._tasks |= new
             self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
             self._counts[Stage.UNFINISHED] += len(new)
+            if is_limited:
+                self._limited.update(new)
             self.claimed += len(new)
-
-    def park(self, claims: Iterable[Claim]) -> None:
-        """Note that these tasks wait for something other than a thread."""
-        self._move(claims, tuple(Stage), Stage.PARKED)
-
-    def unpark(self, claims: Iterable[Claim]) -> None:
-        """Note that these tasks wait for a thread again, if their claims are still held."""
-        self._move(claims, (Stage.PARKED,), Stage.UNFINISHED)
 
     def join_batch(self, claims: Iterable[Claim]) -> None:
         """Note that these tasks are run in the same call as another one and take no thread of their own."""
@@ -106,26 +109,31 @@ class Held:
 
     def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
         """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
+        claims = list(claims)
         with self._lock:
             before = self._counts[Stage.UNFINISHED]
             awaited = self._counts[Stage.AWAITED]
             self._move_held(claims, STARTED, Stage.ENDED)
             ended = before - self._counts[Stage.UNFINISHED]
-            runs, spent = self.work_done
-            self.work_done = runs + ended, spent + ended * seconds
+            self.work_done = self.work_done[0] + ended, self.work_done[1] + ended * seconds
+        if self.lanes_lack_threads:
+            self.wake_lanes.set()
         self._refill(self.awaited < awaited and self.room_on_loop > 0)
 
     def settle(self, settlement: Settlement) -> None:
         """Let the settler write how a claim ended; it is held until then."""
         self.ended.put(settlement)
 
-    def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta()) -> None:
-        """Let the settler release tasks that will not be started here; they become claimable ``after`` that."""
+    def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta(), lane: str | None = None) -> None:
+        """Let the settler release tasks that will not be started here; they become claimable ``after`` that.
+
+        With ``lane``, they wait there from then on.
+        """
         before, awaited = self.unfinished, self.awaited
         for task in tasks:
             self.free_resource(task)
             self._give_back(task.claim)
-            self.ended.put(released(task, after))
+            self.ended.put(released(task, after, lane))
         if self.unfinished < before or self.awaited < awaited:
             self._refill(self.awaited < awaited and self.room_on_loop > 0)
 
@@ -151,10 +159,10 @@ class Held:
     def remove(self, claims: Iterable[Claim]) -> None:
         """Remove claims that are settled, released or lost."""
         with self._lock:
-            was_full = self.is_full
+            was_full, limited = self.is_full, len(self._limited)
             self.settled += self._forget(claims)
-        if self._counts[Stage.PARKED]:
-            self.wake_gate.set()  # the claim may have given a permit back
+        if len(self._limited) < limited:
+            self.wake_lanes.set()  # the claims may have given permits back
         if was_full:
             self._refill(self.has_room)
 
@@ -199,11 +207,11 @@ class Held:
     @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        return len(self._tasks) - sum(self._counts[stage] for stage in ELSEWHERE) >= 2 * self.most
+        return len(self._tasks) - sum(self._counts[stage] for stage in ON_LOOP) >= 2 * self.most
 
     def _refill(self, has_room: bool) -> None:
         """Wake the poller if there is new room, or the threads are short of work."""
-        if (has_room or self.wants_more) and not self.wake_poller.is_set():
+        if (has_room or self.wants_more) and not self.has_claimed_all and not self.wake_poller.is_set():
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:
@@ -232,6 +240,7 @@ class Held:
             if stage := self._stages.pop(claim, None):
                 del self._tasks[claim]
                 self._counts[stage] -= 1
+                self._limited.discard(claim)
                 forgotten += 1
         return forgotten
 
@@ -259,11 +268,6 @@ class Held:
     @property
     def awaited(self) -> int:
         return self._counts[Stage.AWAITED]
-
-    @property
-    def unsettled(self) -> int:
-        """The number of claims that wait for a thread, run, or have yet to be settled."""
-        return len(self._tasks) - self._counts[Stage.PARKED]
 
     def __len__(self) -> int:
         return len(self._tasks)

@@ -50,6 +50,11 @@ class ExecutorOptions:
     max_tasks: int | None = None
     async_concurrency: int = 100
 
+    @property
+    def ends(self) -> bool:
+        """Whether the executor ends by itself. Then one thread alone makes all claims, so that it can count them."""
+        return self.drain or self.max_tasks is not None
+
     def serves(self, queue: str) -> bool:
         """Return whether this executor claims tasks of the queue."""
         return queue not in self.exclude_queues and (self.queues is None or queue in self.queues)

@@ -10,7 +10,7 @@ from django.db.models.expressions import Combinable
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.fields import AnyJSONField, ExactCharField, TriggerField
+from django_delayed_tasks.fields import AnyJSONField, ExactCharField, LaneField, TriggerField
 from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.triggers import LONGEST_TEXT
@@ -26,6 +26,7 @@ LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
 CODE_LENGTH = 50
 NUM_LENGTH = 255
 QUEUE_LENGTH = 50
+LANE_LENGTH = CODE_LENGTH + 34
 NAME_LENGTH = 150
 NOTE_LENGTH = 200
 EXCEPTION_LENGTH = 255
@@ -59,8 +60,8 @@ class TaskQuerySet(models.QuerySet["Task"]):
 class Task(models.Model):
     """A live task: still to be done, or being done, or failed and waiting for a person.
 
-    ``when`` is the time that the caller, the run or the trigger gave the task; retries, rescues and postponing for a
-    limit do not change it. ``claim_at`` is the moment from which the row may next be claimed. The columns
+    ``when`` is the time that the caller, the run or the trigger gave the task; retries and rescues do not change it.
+    ``claim_at`` is the moment from which the row may next be claimed. The columns
     ``deferred_*`` hold a schedule that arrived while the task was running; it takes effect when the run ends. The
     columns ``progress_*`` hold the last report of the current run.
     """
@@ -87,6 +88,8 @@ class Task(models.Model):
     pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
 
     status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
+    # Empty for an unlimited handler; see store/sql/lanes.py.
+    lane = LaneField(_("lane"), max_length=LANE_LENGTH, default="", db_default="", editable=False)
     claim_at = models.DateTimeField(_("claimable from"), editable=False)
     version = models.BigIntegerField(_("version"), default=0, editable=False)
     attempts = models.IntegerField(_("attempts"), default=0, editable=False)
@@ -129,7 +132,7 @@ class Task(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["status", "queue", "priority", "claim_at", "id"], name="ddt_task_claim"),
+            models.Index(fields=["status", "lane", "queue", "priority", "claim_at", "id"], name="ddt_task_claim"),
         ]
 
     def save(self, *args: Any, **kwargs: Any) -> None:

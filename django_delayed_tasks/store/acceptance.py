@@ -7,6 +7,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
 from django_delayed_tasks.models import Success, Task, TaskRun
+from django_delayed_tasks.store.sql.lanes import open_lane
 from django_delayed_tasks.store.validation import (
     Schedule,
     valid_fragment,
@@ -45,8 +46,15 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),
         valid_once(once, trigger),
+        lane=lane_of(code),
         trace=trace_of_caller(),
     )
+
+
+def lane_of(code: str) -> str:
+    """Return the lane of new tasks of this code, as far as this process knows: "" if nothing limits them."""
+    handler = find(code)
+    return open_lane(code) if handler and handler.is_limited else ""
 
 
 def known_identity(alias: str, biz_code: Any, biz_num: Any) -> tuple[str, str]:

@@ -36,6 +36,7 @@ class Schedule(NamedTuple):
     once: bool | None = None
     claim_at: datetime | None = None
     """The moment from which the task may be claimed, if that is later than ``when``."""
+    lane: str = ""
     trace: str | None = None
     """The trace that the caller was in, as a ``traceparent``."""
 

@@ -14,14 +14,15 @@ from typing import Any, Final
 
 from asgiref.sync import async_to_sync
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, Q, QuerySet
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.limits.admission import Admission
+from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import Reaper
@@ -34,9 +35,12 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import async_codes, find
-from django_delayed_tasks.models import PausedQueue, Task, TaskRun
+from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
+from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
@@ -111,9 +115,7 @@ class ByHand:
         Raises:
             TaskException: a transaction is open that is not a TestCase's.
         """
-        if self._lease.may_claim:
-            self._lease.renew()
-        else:
+        if not (self._lease.executor and self._lease.renew()):
             self._lease.acquire()
         options = self._options
         self._settled: set[Claim] = set()
@@ -123,22 +125,33 @@ class ByHand:
         self._awaited = AwaitedHere(options, self._held)
         self._queue = RunQueue(self._held, self._awaited)
         self._performer = Performer(options, self._lease, self._held, self._queue, self._clock)
-        self._gate = Gate(options, self._lease, self._held, self._queue, self._clock)
+        peers = Peers()
+        admission = Admission(options, self._held, peers)
+        self._lanes = Lanes(options, self._lease, self._held, self._queue, admission, self._clock)
         reader = AgendaReader(self._alias, Lookahead(options), self._clock)
-        self._poller = Poller(options, self._lease, self._held, Peers(), self._gate, reader)
+        self._poller = Poller(options, self._lease, self._held, peers, self._queue, admission, self._lanes, reader)
         self._reaper.reap()
 
     def turn(self) -> list[Ran] | None:
-        """Claim what is due next, and run it; return the runs that ended, or None if nothing is due that may run."""
-        self._poller.forget()
-        self._poller.poll()
-        self._gate.tick()
+        """Claim what is due next, and run it; return the runs that ended, or None if nothing was due that may run."""
+        self._claim()
+        if not len(self._held):
+            return None
         ended = self._settle({})
-        has_run = False
         while (batch := self._next_batch()) is not None:
-            has_run = True
             ended += self._perform(batch)
-        return None if self._poller.found_nothing and not has_run else ended
+        return ended
+
+    def _claim(self) -> None:
+        """Claim a task, or a batch; those of limited handlers wait in lanes, and may have a higher priority."""
+        self._poller.forget()
+        agenda = read_agenda(self._alias)
+        due = [level for level in (*agenda.levels, *agenda.lanes) if level.earliest <= agenda.now]
+        if due and min(due, key=_place).lane:
+            self._lanes.show(agenda)
+            self._lanes.tick()
+        if not len(self._held):
+            self._poller.poll()
 
     def _next_batch(self) -> Batch | None:
         if self._awaited.batches:
@@ -235,20 +248,39 @@ class ByHand:
         return [self._ran(task, Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why)) for task in lost]
 
     def next_due(self, until: datetime) -> datetime | None:
-        """Return the next moment after now, and not after ``until``, at which a task becomes due."""
-        paused = PausedQueue.objects.using(self._alias).values("queue")
-        waiting = Task.objects.using(self._alias).filter(
-            status=TaskStatus.PENDING, claim_at__gt=clock.host_now(), claim_at__lte=until
-        )
-        known = waiting.exclude(queue__in=paused).exclude(biz_code__in=self._unknown)
-        earliest: datetime | None = known.aggregate(earliest=Min("claim_at"))["earliest"]
+        """Return the next moment after now, and not after ``until``, at which a task may run."""
+        moments = [moment for moment in (self._next_claim(until), self._next_token(until)) if moment]
+        return min(moments, default=None)
+
+    def _next_claim(self, until: datetime) -> datetime | None:
+        waiting = self._pending().filter(claim_at__gt=clock.host_now(), claim_at__lte=until)
+        earliest: datetime | None = waiting.aggregate(earliest=Min("claim_at"))["earliest"]
         return earliest
+
+    def _next_token(self, until: datetime) -> datetime | None:
+        """Return when the next rate token is free, if a due task may wait for it."""
+        if not self._pending().filter(claim_at__lte=clock.host_now()).exclude(lane="").exists():
+            return None
+        tokens = Resource.objects.using(self._alias).filter(Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS))
+        held = tokens.filter(enabled=True, busy_before__gt=clock.host_now(), busy_before__lte=until)
+        earliest: datetime | None = held.aggregate(earliest=Min("busy_before"))["earliest"]
+        return earliest
+
+    def _pending(self) -> "QuerySet[Task]":
+        """Return the pending tasks in queues that are not paused, of codes that have a handler as far as is known."""
+        paused = PausedQueue.objects.using(self._alias).values("queue")
+        pending = Task.objects.using(self._alias).filter(status=TaskStatus.PENDING)
+        return pending.exclude(queue__in=paused).exclude(biz_code__in=self._unknown)
 
     def end(self) -> None:
         """Release what has not run, and end the lease."""
-        self._held.release([*self._gate.take_back(), *self._queue.take_back(), *chain(*self._awaited.batches)])
+        self._held.release([*self._queue.take_back(), *chain(*self._awaited.batches)])
         self._settle({})
         self._lease.end()
+
+
+def _place(level: Level) -> tuple[int, datetime]:
+    return -level.priority, level.earliest
 
 
 @contextmanager

@@ -11,7 +11,8 @@ import pytest
 def delayed_tasks(db: None) -> Iterator[ModuleType]:
     """Yield the kit, ``django_delayed_tasks.testing``, to a test that uses the database.
 
-    At the end of a test, no fault may be left that it has planned and no run has met.
+    The host's clock counts as the database's, so that a library that moves it moves both. At the end of a test, no
+    fault may be left that it has planned and no run has met.
     """
     with kit() as testing:
         yield testing
@@ -23,6 +24,7 @@ def kit() -> Iterator[ModuleType]:
     from django_delayed_tasks import testing  # models cannot be imported when pytest loads its plugins
 
     testing.forget_faults()
-    yield testing
+    with testing.host_clock():
+        yield testing
     left = testing.forget_faults()
     assert not left, f"no run has met the fault that was planned for {', '.join(left)}"

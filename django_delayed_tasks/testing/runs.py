@@ -92,6 +92,11 @@ class Runs(Sequence[Ran]):
     def __len__(self) -> int:
         return len(self._runs)
 
+    def __eq__(self, other: object) -> bool:
+        return list(self) == list(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __repr__(self) -> str:
         if not self._runs:
             return "<nothing ran>"

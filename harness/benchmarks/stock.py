@@ -26,9 +26,37 @@ def add_waiting(start: int, stop: int, levels: int) -> None:
     def insert(first: int, numbers: str) -> str:
         when = dialect.later(timedelta(days=1, seconds=first // PIECE))
         return (
-            f"INSERT INTO {TASK} ({COLUMNS}) SELECT {joined('c', f'n.i % {CODES}')}, {joined('w', 'n.i')}, NULL,"
+            f"INSERT INTO {TASK} ({COLUMNS}) SELECT {joined('c', f'n.i % {CODES}')}, {joined('w', 'n.i')}, '', NULL,"
             f" CASE {queue} WHEN 0 THEN 'default' ELSE {joined('q', queue)} END, ({level} - {queue}) / 10,"
             f" NULL, NULL, NULL, NULL, {when}, {when}, {dialect.now}, {dialect.now}, {FRESH} FROM {numbers} n"
+        )
+
+    in_pieces(start, stop, insert)
+    analyze(TASK)
+
+
+def add_limited(start: int, stop: int, code: str, keys: int = 0, are_blocked: bool = False) -> None:
+    """Add due tasks number ``start`` to ``stop`` (multiples of PIECE) of a limited code, with up to 10,000 ``keys``.
+
+    The data of a task are its key. ``are_blocked``: they wait in lanes of their keys, though not those of their names.
+    """
+    from django_delayed_tasks.store.schedules.add import COLUMNS, FRESH
+    from django_delayed_tasks.store.sql.dialects import dialect_of
+    from django_delayed_tasks.store.sql.lanes import open_lane
+    from django_delayed_tasks.store.sql.tables import TASK
+
+    dialect = dialect_of(connection)
+    key = f"(n.i % {keys or 1})"
+    zeros = "~" + "0" * 27  # with the number of the key, as many digits as a lane of a key has
+    lane = joined(zeros, f"{key} + 10000", open_lane(code)) if are_blocked else f"'{open_lane(code)}'"
+    data = dialect.json("(" + joined('"', key, '"') + ")" if keys else "NULL")
+
+    def insert(first: int, numbers: str) -> str:
+        moment = dialect.later(timedelta(days=-1, seconds=first // PIECE))
+        return (
+            f"INSERT INTO {TASK} ({COLUMNS}) SELECT '{code}', {joined('l', 'n.i')}, {lane}, {data},"
+            f" 'default', 0, NULL, NULL, NULL, NULL, {moment}, {moment}, {dialect.now}, {dialect.now}, {FRESH}"
+            f" FROM {numbers} n"
         )
 
     in_pieces(start, stop, insert)
@@ -68,9 +96,11 @@ def numbers_from(first: int) -> str:
     return f"(SELECT {first} + {value} AS i FROM {tables})"
 
 
-def joined(prefix: str, number: str) -> str:
-    """A text and a number."""
-    return f"CONCAT('{prefix}', {number})" if connection.vendor == "mysql" else f"'{prefix}' || ({number})"
+def joined(prefix: str, number: str, suffix: str = "") -> str:
+    """A text, a number and a text."""
+    if connection.vendor == "mysql":
+        return f"CONCAT('{prefix}', {number}, '{suffix}')"
+    return f"'{prefix}' || ({number}) || '{suffix}'"
 
 
 def empty(*tables: str) -> None:

@@ -45,7 +45,9 @@ def install() -> None:
     compare_and_set: Any = import_module("django_delayed_tasks.store.claiming.compare_and_set")
     executors: Any = import_module("django_delayed_tasks.store.executors")
     settling: Any = import_module("django_delayed_tasks.store.settling.settle")
-    compare_and_set.take = _stopping_before(compare_and_set.take, STOP_BEFORE_CLAIM)
+    lanes: Any = import_module("django_delayed_tasks.executor.limits.lanes")
+    for module, way in ((compare_and_set, "take"), (lanes, "claim_chosen")):
+        setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_CLAIM))
     atomic: Any = import_module("django_delayed_tasks.executor.running.atomic")
     for module, way in ((settling, "_settle_gone"), (settling, "_settle_locked"), (atomic, "settle_run")):
         setattr(module, way, _stopping_before(getattr(module, way), STOP_BEFORE_SETTLE))
@@ -70,10 +72,10 @@ def die() -> None:
 def _noting_claims(function: Any) -> Any:
     folder, name = Path(os.environ[FOLDER]), os.environ[NAME]
 
-    def noting(held: Any, tasks: Any) -> Any:
+    def noting(held: Any, tasks: Any, **named: Any) -> Any:
         tasks = list(tasks)
         moments.note_claims(folder, name, tasks)
-        return function(held, tasks)
+        return function(held, tasks, **named)
 
     return noting
 

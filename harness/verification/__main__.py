@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.servers.processes import ServerError
 from harness.verification.mutants import MUTANTS, REDUNDANT, Mutant
 from harness.verification.programs import provide
-from harness.verification.sizes import FULL, Size
+from harness.verification.sizes import FULL, LanesSize, Size
 from harness.verification.spin import PROMISES, SpinError, Verdict, search
 
 AT_ONCE = 2
@@ -54,7 +54,7 @@ def _works() -> Iterator[Callable[[], Result]]:
         yield lambda mutant=mutant: is_found(mutant)  # type: ignore[misc]
 
 
-def holds(name: str, size: Size) -> Result:
+def holds(name: str, size: Size | LanesSize) -> Result:
     """Check that nothing is broken, and that the search has executed every statement of the model."""
     verdict = search(size)
     text = f"{name} ({size}): {_figures(verdict)}"

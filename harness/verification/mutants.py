@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from harness.verification.sizes import SMALL, Size
+from harness.verification.sizes import SMALL, LanesSize, Size
 
 ZOMBIE = replace(SMALL, losses=0)
 
@@ -13,7 +13,7 @@ class Mutant:
 
     macro: str
     what: str
-    size: Size = ZOMBIE
+    size: Size | LanesSize = ZOMBIE
 
     @property
     def name(self) -> str:
@@ -33,6 +33,9 @@ MUTANTS = [
     Mutant("WORSE_IGNORES_STOPPING", "a comparison with a stopping row keeps nothing", replace(ZOMBIE, calls=3)),
     Mutant("CANCEL_OUTLIVES_ADD", "a cancel request wins over the add that came after it", replace(ZOMBIE, calls=3)),
     Mutant("BULK_DOES_NOT_LOOK", "an add in bulk keeps whatever row there is", replace(ZOMBIE, calls=3, bulks=1)),
+    Mutant("END_UNNOTED", "the end of a run forgets to let the next task of its key in", LanesSize()),
+    Mutant("SLOT_WITHOUT_VERSION", "a slot that two executors saw free is given away twice", LanesSize()),
+    Mutant("NO_SECOND_LOOK", "an executor that has blocked a task does not look again", LanesSize()),
 ]
 
 REDUNDANT = Mutant("TAKEN_WITHOUT_VERSION", "a reap or a release leaves the version as it is", SMALL)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.verification.sizes import Size
+from harness.verification.sizes import LanesSize, Size
 
 MODEL = Path(__file__).resolve().parent / "model" / "tasks.pml"
 PROGRAMS = ("spin", "gcc")
@@ -26,6 +26,8 @@ PROMISES = {
     "schedule==my_schedule": "no run at a schedule that was replaced",
     "was_armed": "nothing is kept of which nothing comes",
     "lease[": "never stuck",
+    "slot_task": "no blocked task is forgotten",
+    "claim[": "no more runs than slots",
     "status==": "what only a run can have goes with it",
 }
 """The assertions of the model in words, by what of their text tells them apart, the first that fits."""
@@ -51,7 +53,7 @@ class Verdict:
         return not self.violated
 
 
-def search(size: Size, macros: Sequence[str] = (), *, shortest: bool = False) -> Verdict:
+def search(size: Size | LanesSize, macros: Sequence[str] = (), *, shortest: bool = False) -> Verdict:
     """Visit every state of the model in this size.
 
     ``macros`` are defined for it; with ``shortest`` the search is breadth first, and what it finds has no shorter way.
@@ -61,12 +63,13 @@ def search(size: Size, macros: Sequence[str] = (), *, shortest: bool = False) ->
     """
     definitions = [*size.definitions(), *(f"-D{macro}" for macro in macros)]
     with _folder() as folder:
-        _run(folder, "spin", "-a", *definitions, str(MODEL))
+        model = MODEL.with_name(size.model)
+        _run(folder, "spin", "-a", *definitions, str(model))
         way = "-DBFS" if shortest else "-DCOLLAPSE"
         _run(folder, "gcc", "-O2", "-w", "-DSAFETY", "-DMEMLIM=4000", way, "-o", "pan", "pan.c")
         output = _run(folder, "./pan", f"-m{DEEPEST}", "-w22")
         verdict = verdict_of(output)
-        return verdict if verdict.holds else replace(verdict, trail=_replay(folder, definitions))
+        return verdict if verdict.holds else replace(verdict, trail=_replay(folder, definitions, model))
 
 
 def verdict_of(output: str) -> Verdict:
@@ -134,15 +137,15 @@ def _unreached(output: str) -> Iterator[str]:
             yield line.rpartition("/")[2]
 
 
-def _replay(folder: Path, definitions: Sequence[str]) -> tuple[str, ...]:
+def _replay(folder: Path, definitions: Sequence[str], model: Path) -> tuple[str, ...]:
     """The steps that lead to the violation, in the words of the model's printf."""
-    output = _run_trail(folder, definitions)
+    output = _run_trail(folder, definitions, model)
     steps = (line.strip() for line in output.splitlines())
     return tuple(step for step in steps if re.match(r"(executor|reaper|add|cancel|the claim|\()", step))
 
 
-def _run_trail(folder: Path, definitions: Sequence[str]) -> str:
+def _run_trail(folder: Path, definitions: Sequence[str], model: Path) -> str:
     # Spin leaves with an error of its own, since the assertion fails again.
-    command = ["spin", "-k", f"{MODEL.name}.trail", *definitions, str(MODEL)]
+    command = ["spin", "-k", f"{model.name}.trail", *definitions, str(model)]
     result = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return result.stdout.partition("Error: assertion violated")[0]

@@ -11,6 +11,8 @@ from django_delayed_tasks import Cron, Interval, PlannedRun, Task, pause_queue, 
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.handlers import registry
+from django_delayed_tasks.store.sql.lanes import is_blocked
+from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.parts import add, claim, handler_of, registered
 
 pytestmark = pytest.mark.django_db
@@ -97,6 +99,25 @@ def test_a_retry_is_shown_at_its_time() -> None:
     Task.objects.update(claim_at=NOON + MINUTE, attempts=2)
     [run] = preview(HOUR)
     assert (run.at, run.when, run.attempt) == (NOON + MINUTE, NOON, 3)
+
+
+def test_tasks_of_limited_handlers_are_shown_too() -> None:
+    handler_of(lambda task: None, "limited", rate="1/h", concurrency_key=lambda self, task: "key")
+    for number in ("1", "2", "3"):
+        add(number, code="limited")
+    add("later", code="limited", when=HOUR)
+    run_due_tasks()
+    blocked = Task.objects.filter(biz_num__in=["2", "3"]).values_list("lane", flat=True)
+    assert all(is_blocked(lane) for lane in blocked)
+    assert numbers(preview(HOUR)) == ["2", "3", "later"]
+    assert numbers(preview(HOUR, biz_code="limited")) == ["2", "3", "later"]
+
+
+def test_of_many_levels_the_first_are_read(django_assert_max_num_queries: Any) -> None:
+    for number in range(30):
+        add(str(number), when=number * MINUTE, queue=f"queue {number}")
+    with django_assert_max_num_queries(6):
+        assert numbers(preview(HOUR, limit=3)) == ["0", "1", "2"]
 
 
 def test_one_code() -> None:

@@ -13,10 +13,10 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.records.progress import Report, write_progress
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import Wanted
-from django_delayed_tasks.store.resources.slots import take_slots
 from tests.charsets.texts import MIXED, TEXTS, TWINS
 from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.store import verbs
+from tests.store.resources.taking import take_slots
 from tests.store.verbs import ALIAS, HOUR
 
 pytestmark = pytest.mark.usefixtures("whole")
@@ -112,4 +112,3 @@ def test_keys_of_a_limit_are_told_apart() -> None:
     first, second = (task.claim for task in verbs.claim())
     for one, other in TWINS:
         assert take_slots(ALIAS, one, 1, {one: [first], other: [second]}, 2).keys() == {first, second}
-        assert take_slots(ALIAS, other, 1, {one: [first]}, 2).keys() == {first}

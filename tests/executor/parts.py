@@ -12,7 +12,8 @@ from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.limits.admission import Admission
+from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -98,10 +99,11 @@ class Bench:
         self.clock = DatabaseClock()
         self.awaited = Noted(self.options, self.held)
         self.queue = RunQueue(self.held, self.awaited)
-        self.gate = Gate(self.options, self.lease, self.held, self.queue, self.clock)
+        admission = Admission(self.options, self.held, self.peers)
+        self.lanes = Lanes(self.options, self.lease, self.held, self.queue, admission, self.clock)
         self.lookahead = lookahead(self.options)
         reader = AgendaReader(self.options.database, self.lookahead, self.clock)
-        self.poller = Poller(self.options, self.lease, self.held, self.peers, self.gate, reader)
+        self.poller = Poller(self.options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
         self._delivered: list[ClaimedTask] = []
         self._ended: list[Settlement] = []
 

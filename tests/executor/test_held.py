@@ -44,9 +44,9 @@ def queued(held: Held) -> list[Settlement]:
     return taken
 
 
-def counts(held: Held) -> tuple[int, int, int]:
-    """(held, unfinished, unsettled)."""
-    return len(held), held.unfinished, held.unsettled
+def counts(held: Held) -> tuple[int, int]:
+    """(held, unfinished)."""
+    return len(held), held.unfinished
 
 
 def test_what_is_settled_is_counted_over_all_calls() -> None:
@@ -59,16 +59,13 @@ def test_what_is_settled_is_counted_over_all_calls() -> None:
 def test_each_stage_is_counted_as_what_it_is() -> None:
     held, tasks = holding(4)
     claims = [task.claim for task in tasks]
-    assert counts(held) == (4, 4, 4)
-    held.park(claims[:2])
-    assert counts(held) == (4, 2, 2)
-    held.unpark(claims[:1])
+    assert counts(held) == (4, 4)
     held.join_batch(claims[3:])
-    assert counts(held) == (4, 2, 3)
+    assert counts(held) == (4, 3)
     held.finish(claims[2:])
-    assert counts(held) == (4, 1, 3)
+    assert counts(held) == (4, 2)
     held.remove(claims)
-    assert counts(held) == (0, 0, 0)
+    assert counts(held) == (0, 0)
     assert (held.claimed, held.settled) == (4, 4)
 
 
@@ -79,7 +76,6 @@ def test_what_has_ended_does_not_come_back() -> None:
     held.join_batch(claims[1:])
     held.finish(claims)
     held.leave_batch(claims)
-    held.unpark(claims)
     assert held.unfinished == 0
 
 
@@ -96,9 +92,9 @@ def test_a_claim_that_comes_twice_is_one() -> None:
     """A server that lost its last commits gives the same version to the next claim, while the first run continues."""
     held, tasks = holding(1)
     held.add([a_task(0)])
-    assert counts(held) == (1, 1, 1)
+    assert counts(held) == (1, 1)
     held.remove([tasks[0].claim])
-    assert counts(held) == (0, 0, 0)
+    assert counts(held) == (0, 0)
 
 
 class Number(int):
@@ -140,22 +136,22 @@ class TestRelease:
         held.release(tasks[:2], timedelta(seconds=7))
         assert queued(held) == [released(task, timedelta(seconds=7)) for task in tasks[:2]]
         assert (held.claimed, held.settled) == (1, 0)
-        assert counts(held) == (3, 1, 3)
+        assert counts(held) == (3, 1)
         held.remove([tasks[0].claim])
         assert (held.claimed, held.settled) == (1, 1)
-        assert counts(held) == (2, 1, 2)
+        assert counts(held) == (2, 1)
 
     def test_it_is_claimable_at_once_unless_told_otherwise(self) -> None:
         held, tasks = holding(1)
         held.release(tasks)
         assert queued(held) == [released(tasks[0])]
 
-    @pytest.mark.parametrize("stage", ["park", "join_batch", "finish"])
+    @pytest.mark.parametrize("stage", ["join_batch", "finish"])
     def test_from_any_stage(self, stage: str) -> None:
         held, tasks = holding(2)
         getattr(held, stage)([tasks[0].claim])
         held.release(tasks[:1])
-        assert counts(held) == (2, 1, 2)
+        assert counts(held) == (2, 1)
         assert held.claimed == 1
 
     def test_of_a_claim_that_is_no_longer_held(self) -> None:
@@ -180,7 +176,7 @@ def test_what_is_dropped_was_not_claimed_and_is_not_released() -> None:
     held.drop(task for task in tasks[:2])
     assert (held.claimed, held.settled) == (1, 2)
     assert held.tasks() == tasks[2:]
-    assert counts(held) == (1, 1, 1)
+    assert counts(held) == (1, 1)
     assert queued(held) == []
 
 

@@ -1,30 +1,30 @@
-"""The claims that a process holds wake its poller and its gate when these have something to do, and only then."""
+"""The claims that a process holds wake its poller and its lanes when these have something to do, and only then."""
 
-from tests.executor.test_held import OPTIONS, holding
+from tests.executor.test_held import OPTIONS, a_task, holding
 
 FULL = 2 * (OPTIONS.threads + 2 * OPTIONS.batch_size)
 """The number of unsettled claims at which no more are claimed."""
 
 
-def test_it_wakes_the_gate_when_a_claim_ends_while_tasks_are_parked() -> None:
-    """The claim may have given back a permit that they wait for."""
-    held, tasks = holding(3)
-    claims = [task.claim for task in tasks]
-    held.remove(claims[:1])
-    assert not held.wake_gate.is_set(), "no task waits for it"
-    held.park(claims[1:2])
-    assert not held.wake_gate.is_set(), "the gate itself parked it"
-    held.remove(claims[2:])
-    assert held.wake_gate.is_set()
-
-
-def test_the_gate_finds_the_claim_gone() -> None:
+def test_it_wakes_the_lanes_when_a_claim_with_permits_ends() -> None:
+    """The claim may have given back a permit that other tasks wait for."""
     held, tasks = holding(2)
+    limited = [a_task(number) for number in (7, 8)]
+    held.add(limited, is_limited=True)
+    held.remove([tasks[0].claim])
+    assert not held.wake_lanes.is_set(), "it had no permit"
     left: list[int] = []
-    held.wake_gate.set = lambda: left.append(len(held))  # type: ignore[method-assign]
-    held.park([tasks[0].claim])
-    held.remove([tasks[1].claim])
-    assert left == [1]
+    held.wake_lanes.set = lambda: left.append(len(held))  # type: ignore[method-assign]
+    held.remove([limited[0].claim])
+    assert left == [2], "the claim is gone by then"
+
+
+def test_it_leaves_a_poller_asleep_that_has_claimed_all() -> None:
+    """Room is of no use to it."""
+    held, tasks = holding(1)
+    held.has_claimed_all = True
+    held.finish([tasks[0].claim])
+    assert not held.wake_poller.is_set()
 
 
 def test_it_wakes_the_poller_when_a_claim_is_settled_and_too_many_were_not() -> None:
@@ -69,11 +69,3 @@ def test_it_wakes_the_poller_when_what_waited_for_a_thread_is_released() -> None
     held, tasks = holding(2)
     held.release(tasks[:1])
     assert held.wake_poller.is_set()
-
-
-def test_it_does_not_when_what_waited_for_permits_is_released() -> None:
-    """It took no room, and would be claimed in vain once more."""
-    held, tasks = holding(2)
-    held.park([tasks[0].claim])
-    held.release(tasks[:1])
-    assert not held.wake_poller.is_set()

@@ -9,9 +9,9 @@ from django.db import transaction
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome
 from tests.processes.conftest import Start
-from tests.processes.database import is_settled, outcomes
+from tests.processes.database import incarnations, is_settled, outcomes
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 
@@ -46,19 +46,19 @@ def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, n
 
 
 @pytest.mark.parametrize("code", ["single", "pooled"])
-def test_given_back_when_it_stops(starttask: Start, folder: Folder, code: str) -> None:
-    """The tasks that wait at its gate are released, too."""
+def test_nothing_is_left_behind_when_it_stops(starttask: Start, folder: Folder, code: str) -> None:
+    """What waits for its permit was never claimed, and the permit is free when the run has ended."""
     Pool("gateways").add("only")
     gate = folder.shut("1")
     first = starttask("--name", "first", LEASE=600).wait_until_ready()
     add_task(Task(biz_code=code, biz_num="1"))
     wait_until(lambda: folder.notes("started", "1"))
     add_task(Task(biz_code=code, biz_num="2"))
-    wait_until(lambda: Task.objects.get(biz_num="2").status == TaskStatus.RUNNING)
     first.send(signal.SIGTERM)
-    wait_until(lambda: Task.objects.get(biz_num="2").status == TaskStatus.PENDING)
+    wait_until(lambda: incarnations("first")[0].status == ExecutorStatus.STOPPING)
     gate.open()
     assert first.exit_code() == 0
+    assert Task.objects.get().attempts == 0
     second = starttask("--name", "second", LEASE=600).wait_until_ready()
     wait_until(lambda: folder.notes("ended", "2", pid=second.pid))
     wait_until(lambda: is_settled(code, "2"))

@@ -52,7 +52,7 @@ def test_an_unpaid_order_is_cancelled_when_it_should_have_been_paid(product: Pro
 def test_nothing_happens_to_a_paid_order(product: Product) -> None:
     with travel():
         order = services.pay_order(place_order(product).pk)
-        assert list(run_until(DAY)) == []
+        assert run_until(DAY) == []
     assert fresh(order).state == Order.State.PAID
 
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection, transaction
 from django.utils import timezone, translation
 
@@ -31,6 +32,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, claim, handler_of, registered
+from tests.function_tasks import functions
 
 pytestmark = pytest.mark.django_db
 
@@ -58,8 +60,21 @@ def test_what_is_due_runs_in_this_transaction() -> None:
 
 def test_nothing_due() -> None:
     handler_of(lambda task: None)
-    assert list(run_due_tasks()) == []
+    assert run_due_tasks() == []
     assert repr(run_due_tasks()) == "<nothing ran>"
+
+
+def test_runs_are_a_sequence() -> None:
+    handler_of(lambda task: None)
+    add("1")
+    add("2")
+    runs = run_due_tasks()
+    assert runs == list(runs) == [*runs[:1], *runs[1:]]
+    assert runs != runs[:1]
+    assert runs != "text"
+    assert runs.of("code", 2) == runs[1:]
+    assert runs.of("other") == []
+    assert runs.codes == ["code", "code"]
 
 
 def test_no_executor_is_left() -> None:
@@ -257,11 +272,40 @@ def test_an_async_handler_that_raises_is_tried_again() -> None:
     assert (run.outcome, str(run.exception)) == (RETRIED, "no")
 
 
+def test_a_test_that_is_a_coroutine_runs_tasks_too() -> None:
+    async def handle(task: Any) -> Done:
+        return Done(result=await Task.objects.acount())
+
+    async_handler_of(handle)
+    add()
+    [run] = async_to_sync(sync_to_async(run_due_tasks))()
+    assert (run.outcome, run.result) == (DONE, 1)
+
+
+def test_function_tasks_run() -> None:
+    good, bad = functions.add_up.enqueue(1, 2, start=3), functions.fail.enqueue("no")
+    runs = run_due_tasks()
+    assert [run.outcome for run in runs.of(functions.add_up)] == [DONE]
+    assert [str(run.exception) for run in runs.of(functions.fail)] == ["no"]
+    good.refresh()
+    bad.refresh()
+    assert good.return_value == 6
+    assert bad.attempts == 1
+
+
 def test_tasks_of_a_limited_handler_run() -> None:
     handler_of(lambda task: None, max_concurrent=1)
     for number in ("1", "2", "3"):
         add(number)
     assert numbers(run_due_tasks()) == ["1", "2", "3"]
+
+
+def test_limited_tasks_come_in_the_order_of_priorities_too() -> None:
+    handler_of(lambda task: None, "free")
+    handler_of(lambda task: None, "limited", max_concurrent=2)
+    for code, priority in (("free", 1), ("limited", 2), ("limited", 0), ("free", -1), ("free", 3)):
+        add(f"{priority}", code=code, priority=priority)
+    assert numbers(run_due_tasks()) == ["3", "2", "1", "0", "-1"]
 
 
 def test_tasks_without_a_permit_stay() -> None:
@@ -341,7 +385,7 @@ def test_a_paused_queue_does_not_run() -> None:
     handler_of(lambda task: None)
     add()
     pause_queue("default")
-    assert list(run_due_tasks()) == []
+    assert run_due_tasks() == []
 
 
 def test_a_task_without_a_handler_stays() -> None:

@@ -108,7 +108,7 @@ def test_a_task_that_is_added_again_is_no_difference() -> None:
     assert not Task.objects.exists()
 
 
-def test_a_task_that_is_put_off_each_time() -> None:
+def test_a_task_that_is_postponed_each_time() -> None:
     handler_of(lambda task: None)
     assert "django_delayed_tasks.Task code next: when was " in refused(
         lambda task: add_task(Task(biz_code="code", biz_num="next"))

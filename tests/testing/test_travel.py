@@ -113,7 +113,7 @@ def test_time_machine_inside_of_it() -> None:
 
 
 @pytest.mark.django_db
-def test_inside_of_freezegun() -> None:
+def test_inside_of_freezegun(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[datetime] = []
     handler_of(lambda task: seen.append(timezone.now()))
     with freezegun.freeze_time(NOON), host_clock():
@@ -128,6 +128,7 @@ def test_inside_of_freezegun() -> None:
             journey.move(by=HOUR)
             assert timezone.now() == journey.now == NOON + 2 * HOUR
     assert seen == [NOON, NOON + DAY]
+    assert caplog.text == ""
 
 
 @pytest.mark.django_db

@@ -122,7 +122,7 @@ def test_handlers_with_a_trigger_recur_once_they_are_declared() -> None:
 
     register_task_handler(Nightly)
     with travel(to=NOON):
-        assert list(run_until(DAY)) == []
+        assert run_until(DAY) == []
         declare_recurring(Nightly)
         runs = run_until(3 * DAY)
     assert after(runs, NOON + DAY) == [15 * HOUR, 39 * HOUR, 63 * HOUR]
@@ -153,7 +153,7 @@ def test_a_task_expires_at_its_time() -> None:
         add("in time", when=HOUR, expires_at=NOON + HOUR)
         add("late", when=HOUR, expires_at=NOON + HOUR)
         pause_queue("default")
-        assert list(run_until(HOUR - MINUTE)) == []
+        assert run_until(HOUR - MINUTE) == []
         journey.move(by=HOUR)
         Task.objects.filter(biz_num="in time").update(expires_at=None)
         resume_queue("default")
@@ -231,3 +231,30 @@ def test_an_endless_task_is_reported() -> None:
     add()
     with pytest.raises(TaskException, match="no end of due tasks after 30 runs"):
         run_until(DAY, max_runs=30)
+
+
+def test_a_rate_is_kept_exactly() -> None:
+    handler_of(lambda task: None, rate="2/h")
+    with travel(to=NOON):
+        for number in "12345":
+            add(number)
+        runs = run_until(DAY)
+    assert after(runs) == [timedelta(), timedelta(), HOUR, HOUR, 2 * HOUR]
+
+
+def test_a_rate_of_each_key_is_kept_exactly() -> None:
+    handler_of(lambda task: None, rate="1/m", concurrency_key=lambda self, task: task.biz_num[0])
+    with travel(to=NOON):
+        for number in ("a1", "a2", "a3", "b1", "b2"):
+            add(number)
+        runs = run_until(DAY)
+    starts = {run.biz_num: run.started - NOON for run in runs if run.started}
+    assert starts == {"a1": 0 * MINUTE, "b1": 0 * MINUTE, "a2": MINUTE, "b2": MINUTE, "a3": 2 * MINUTE}
+
+
+def test_tasks_of_one_key_run_one_after_the_other() -> None:
+    handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: task.biz_num[0])
+    with travel(to=NOON):
+        for number in ("a1", "a2", "a3", "b1", "b2"):
+            add(number)
+        assert len(run_due_tasks()) == 5

@@ -79,8 +79,10 @@ class QueueFilter(SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():
             return queryset
-        # The condition names every status, because the claim index starts with it.
-        return queryset.filter(status__in=TaskStatus.values, queue=self.value())
+        # The condition names every status and lane, because the claim index starts with them.
+        found = queryset.filter(status__in=TaskStatus.values, queue=self.value())
+        lanes = waiting.lanes_in_use()
+        return found if len(lanes) > MOST_LEVELS else found.filter(lane__in=sorted(lanes))
 
 
 class DueFilter(SimpleListFilter):
@@ -108,11 +110,11 @@ def claimable_within(span: timedelta) -> Q:
     """
     agenda = waiting.read_agenda()
     until = agenda.now + span
-    pending = Q(status=TaskStatus.PENDING, claim_at__lte=until)
+    due = Q(claim_at__lte=until)
     levels = [level for level in agenda.levels if level.earliest <= until]
     if len(levels) > MOST_LEVELS:
-        return pending
-    ranges = [pending & Q(queue=level.queue, priority=level.priority) for level in levels]
+        return due & Q(status=TaskStatus.PENDING)
+    ranges = [due & waiting.range_of(level) for level in levels]
     return reduce(or_, ranges) if ranges else Q(pk__in=())
 
 

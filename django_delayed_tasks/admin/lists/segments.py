@@ -16,10 +16,12 @@ from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.sql.lanes import BLOCKED
 
 MOST_LEVELS: Final = 50
 """With more levels than this, reading each costs more than the order is worth."""
-BY_LEVEL: Final = ("queue", "priority", "claim_at", "id")
+BY_LEVEL: Final = ("lane", "queue", "priority", "claim_at", "id")
 
 Rows = QuerySet[Any]
 Segment = Callable[[int], Iterable[int]]
@@ -36,7 +38,7 @@ class Order:
     def keys(self, count: int) -> list[int] | None:
         """Return the first ``count`` keys; None if there are too many levels."""
         agenda = waiting.read_agenda()
-        levels = [Q(queue=level.queue, priority=level.priority) for level in agenda.levels if self._has(level.queue)]
+        levels = [level for level in agenda.levels if self._has(level.queue)]
         failed = list(islice(self._failed_levels(), MOST_LEVELS + 1))
         if max(len(levels), len(failed)) > MOST_LEVELS:
             return None
@@ -49,24 +51,26 @@ class Order:
     def _has(self, queue: str) -> bool:
         return self.queue in (None, queue)
 
-    def _segments(self, levels: list[Q], failed: list[Q], now: datetime) -> Iterator[tuple[int, Segment]]:
-        pending = Q(status=TaskStatus.PENDING)
-        yield TaskStatus.PENDING, lambda count: self._merged(levels, pending & Q(claim_at__lte=now), count)
+    def _segments(self, levels: list[Level], failed: list[Q], now: datetime) -> Iterator[tuple[int, Segment]]:
+        yield TaskStatus.PENDING, lambda count: self._merged(levels, Q(claim_at__lte=now), count)
         yield TaskStatus.FAILED, lambda count: self._newest(failed, count)
         yield TaskStatus.RUNNING, lambda count: self._of(TaskStatus.RUNNING, count)
-        yield TaskStatus.PENDING, lambda count: self._merged(levels, pending & Q(claim_at__gt=now), count)
+        yield TaskStatus.PENDING, lambda count: self._merged(levels, Q(claim_at__gt=now), count)
         yield TaskStatus.PAUSED, lambda count: self._of(TaskStatus.PAUSED, count)
 
     def _of(self, status: int, count: int) -> list[int]:
         return list(self.rows.filter(status=status).order_by(*BY_LEVEL).values_list("pk", flat=True)[:count])
 
-    def _merged(self, levels: list[Q], condition: Q, count: int) -> list[int]:
+    def _merged(self, levels: list[Level], condition: Q, count: int) -> list[int]:
         """Return the keys of the first tasks of all levels, by the time from which they can be claimed."""
-        some = [
-            list(self.rows.filter(condition & level).order_by("claim_at", "id").values_list("claim_at", "pk")[:count])
-            for level in levels
-        ]
+        some = [self._first(level, condition, count) for level in levels]
         return [key for _, key in islice(merge(*some), count)]
+
+    def _first(self, level: Level, condition: Q, count: int) -> list[tuple[datetime, int]]:
+        """Return the first tasks of a level; blocked ones as the index has them, which is by their keys."""
+        order = BY_LEVEL if level.lane == BLOCKED else ("claim_at", "id")
+        found = self.rows.filter(condition & waiting.range_of(level)).order_by(*order)
+        return sorted(found.values_list("claim_at", "pk")[:count])
 
     def _newest(self, levels: list[Q], count: int) -> list[int]:
         """Return the keys of the tasks that failed last: ``claim_at`` of a failed task is when it failed."""
@@ -78,10 +82,14 @@ class Order:
         if TaskStatus.FAILED not in self.statuses:
             return
         tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.FAILED)
-        first = tasks.order_by("queue", "priority").values_list("queue", "priority")
+        first = tasks.order_by("lane", "queue", "priority").values_list("lane", "queue", "priority")
         level = first.first()
         while level:
-            if self._has(level[0]):
-                yield Q(queue=level[0], priority=level[1])
-            next_of_queue = first.filter(queue=level[0], priority__gt=level[1]).first()
-            level = next_of_queue or first.filter(queue__gt=level[0]).first()
+            lane, queue, priority = level
+            if self._has(queue):
+                yield Q(lane=lane, queue=queue, priority=priority)
+            level = (
+                first.filter(lane=lane, queue=queue, priority__gt=priority).first()
+                or first.filter(lane=lane, queue__gt=queue).first()
+                or first.filter(lane__gt=lane).first()
+            )

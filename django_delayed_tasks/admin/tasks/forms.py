@@ -17,7 +17,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.store import validation
-from django_delayed_tasks.store.acceptance import accepted
+from django_delayed_tasks.store.acceptance import accepted, lane_of
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.validation import Schedule
 
@@ -101,6 +101,7 @@ class ChangeTaskForm(TaskForm):
         schedule = Schedule(
             current.biz_code, current.biz_num, when, biz_ext, cleaned["queue"], cleaned["priority"], text,
             cleaned["expires_at"] if "expires_at" in self.changed_data else current.expires_at, current.once,
+            lane=lane_of(current.biz_code),
         )  # fmt: skip
         return with_first_times(settings.DATABASE, [schedule])[0]
 

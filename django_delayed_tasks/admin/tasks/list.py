@@ -98,7 +98,7 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
             return ("biz_code", "biz_num")
         if request.GET.get(QueueFilter.parameter_name):
             return ("status", "priority", "claim_at", "id")
-        return ("status", "queue", "priority", "claim_at", "id")
+        return ("status", "lane", "queue", "priority", "claim_at", "id")
 
     def get_search_results(
         self, request: HttpRequest, queryset: "QuerySet[Task]", search_term: str

@@ -5,18 +5,14 @@ database cannot purge while an old snapshot is open. Where there are many of tho
 makes one rarely: see "The watermark" in docs/explanation/claiming.md.
 """
 
-from datetime import UTC, datetime, timedelta
-
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, LevelKey, read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, read_agenda
+from django_delayed_tasks.store.claiming.full_scans import LevelKey
+from django_delayed_tasks.store.claiming.request import MARGIN, watermark
 
-MARGIN = timedelta(seconds=5)
-"""How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
-that was committed late, is found by the next full scan."""
-_FIRST = datetime.min.replace(tzinfo=UTC)
 REMEMBERED = 3600.0
 """Seconds for which an unused level is remembered; a level that a handler names is always known."""
 QUICK = 0.003
@@ -25,12 +21,6 @@ SHARE = 0.01
 """The fraction of the time that slow full scans may take."""
 RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
-
-
-def watermark(moment: datetime) -> datetime:
-    """Return the watermark of a level whose earliest pending task is claimable at ``moment``."""
-    # Near datetime.min the subtraction would overflow.
-    return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
 
 class FullScans:
@@ -104,4 +94,8 @@ class AgendaReader:
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
         named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
         marks = {(level.queue, level.priority): watermark(min(level.earliest, last.now)) for level in last.levels}
-        return KnownLevels(marks, frozenset((self._seen.keys() | named) - marks.keys()), last.now - MARGIN)
+        lanes = {
+            (level.lane, level.queue, level.priority): watermark(min(level.earliest, last.now)) for level in last.lanes
+        }
+        idle = frozenset((self._seen.keys() | named) - marks.keys())
+        return KnownLevels(marks, idle, last.now - MARGIN, lanes)

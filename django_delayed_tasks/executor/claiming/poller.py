@@ -12,25 +12,26 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
-from django_delayed_tasks.executor.claiming.admission import Admission
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader, watermark
+from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.gate import Gate
+from django_delayed_tasks.executor.limits.admission import Admission
+from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.run_queue import missing_in_batch
-from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
+from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.agenda import Agenda
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.lanes import open_lane
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 
@@ -40,10 +41,6 @@ RENEWAL = 1.0
 """Seconds at most until this executor asks again whether its lease has been renewed: nothing wakes it for that."""
 MOST_LOST_RACES = 10
 """Lost races in a row after which this executor no longer expects tasks to remain for it."""
-SEARCH_EVERY, SEARCH_RAREST = 10.0, 60.0
-"""Seconds between two searches, at least and at most: a search is slow where full scans are slow."""
-SEARCH_SHARE = 0.01
-"""The fraction of the time that searches may take."""
 
 
 class Poller:
@@ -60,58 +57,65 @@ class Poller:
         lease: Lease,
         held: Held,
         peers: Peers,
-        gate: Gate,
+        queue: RunQueue,
+        admission: Admission,
+        lanes: Lanes,
         reader: AgendaReader,
     ) -> None:
         self._options = options
         self._lease = lease
         self._held = held
         self._peers = peers
-        self._gate = gate
+        self._queue = queue
+        self._admission = admission
+        self._lanes = lanes
         self.reader = reader
         self._claim = strategy_for(options.database, options.claim)
         self._claims_as: int | None = None
         self.claim_size = ClaimSize(options, held)
         self._levels = RoundRobin(options.poll_interval)
-        self._admission = Admission(options, held, peers)
         self._lost_claims = LostClaims(options.database, lease, held)
         self._agenda: Agenda | None = None
+        self._read_at = float("-inf")
         self._ahead = timedelta()
         self._was_outpaced = False
         self._lost_races = 0
-        self._ends = options.drain or options.max_tasks is not None
         self.found_nothing = False
         self.drained = Event()
 
     def poll(self) -> float:
         """Claim as many due tasks as are wanted; return the seconds until the next poll is worthwhile."""
-        if not self._ends:
+        if not self._options.ends:
             return self._poll()
         # Checked before the poll: a run that is settled during the poll may have added a task, and what the poll claims
         # has yet to be run.
         had_nothing, had_enough = not len(self._held), self._has_enough
-        seconds = self._poll()
+        seconds = min(self._poll(), self._lanes.tick())
         if had_nothing and (had_enough or (self._options.drain and self.found_nothing)):
             self.drained.set()
         is_ending = (self._options.drain or self._has_enough) and not self.drained.is_set()
         return min(seconds, AGAIN) if is_ending else seconds
 
     def _poll(self) -> float:
-        self.found_nothing = self._was_outpaced = False
+        self.found_nothing = self._was_outpaced = self._held.has_claimed_all = False
         if self._claims_as != self._lease.executor:
             self._drop_lost()
         if not self._lease.may_claim:
             return min(self._options.poll_interval, RENEWAL)
+        self._lost_claims.look()
         room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:
             room = room.at_most(self._allowed(most))
         if not room.total:
+            self._show_lanes()
             return self._options.poll_interval
         left = self._claim_from_levels(room)
         if left == room:
             self._read_agenda()
             left = self._claim_from_levels(room)
             self._note_nothing(room.total - left.total)
+        self._lanes.floor = _highest(self._levels.due if not left.total else [])
+        self._held.has_claimed_all = left == room and not self._may_have_left_some
         if left != room:
             found_more = left.loop < room.loop and self._held.room_on_loop
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
@@ -133,7 +137,7 @@ class Poller:
         """
         before, self._claims_as = self._claims_as, self._lease.executor
         if before is not None:
-            waiting = self._gate.queue.take_back() + self._gate.take_back()
+            waiting = self._queue.take_back()
             self._held.drop(task for task in waiting if task.executor != self._claims_as)
             self._held.release(task for task in waiting if task.executor == self._claims_as)
 
@@ -141,6 +145,8 @@ class Poller:
         """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""
         self._lost_races = self._lost_races + 1 if self._was_outpaced and not claimed else 0
         is_nothing = not claimed and not self._may_have_left_some
+        if is_nothing and self._options.drain and self._agenda is not None:
+            is_nothing = not self._lanes.has_due(self._agenda)
         is_complete = self._agenda is not None and self._agenda.is_complete
         self.reader.is_idle = is_nothing
         self.found_nothing = is_nothing and is_complete
@@ -152,11 +158,22 @@ class Poller:
         return 0 < self._lost_races <= MOST_LOST_RACES
 
     def _read_agenda(self) -> None:
-        self._lost_claims.look(at_once=self._agenda is None)
         self._agenda = agenda = self.reader.read()
+        self._read_at = clock.monotonic()
         self._ahead = self.reader.lookahead.length
-        due = [level for level in agenda.due(self._ahead) if self._options.serves(level.queue)]
-        self._levels.begin(due, agenda.now)
+        self._levels.begin(self._due(agenda, self._ahead), agenda.now)
+        self._lanes.show(agenda)
+
+    def _due(self, agenda: Agenda, ahead: timedelta = timedelta()) -> list[Level]:
+        return [level for level in agenda.due(ahead) if self._options.serves(level.queue)]
+
+    def _show_lanes(self) -> None:
+        """Show the lanes what is due, and which queues are paused, although there is no room for anything else."""
+        if self._read_at + self._options.poll_interval <= clock.monotonic():
+            agenda = self.reader.read()
+            self._read_at = clock.monotonic()
+            self._lanes.floor = _highest(self._due(agenda))
+            self._lanes.show(agenda)
 
     def _claim_from_levels(self, room: Room) -> Room:
         """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
@@ -183,8 +200,19 @@ class Poller:
             announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
-            self._gate.admit(self._admission.admit(tasks))
+            self._deliver(self._admission.admit(tasks))
         return tasks
+
+    def _deliver(self, tasks: list[ClaimedTask]) -> None:
+        """Hand the tasks to the threads; those whose handler has become limited wait in its lane instead."""
+        ready: list[ClaimedTask] = []
+        for task in tasks:
+            handler = find(task.biz_code)
+            if handler and handler.is_limited:
+                self._held.release([task], lane=open_lane(task.biz_code))
+            else:
+                ready.append(task)
+        self._queue.put(ready)
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         place, executors = self._peers.among(level.queue)
@@ -193,7 +221,7 @@ class Poller:
             self._lease.executor, level.queue, level.priority, limit, watermark=watermark(level.earliest),
             place=place, executors=executors, ahead=self._ahead if is_early else timedelta(),
         )  # fmt: skip
-        return self._gate.narrow(self._admission.narrow(request))
+        return self._admission.narrow(request)
 
     def _won(self, request: ClaimRequest) -> list[ClaimedTask]:
         try:
@@ -228,7 +256,8 @@ class Poller:
         if not self._agenda.is_complete:
             # Whatever woke this executor may be visible to a full scan only.
             interval = min(interval, self.reader.seconds_until_full_scan())
-        served = [level.earliest for level in self._agenda.levels if self._options.serves(level.queue)]
+        levels = (*self._agenda.levels, *self._agenda.lanes)
+        served = [level.earliest for level in levels if self._options.serves(level.queue)]
         future = [moment for moment in served if moment > self._agenda.now]
         if not future:
             return interval
@@ -241,38 +270,11 @@ class Poller:
         """Forget everything that was read: after an error none of it can be relied on."""
         self._levels.due = []
         self._agenda = None
+        self._held.has_lost_answer = True
         self.reader.forget()
+        if self._options.ends:
+            self._lanes.forget()
 
 
-class LostClaims:
-    """Lost claims: the database holds them in this executor's name, but its answer to the claim never arrived.
-
-    Attributes:
-        has_tried: set by the poller when it tries a claim, whose answer may be lost.
-    """
-
-    def __init__(self, alias: str, lease: Lease, held: Held) -> None:
-        self._alias = alias
-        self._lease = lease
-        self._held = held
-        self._looked = float("-inf")
-        self._took = 0.0
-        self.has_tried = True
-
-    def look(self, at_once: bool) -> None:
-        """Search for lost claims and release them, if it is time to or ``at_once`` is set."""
-        began = clock.monotonic()
-        period = max(SEARCH_EVERY, min(SEARCH_RAREST, self._took / SEARCH_SHARE))
-        if at_once or (self.has_tried and began - self._looked >= period):
-            self._release_all()
-            self.has_tried = at_once  # the server may still commit a claim whose connection is already lost
-            self._looked, self._took = began, clock.monotonic() - began
-
-    def _release_all(self) -> None:
-        # Known claims are read before the query: only the poller claims, so none can be added in between.
-        known = self._held.claims()
-        lost = held_by(self._alias, self._lease.executor) - known
-        if lost:
-            logger.warning("releasing %d %s whose answer was lost", len(lost), plural(len(lost), "claim"))
-        for claim in lost:
-            self._held.settle(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))
+def _highest(due: list[Level]) -> int | None:
+    return max((level.priority for level in due), default=None)

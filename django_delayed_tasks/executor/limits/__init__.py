@@ -1,5 +1,5 @@
-"""Limits of handlers: ``max_concurrent``, ``pool`` and ``rate``. Start with ``gate.py``.
+"""What may run here. Start with ``lanes.py``, for the limits of handlers: ``max_concurrent``, ``pool`` and ``rate``.
 
-Claimed tasks of a limited handler wait at a :class:`~django_delayed_tasks.executor.limits.gate.Gate`, without a thread,
-until they have their permits. Those that cannot get them soon are released, which costs them no attempt.
+A task of a limited handler is claimed by :class:`~django_delayed_tasks.executor.limits.lanes.Lanes`, together with its
+permits. ``admission.py`` refuses tasks of unknown codes, and all but one of those that may crash the process.
 """

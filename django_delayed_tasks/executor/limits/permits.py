@@ -1,13 +1,14 @@
-"""The permits that a run needs before it may start: a slot (``max_concurrent``), a resource (``pool``), a rate token.
+"""The permits that a run needs before its task is claimed: a slot (``max_concurrent``), a rate token, a resource.
 
-They are taken in this order, since a rate token cannot be given back.
+They are chosen first, and written with the claim. Only a resource (``pool``) is leased before: its lease has a clock of
+its own.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+import random
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from itertools import islice
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from django_delayed_tasks import clock
@@ -18,8 +19,15 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
-from django_delayed_tasks.store.resources.rate_tokens import Taken, provide_tokens, take_growing, take_tokens, tokens_of
-from django_delayed_tasks.store.resources.slots import Slot, drop_slots, take_slots
+from django_delayed_tasks.store.resources.rate_tokens import (
+    Looked,
+    Token,
+    free_growing,
+    free_tokens,
+    provide_tokens,
+    tokens_of,
+)
+from django_delayed_tasks.store.resources.slots import Slot, free_slots
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
 
@@ -27,20 +35,35 @@ logger = Log(__name__)
 
 MOST_SLOTS: Final = 1000
 """Slots that one statement looks at, approximately."""
+REMEMBERED: Final = 5000
+"""Free slots that are remembered."""
 COMPLAIN_EVERY: Final = 60.0
+SOON: Final = 0.05
+"""Seconds before another look for a rate token, if the database does not say when there is one."""
 SHAPE_EVERY: Final = 30.0
 """Seconds between two checks that a rate has as many tokens as the handler says."""
 
+Keyed = Mapping[ClaimedTask, str]
+"""Tasks with their keys."""
 
-class Granted(NamedTuple):
-    """The tasks that may run now, and for each key whose rate is exhausted the seconds until it allows another."""
 
+class Permitted(NamedTuple):
+    """The tasks that may run, with their permits, and for those whose key has none when it has one again.
+
+    ``refused`` has the seconds until then, None if that is when a run ends. ``is_short``: whether some tasks without
+    keys have to wait for a permit that other executors hold. ``keys`` has the keys of all tasks.
+    """
+
+    keys: Keyed
     tasks: list[ClaimedTask]
-    next_in: Mapping[str, float] = MappingProxyType({})
+    slots: dict[Claim, Slot]
+    tokens: dict[Claim, Token]
+    refused: dict[ClaimedTask, float | None]
+    is_short: bool = False
 
 
 class Permits:
-    """Takes permits for the tasks of one handler."""
+    """Chooses permits for the tasks of one handler, and remembers the slots that its own runs have left free."""
 
     def __init__(self, alias: str, handler: TaskHandler, held: Held, ttl: timedelta) -> None:
         """``ttl`` is how long after the death of this process a resource is free again."""
@@ -53,16 +76,13 @@ class Permits:
         self._ttl = ttl
         self._complained = float("-inf")
         self._shaped: dict[str, float] = {}
+        self._taken: dict[Claim, tuple[str, Slot]] = {}
+        self._free: defaultdict[str, list[Slot]] = defaultdict(list)
 
     @property
-    def rate_speed(self) -> float:
-        """How many runs per second, of each key, the rate allows in the long run; 0 without a rate."""
-        return self._rate.starts / self._rate.period.total_seconds() if self._rate else 0.0
-
-    @property
-    def is_keyed(self) -> bool:
-        """Whether the handler has concurrency keys: some of its tasks may run while others have to wait."""
-        return self._handler.is_keyed
+    def period(self) -> timedelta:
+        """The period of the rate."""
+        return self._rate.period if self._rate else timedelta()
 
     def key_of(self, task: ClaimedTask) -> str:
         """Return the key by which runs of this task are counted; "" if they are counted by the code.
@@ -76,66 +96,118 @@ class Permits:
             raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a string or None")
         return key or ""
 
-    def take(self, tasks: dict[ClaimedTask, str], most: int) -> Granted:
-        """Take permits for up to ``most`` of these tasks, given with their keys, as far as permits are free."""
-        limit = self._handler.max_concurrent
-        if limit is None:
-            return self._take_rest(dict(islice(tasks.items(), most)))
-        slots = self._take_slots(tasks, limit, most)
-        granted = Granted([])
-        try:
-            granted = self._take_rest({task: key for task, key in tasks.items() if task.claim in slots})
-        finally:
-            held = {task.claim for task in granted.tasks}
-            if left := [slot for claim, slot in slots.items() if claim not in held]:
-                drop_slots(self._alias, left)
-        return granted
+    def choose(self, tasks: Keyed, most: int) -> Permitted:
+        """Choose permits for up to ``most`` of these tasks, in their order, as far as permits are free.
 
-    def _take_slots(self, tasks: dict[ClaimedTask, str], limit: int, most: int) -> dict[Claim, Slot]:
-        wanted: defaultdict[str, list[Claim]] = defaultdict(list)
-        for task, key in tasks.items():
-            if key in wanted or len(wanted) * limit < MOST_SLOTS:
-                wanted[key].append(task.claim)
-        return take_slots(self._alias, self._code, limit, wanted, most)
-
-    def _take_rest(self, chosen: dict[ClaimedTask, str]) -> Granted:
+        A task that is neither permitted nor refused is left for later.
+        """
+        permitted = self._with_slots(tasks, most)
+        if self._rate:
+            permitted = self._with_tokens(self._rate, permitted, tasks)
         if self._pool:
-            chosen = {task: chosen[task] for task in self._take_resources(self._pool, list(chosen))}
-        if self._rate is None or not chosen:
-            return Granted(list(chosen))
-        granted = Granted([])
-        try:
-            granted = self._take_tokens(self._rate, chosen)
-        finally:
-            for task in chosen.keys() - set(granted.tasks):
-                self._held.free_resource(task)
-        return granted
+            lent = self._take_resources(self._pool, permitted.tasks)
+            is_short = permitted.is_short or len(lent) < len(permitted.tasks)
+            permitted = permitted._replace(tasks=lent, is_short=is_short)
+        return permitted
 
-    def _take_tokens(self, rate: Rate, chosen: dict[ClaimedTask, str]) -> Granted:
+    def note_taken(self, permitted: Permitted, won: Keyed) -> None:
+        """Note which of the permitted tasks were claimed with the slots that were chosen for them."""
+        for task, key in won.items():
+            if slot := permitted.slots.get(task.claim):
+                self._taken[task.claim] = key, (slot[0], slot[1] + 1)
+
+    def note_end(self, claim: Claim) -> None:
+        """Note that a claim has ended: its slot is free until another executor takes it, which the version tells."""
+        if taken := self._taken.pop(claim, None):
+            if len(self._free) >= REMEMBERED:
+                self._free.clear()
+            self._free[taken[0]].append(taken[1])
+
+    def forget(self) -> None:
+        """Forget which slots are free."""
+        self._free.clear()
+
+    def are_free(self, keys: Collection[str]) -> set[str]:
+        """Return which of these keys have a free slot now, according to the database.
+
+        One whose slots are all held by runs of this process is not asked for.
+        """
+        limit, here = self._handler.max_concurrent, self._here()
+        if limit is None or not (elsewhere := [key for key in keys if here[key] < limit]):
+            return set()
+        free = free_slots(self._alias, self._code, limit, dict.fromkeys(elsewhere, 1))
+        return {key for key, slots in free.items() if slots}
+
+    def _here(self) -> Counter[str]:
+        """Return how many slots of each key runs of this process hold."""
+        return Counter(key for key, _ in self._taken.values())
+
+    def _with_slots(self, tasks: Keyed, most: int) -> Permitted:
+        limit = self._handler.max_concurrent
+        permitted = Permitted(tasks, [], {}, {}, {})
+        if limit is None:
+            permitted.tasks.extend(islice(tasks, most))
+            return permitted
+        remembered = self._free.keys() & set(tasks.values())
+        free = self._free_slots(tasks, limit)
+        for task, key in tasks.items():
+            if len(permitted.tasks) == most:
+                break
+            if key not in free:
+                continue
+            if free[key]:
+                permitted.slots[task.claim] = free[key].pop(0)
+                permitted.tasks.append(task)
+            else:
+                permitted.refused[task] = None
+        self._free.update({key: free[key] for key in free.keys() & remembered if free[key]})
+        return permitted._replace(is_short=bool(permitted.refused))
+
+    def _free_slots(self, tasks: Keyed, limit: int) -> dict[str, list[Slot]]:
+        """Return the free slots of the tasks' keys; of some keys only, if there are many."""
+        wanted = Counter(islice(tasks.values(), MOST_SLOTS))
+        here = self._here()
+        free: dict[str, list[Slot]] = {}
+        unknown: dict[str, int] = {}
+        for key, count in wanted.items():
+            remembered = self._free.pop(key, [])
+            if len(remembered) >= min(count, limit - here[key]):
+                free[key] = remembered
+            elif (len(unknown) + 1) * limit <= max(MOST_SLOTS, limit):
+                unknown[key] = min(count, limit)
+        if unknown:
+            found = free_slots(self._alias, self._code, limit, unknown)
+            for slots in found.values():
+                random.shuffle(slots)  # so that executors seldom want the same, and none insists on a locked one
+            free |= found
+        return free
+
+    def _with_tokens(self, rate: Rate, permitted: Permitted, keys: Keyed) -> Permitted:
         by_key: defaultdict[str, list[ClaimedTask]] = defaultdict(list)
-        for task, key in chosen.items():
-            by_key[key].append(task)
-        granted: list[ClaimedTask] = []
-        next_in: dict[str, float] = {}
-        for key, tasks in by_key.items():
-            taken = self._take_of_key(rate, key, len(tasks))
-            granted += tasks[: taken.starts]
-            if taken.next_in is not None:
-                next_in[key] = taken.next_in
-        return Granted(granted, next_in)
+        for task in permitted.tasks:
+            by_key[keys[task]].append(task)
+        tokens: dict[Claim, Token] = {}
+        for key, some in by_key.items():
+            looked = self._look_at_tokens(rate, key, len(some))
+            tokens |= zip((task.claim for task in some), looked.free, strict=False)
+            # No token is held for longer than the period, unless the database's clock was set back.
+            wait = min(looked.next_in or SOON, rate.period.total_seconds())
+            permitted.refused.update(dict.fromkeys(some[len(looked.free) :], wait))
+        chosen = [task for task in permitted.tasks if task.claim in tokens]
+        return permitted._replace(tasks=chosen, tokens=tokens)
 
-    def _take_of_key(self, rate: Rate, key: str, count: int) -> Taken:
+    def _look_at_tokens(self, rate: Rate, key: str, count: int) -> Looked:
         pool, now = tokens_of(self._code, key), clock.monotonic()
         self._shaped = {one: at for one, at in self._shaped.items() if now - at < SHAPE_EVERY}
         is_shaped = pool in self._shaped
-        if self.is_keyed:
-            taken = take_growing(self._alias, pool, rate.starts, rate.period, count, is_shaped)
+        if self._handler.is_keyed:
+            looked = free_growing(self._alias, pool, rate.starts, rate.period, count, is_shaped)
         else:
             if not is_shaped:
                 provide_tokens(self._alias, pool, rate.starts, rate.period)
-            taken = take_tokens(self._alias, pool, rate.period, count)
+            looked = free_tokens(self._alias, pool, rate.period, count)
         self._shaped.setdefault(pool, now)
-        return taken
+        return looked
 
     def _take_resources(self, pool: Pool, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         lent: list[ClaimedTask] = []

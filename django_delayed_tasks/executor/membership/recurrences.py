@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import TaskHandler, get_task_handlers
+from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.schedules import declare
 
 CONFIRM_EVERY = 60.0
@@ -50,4 +51,4 @@ def _has_next_run(handler: TaskHandler) -> bool:
 
 def declaration_of(code: str, handler: TaskHandler) -> declare.Declared:
     """Return the recurring task of a handler that has a trigger."""
-    return declare.Declared(code, str(handler.trigger), handler.queue, handler.priority)
+    return declare.Declared(code, str(handler.trigger), handler.queue, handler.priority, lane_of(code))

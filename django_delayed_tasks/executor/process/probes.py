@@ -166,7 +166,7 @@ class ProbedExecutor:
         codes = [task.biz_code for task in executor.held.tasks()]
         busy = len(executor.pool.current())
         return format.of_executor(
-            Activity(executor.options.threads, busy, executor.held.awaited, executor.held.unsettled, codes)
+            Activity(executor.options.threads, busy, executor.held.awaited, len(executor.held), codes)
         )
 
 

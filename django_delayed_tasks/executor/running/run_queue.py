@@ -1,8 +1,11 @@
 """The local queue of the worker threads: claimed tasks, grouped into batches that are each run in one call.
 
-The batches of async handlers do not wait here: they are run on the event loop.
+It has two lines, and threads take from both in turn, unless one has a task of a higher priority: tasks that hold
+permits must not wait behind all others, since another executor could use the permits. The batches of async handlers do
+not wait here: they are run on the event loop.
 """
 
+from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Lock
@@ -40,29 +43,41 @@ class RunQueue:
     def __init__(self, held: Held, awaited: AwaitedRuns) -> None:
         self._held = held
         self._awaited = awaited
-        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        self._tickets: SimpleQueue[bool] = SimpleQueue()  # True for each batch that waits, False to end a thread
+        self._batches: deque[Batch] = deque()
+        self._permitted: deque[Batch] = deque()
+        self._is_turn_of_permitted = False
         self._broken = BrokenBatches()
         self._lock = Lock()
         self._is_closed = False
         self._last_taken = monotonic()
 
     def __len__(self) -> int:
-        return self._batches.qsize()
+        return self._tickets.qsize()
+
+    @property
+    def permitted(self) -> int:
+        """The number of tasks that wait here with permits."""
+        return len(self._permitted)
 
     def put(self, tasks: Iterable[ClaimedTask]) -> None:
         """Queue tasks that may start; release them if the queue is closed."""
         batches = batches_of(tasks, self._broken)
         if riding := [task.claim for batch in batches for task in batch[1:]]:
             self._held.join_batch(riding)
-        self._put(batches)
+        self._put(batches, self._batches)
+
+    def put_permitted(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Do as :meth:`put` with tasks that hold permits."""
+        self._put(([task] for task in tasks), self._permitted)
 
     def put_alone(self, tasks: Batch) -> None:
         """Queue the tasks of a batch whose call raised, to be run one by one."""
         self._broken.note(tasks)
         self._held.leave_batch(task.claim for task in tasks)
-        self._put([task] for task in tasks)
+        self._put(([task] for task in tasks), self._batches)
 
-    def _put(self, batches: Iterable[Batch]) -> None:
+    def _put(self, batches: Iterable[Batch], line: deque[Batch]) -> None:
         with self._lock:
             if not self._is_closed:
                 codes = async_codes()
@@ -71,16 +86,31 @@ class RunQueue:
                         self._held.await_batch([task.claim for task in batch])
                         self._awaited.put(batch)
                     else:
-                        self._batches.put(batch)
+                        line.append(batch)
+                        self._tickets.put(True)
                 return
         for batch in batches:
             self._held.release(batch)
 
     def get(self) -> Batch | None:
         """Wait for the next batch and return it; None tells the calling thread to end."""
-        batch = self._batches.get()
+        has_batch = self._tickets.get()
         self._last_taken = monotonic()
-        return batch
+        if not has_batch:
+            return None
+        with self._lock:
+            return self._first()
+
+    def _first(self) -> Batch:
+        """Remove and return the batch whose turn it is; there is one for each ticket."""
+        if not self._permitted:
+            return self._batches.popleft()
+        if self._batches:
+            others, permitted = self._batches[0][0].priority, self._permitted[0][0].priority
+            self._is_turn_of_permitted = permitted > others or (permitted == others and not self._is_turn_of_permitted)
+            if not self._is_turn_of_permitted:
+                return self._batches.popleft()
+        return self._permitted.popleft()
 
     def take_back(self) -> list[ClaimedTask]:
         """Remove and return all waiting tasks: they will not be started."""
@@ -89,7 +119,7 @@ class RunQueue:
 
     def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
         """Remove and return the waiting tasks if no thread took one for ``seconds``: other executors could run them."""
-        is_stalled = monotonic() - self._last_taken >= seconds and not self._batches.empty()
+        is_stalled = monotonic() - self._last_taken >= seconds and not self._tickets.empty()
         return self.take_back() if is_stalled else []
 
     def close(self) -> None:
@@ -102,13 +132,14 @@ class RunQueue:
     def end(self, threads: int) -> None:
         """Tell this many threads to end; only after :meth:`close`."""
         for _ in range(threads):
-            self._batches.put(None)
+            self._tickets.put(False)
 
     def _take_all(self) -> list[ClaimedTask]:
         taken: list[ClaimedTask] = []
         while True:
             try:
-                taken += self._batches.get_nowait() or []
+                if self._tickets.get_nowait():
+                    taken += self._first()
             except Empty:
                 return taken
 

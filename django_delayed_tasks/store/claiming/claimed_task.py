@@ -1,7 +1,7 @@
 """The claimed task: what a handler gets as its argument, and what the executor notes on it."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
@@ -234,19 +234,6 @@ def is_cancel_requested(alias: str, claim: Claim) -> bool:
     """Return whether the running task of this claim has been asked to stop."""
     sql = f"SELECT 1 FROM {TASK} WHERE {fence([claim])} AND cancel_requested_at IS NOT NULL"
     return in_one_statement(alias, lambda cursor: _is_there(cursor, sql))
-
-
-def changed_meanwhile(alias: str, claims: Sequence[Claim]) -> set[Claim]:
-    """Return the claims whose tasks have been cancelled or given another schedule since they were claimed."""
-    if not claims:
-        return set()
-    changed = "(cancel_requested_at IS NOT NULL OR deferred_when IS NOT NULL)"
-
-    def read(cursor: CursorWrapper) -> set[Claim]:
-        cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {changed}")
-        return {(task_id, version) for task_id, version in cursor.fetchall()}
-
-    return in_one_statement(alias, read)
 
 
 def _is_there(cursor: CursorWrapper, sql: str) -> bool:

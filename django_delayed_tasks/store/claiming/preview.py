@@ -5,13 +5,15 @@ from contextlib import suppress
 from datetime import datetime
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.store.claiming.agenda import Level, read_agenda
+from django_delayed_tasks.store.claiming.agenda import blocked_levels, read_agenda
+from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.transactions import in_one_statement
@@ -42,11 +44,14 @@ class PlannedRun(NamedTuple):
 def planned_runs(alias: str, until: datetime, limit: int, biz_code: str | None = None) -> list[PlannedRun]:
     """Return the first ``limit`` runs that are due until then, the earliest first; of one code, if it is given.
 
-    Of each level at most ``limit`` rows are read; with a code, as many as it takes to find those of the code. Tasks in
-    paused queues are left out.
+    Of each level at most ``limit`` rows are read, and of at most ``limit`` levels; with a code, as many as it takes to
+    find those of the code. Tasks in paused queues are left out.
     """
     agenda = read_agenda(alias)
-    levels = [level for level in agenda.levels if level.earliest <= until]
+    blocked = [level for level in blocked_levels(alias) if level.queue not in agenda.paused]
+    levels = [level for level in (*agenda.levels, *agenda.lanes, *blocked) if level.earliest <= until]
+    if biz_code is None:  # each has a task, so those of later levels would be beyond the limit
+        levels = sorted(levels, key=attrgetter("earliest"))[:limit]
     rows = merge(*[_of_level(alias, level, until, limit, biz_code) for level in levels], key=_order)
     each = [_with_later(row, agenda.now, until) for row in islice(rows, limit)]
     return list(islice(merge(*each, key=_order), limit))
@@ -58,7 +63,7 @@ def _order(run: PlannedRun) -> tuple[datetime, int]:
 
 def _of_level(alias: str, level: Level, until: datetime, limit: int, biz_code: str | None) -> list[PlannedRun]:
     dialect = dialect_of(connections[alias])
-    table, condition, parameters, order = rows_of(dialect, level.queue, level.priority)
+    table, condition, parameters, order = rows_of(dialect, level.queue, level.priority, level.lane)
     condition += f" AND claim_at <= {dialect.moment_literal(until)}"
     if biz_code is not None:
         condition, parameters = f"{condition} AND biz_code = %s", [*parameters, biz_code]

@@ -6,7 +6,7 @@ tests; which one a database gets was decided by measurement, and correctness res
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import compress
 from typing import Any, Literal, NamedTuple
 
@@ -50,6 +50,7 @@ class ClaimRequest:
         only: if not empty, claim only tasks of this code, and only from the first ``limit`` due ones.
         shares: if given, claim no more of each kind of codes than this, and only from the first ``limit`` due ones.
         rescues_below: claim only tasks with fewer rescues than this; None for any.
+        lane: the lane to claim from; "" for that of all unlimited codes.
     """
 
     executor: int
@@ -64,6 +65,7 @@ class ClaimRequest:
     only: str = ""
     rescues_below: int | None = None
     shares: Shares | None = None
+    lane: str = ""
 
     def chosen(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return those of the rows, of :data:`COLUMNS`, that may be claimed."""
@@ -72,6 +74,18 @@ class ClaimRequest:
         if self.shares is None:
             return list(rows)
         return list(compress(rows, self.shares.chosen(row[_CODE] for row in rows)))
+
+
+MARGIN = timedelta(seconds=5)
+"""How far the watermark of a level stays behind its earliest pending task. A row below the watermark, of a transaction
+that was committed late, is found by the next full scan."""
+_FIRST = datetime.min.replace(tzinfo=UTC)
+
+
+def watermark(moment: datetime) -> datetime:
+    """Return the watermark of a level whose earliest pending task is claimable at ``moment``."""
+    # Near datetime.min the subtraction would overflow.
+    return moment - MARGIN if moment > _FIRST + MARGIN else _FIRST
 
 
 class Outpaced(Exception):
@@ -87,15 +101,16 @@ class LevelRows(NamedTuple):
     order: tuple[str, ...]
 
 
-def rows_of(dialect: Dialect, queue: str, priority: int) -> LevelRows:
+def rows_of(dialect: Dialect, queue: str, priority: int, lane: str = "") -> LevelRows:
     """Return the fragments that read the pending rows of one level through the claim index, from the watermark on.
 
     MariaDB prefers equalities to a range of the same index even where the range is narrower: it would read the level
     from its start, whatever the watermark. So the condition has no equality there, and the order is the index's own.
     """
     if dialect.connection.vendor != "mysql":
-        return LevelRows(TASK, f"status = {PENDING} AND queue = %s AND priority = %s", [queue, priority], ())
-    columns = {"status": PENDING, "queue": queue, "priority": priority}
+        condition = f"status = {PENDING} AND lane = %s AND queue = %s AND priority = %s"
+        return LevelRows(TASK, condition, [lane, queue, priority], ())
+    columns = {"status": PENDING, "lane": lane, "queue": queue, "priority": priority}
     return LevelRows(
         f"{TASK} FORCE INDEX (ddt_task_claim)",
         " AND ".join(f"{column} >= %s AND {column} <= %s" for column in columns),
@@ -116,7 +131,7 @@ def candidates(
     It follows the claim index, forwards or backwards, so it reads only the rows that it returns. With the condition
     ``share`` (see ``affinity.share``), rows of other executors are read in the index only.
     """
-    table, level, parameters, order = rows_of(dialect, request.queue, request.priority)
+    table, level, parameters, order = rows_of(dialect, request.queue, request.priority, request.lane)
     conditions = [level, f"claim_at <= {dialect.later(request.ahead) if request.ahead else dialect.now}"]
     # Incrementing past the column's maximum (in a row written by other means) would fail the whole claim.
     conditions.append(f"version < {LAST_VERSION} AND attempts < {2**31 - 1}")

@@ -12,12 +12,14 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 from django.db.models import QuerySet
 
-from django_delayed_tasks.models import PausedQueue, Task
+from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level
+from django_delayed_tasks.store.claiming.agenda import Agenda, blocked_levels
 from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
+from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.lanes import BLOCKED
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
@@ -31,20 +33,20 @@ _ONE_STATEMENT: Final = 50
 
 
 def read_agenda(alias: str) -> Agenda:
-    """Return every level with pending tasks, including those of paused queues, which executors skip."""
+    """Return every level with pending tasks, including those of paused queues, which executors skip.
+
+    The levels of blocked tasks, which are due, have the lane ``BLOCKED``, which stands for all lanes of keys.
+    """
     agenda = agenda_of(alias)
-    paused = PausedQueue.objects.using(alias).order_by("queue").values_list("queue", flat=True)
-    levels = (level for queue in paused[:MOST_PAUSED] for level in _levels_of(alias, queue))
-    return Agenda(agenda.now, (*agenda.levels, *levels))
+    blocked = sorted({level[:2] for level in blocked_levels(alias)})
+    levels = [Level(queue, priority, agenda.now, BLOCKED) for queue, priority in blocked]
+    return Agenda(agenda.now, (*agenda.levels, *agenda.lanes, *agenda.asleep, *levels))
 
 
-def _levels_of(alias: str, queue: str) -> Iterator[Level]:
-    tasks: Any = Task.objects.using(alias).filter(status=TaskStatus.PENDING, queue=queue)
-    first = tasks.order_by("priority", "claim_at").values_list("priority", "claim_at")
-    level = first.first()
-    while level:
-        yield Level(queue, *level)
-        level = first.filter(priority__gt=level[0]).first()
+def pending_lanes(alias: str) -> set[str]:
+    """Return the lanes of all pending tasks."""
+    agenda = agenda_of(alias)
+    return {level.lane for level in (*agenda.levels, *agenda.lanes, *agenda.asleep, *blocked_levels(alias))}
 
 
 def count_due(alias: str, agenda: Agenda, late_by: timedelta = timedelta()) -> dict[str, int]:
@@ -64,8 +66,8 @@ def count_due(alias: str, agenda: Agenda, late_by: timedelta = timedelta()) -> d
 
 def _counts(alias: str, levels: Iterable[Level], until: datetime) -> list[int]:
     dialect = dialect_of(connections[alias])
-    statement = " UNION ALL ".join(_count(dialect, number, until) for number, _ in enumerate(levels))
-    parameters = [value for level in levels for value in (level.queue, level.priority)]
+    statement = " UNION ALL ".join(_count(dialect, number, level, until) for number, level in enumerate(levels))
+    parameters = [value for level in levels for value in (level.lane, level.queue, level.priority)]
 
     def read(cursor: CursorWrapper) -> list[int]:
         cursor.execute(f"{statement} ORDER BY 1", parameters)
@@ -74,12 +76,17 @@ def _counts(alias: str, levels: Iterable[Level], until: datetime) -> list[int]:
     return in_one_statement(alias, read)
 
 
-def _count(dialect: Dialect, number: int, until: datetime) -> str:
-    condition = f"status = {PENDING} AND queue = %s AND priority = %s AND claim_at <= {dialect.moment_literal(until)}"
+def _count(dialect: Dialect, number: int, level: Level, until: datetime) -> str:
+    condition = f"status = {PENDING} AND {_level_rows(level)} AND claim_at <= {dialect.moment_literal(until)}"
     return (
         f"SELECT {number:d} AS number, COUNT(*) FROM"
         f" (SELECT 1 AS one FROM {TASK} WHERE {condition} LIMIT {COUNTED + 1:d}) due{number:d}"
     )
+
+
+def _level_rows(level: Level) -> str:
+    """Return the condition for the rows of a level, whose parameters are its lane, queue and priority."""
+    return f"lane {'>=' if level.lane == BLOCKED else '='} %s AND queue = %s AND priority = %s"
 
 
 class Waiting(NamedTuple):
@@ -99,8 +106,11 @@ class Next(NamedTuple):
 
 
 def read_next(alias: str, agenda: Agenda, most: int) -> Next:
-    """Return about ``most`` of the tasks that become due next, the same number of each level."""
-    levels = agenda.levels
+    """Return about ``most`` of the tasks that become due next, the same number of each level.
+
+    Blocked tasks are not among them: these are due already.
+    """
+    levels = [level for level in agenda.levels if level.lane != BLOCKED]
     if not levels:
         return Next([], None)
     dialect = dialect_of(connections[alias])
@@ -136,10 +146,9 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
     dialect = dialect_of(connections[alias])
     statements, parameters = [], []
     for number, level in enumerate(levels):
-        table, condition, values, order = rows_of(dialect, level.queue, level.priority)
+        rows, values = _ordered(dialect, level, only)
         statements.append(
-            f"SELECT * FROM (SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {table}"
-            f" WHERE {condition} AND {only} ORDER BY {', '.join((*order, 'claim_at', 'id'))}"
+            f"SELECT * FROM (SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {rows}"
             f" LIMIT {most:d}) l{number:d}"
         )
         parameters += values
@@ -151,13 +160,23 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
     return in_one_statement(alias, read)
 
 
+def _ordered(dialect: Dialect, level: Level, only: str) -> tuple[str, list[Any]]:
+    """Return the rows of a level under a condition, first claimable first; blocked ones in the order of the index."""
+    if level.lane == BLOCKED:
+        return f"{TASK} WHERE status = {PENDING} AND {_level_rows(level)} AND {only}", [
+            level.lane, level.queue, level.priority,
+        ]  # fmt: skip
+    table, condition, values, order = rows_of(dialect, level.queue, level.priority, level.lane)
+    return f"{table} WHERE {condition} AND {only} ORDER BY {', '.join((*order, 'claim_at', 'id'))}", values
+
+
 def running_tasks(alias: str) -> "QuerySet[Task]":
     """Return the running tasks, in the order of the claim index: without it, SQLite and PostgreSQL may read the table.
 
     Most tasks wait, so that statistics may say that the status tells nothing.
     """
     rows = Task.objects.using(alias).filter(status=TaskStatus.RUNNING)
-    return rows.order_by("queue", "priority", "claim_at", "id")
+    return rows.order_by("lane", "queue", "priority", "claim_at", "id")
 
 
 def count_status(alias: str, status: TaskStatus) -> int:

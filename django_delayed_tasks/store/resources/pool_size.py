@@ -5,10 +5,13 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from django.db import connections
 from django.db.backends.utils import CursorWrapper
+from django.db.models import DateTimeField
+from django.db.models.expressions import RawSQL
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.models import Resource
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 if TYPE_CHECKING:
@@ -18,8 +21,10 @@ BATCH = 1000
 
 
 def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
-    """Create resources of these names; one that exists already is left as it is."""
-    rows = [Resource(pool=pool, name=name, version=1, busy_before=clock.EPOCH) for name in sorted(names)]
+    """Create resources of these names, which are free; one that exists already is left as it is."""
+    # Free since now, and not since ever: otherwise housekeeping might delete them at once, as long unused.
+    now: Any = RawSQL(dialect_of(connections[alias]).now, [], output_field=DateTimeField())
+    rows = [Resource(pool=pool, name=name, version=1, busy_before=now) for name in sorted(names)]
     for start in range(0, len(rows), BATCH):
         _insert(alias, rows[start : start + BATCH])
 

@@ -5,6 +5,8 @@ more starts. A handler with a ``concurrency_key`` has tokens for each key, creat
 """
 
 import hashlib
+import random
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -13,23 +15,29 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.resources import pool_size
 from django_delayed_tasks.store.resources.resources import RESERVED
-from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.tables import RESOURCE
-from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 STARTS: Final = f"{RESERVED}starts."
 """The prefix of the tokens' pool names; the code follows."""
 KEY_STARTS: Final = f"{RESERVED}key-starts."
 """The same for tokens of one key; the code and a hash of the key follow."""
+SPARE: Final = 8
+"""Tokens that are read in addition: those that are free first may be locked by an executor that was stopped."""
 UNUSED: Final = timedelta(hours=1)
 """Tokens of a key that have been free for this long are deleted."""
 
 
-class Taken(NamedTuple):
-    """How many rate tokens were taken, and the seconds until the next one is free, None if that is not known."""
+Token = tuple[int, int]
+"""(id, version) as it was found; each time it is taken, its version grows by one."""
 
-    starts: int
+
+class Looked(NamedTuple):
+    """The free rate tokens, and the seconds until the next one is free, None if that is not known."""
+
+    free: list[Token]
     next_in: float | None
 
 
@@ -58,25 +66,34 @@ def provide_tokens(alias: str, pool: str, starts: int, period: timedelta, short:
     in_one_statement(alias, write)
 
 
-def take_tokens(alias: str, pool: str, period: timedelta, count: int) -> Taken:
-    """Take up to ``count`` rate tokens for ``period``."""
-    return _take_of(alias, _look(alias, pool, count), period, count)
+def free_tokens(alias: str, pool: str, period: timedelta, count: int) -> Looked:
+    """Return up to ``count`` free rate tokens, and when the next one is free if these are taken for ``period`` now."""
+    return _looked(_look(alias, pool, count), period, count)
 
 
-def take_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> Taken:
-    """Take up to ``count`` rate tokens from a pool that has only as many as were needed so far, ``starts`` at most.
+def free_growing(alias: str, pool: str, starts: int, period: timedelta, count: int, is_shaped: bool) -> Looked:
+    """Do as :func:`free_tokens` in a pool that has only as many as were needed so far, ``starts`` at most.
 
     ``is_shaped``: whether ``starts`` and ``period`` have been applied to the tokens that are there.
     """
     rows = _look(alias, pool, count)
-    short = count - sum(wait <= 0 for _, _, wait in rows)
+    short = max(0, count - sum(wait <= 0 for _, _, wait in rows))
     if not is_shaped:
         provide_tokens(alias, pool, starts, period, short)
     elif short:
         pool_size.shape(alias, pool, starts, short)
     else:
-        return _take_of(alias, rows, period, count)
-    return take_tokens(alias, pool, period, count)
+        return _looked(rows, period, count)
+    return free_tokens(alias, pool, period, count)
+
+
+def write_tokens(cursor: CursorWrapper, dialect: Dialect, tokens: Collection[Token], period: timedelta) -> bool:
+    """Take these tokens for ``period``, in the transaction that makes the claims; return False if one was taken."""
+    cursor.execute(
+        f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.later(period)}"
+        f" WHERE {fence(tokens)}"
+    )
+    return bool(cursor.rowcount == len(tokens))
 
 
 def delete_unused_starts(alias: str, batch: int) -> int:
@@ -104,23 +121,23 @@ Row = tuple[int, int, float]
 """A token: (id, version, seconds until it is free)."""
 
 
-def _take_of(alias: str, rows: list[Row], period: timedelta, count: int) -> Taken:
+def _looked(rows: list[Row], period: timedelta, count: int) -> Looked:
     free = [(pk, version) for pk, version, wait in rows if wait <= 0]
-    taken = _take(alias, free, period) if free else 0
     waits = [wait for _, _, wait in rows if wait > 0]
-    if 0 < taken == len(rows) < count:
+    if 0 < len(free) == len(rows) < count:
         waits = [period.total_seconds()]  # there are no more tokens than these
-    return Taken(taken, min(waits, default=None))
+    random.shuffle(free)
+    return Looked(free[:count], min(waits, default=None))
 
 
 def _look(alias: str, pool: str, count: int) -> list[Row]:
-    """Return the tokens that are free first, in that order."""
+    """Return the tokens that are free first, in that order: ``count`` and a few more."""
     dialect = dialect_of(connections[alias])
 
     def read(cursor: CursorWrapper) -> list[Row]:
         cursor.execute(
             f"SELECT id, version, busy_before, {dialect.now} FROM {RESOURCE} WHERE pool = %s AND enabled = TRUE"
-            f" ORDER BY busy_before, id LIMIT {count:d}",
+            f" ORDER BY busy_before, id LIMIT {count + SPARE:d}",
             [pool],
         )
         return [
@@ -129,17 +146,3 @@ def _look(alias: str, pool: str, count: int) -> list[Row]:
         ]
 
     return in_one_statement(alias, read)
-
-
-def _take(alias: str, free: list[tuple[int, int]], period: timedelta) -> int:
-    dialect = dialect_of(connections[alias])
-    sql = (
-        f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.later(period)}"
-        f" WHERE {fence(free)}"
-    )
-
-    def write(cursor: CursorWrapper) -> int:
-        cursor.execute(sql)
-        return int(cursor.rowcount)
-
-    return decisively(alias, write)

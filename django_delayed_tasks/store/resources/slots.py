@@ -6,10 +6,8 @@ finds a slot free takes it by its version.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
-from itertools import islice
 from typing import Final, NamedTuple
 
 from django.db import connections
@@ -17,7 +15,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.resources.pool_size import add_missing
 from django_delayed_tasks.store.resources.resources import RESERVED
-from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
@@ -29,25 +27,21 @@ UNUSED: Final = timedelta(hours=1)
 """Slots of a key that have not been taken for this long are deleted."""
 
 Slot = tuple[int, int]
-"""(id, version) as the slot was taken."""
+"""(id, version); each time it is taken, its version grows by one."""
 
 
 class _Found(NamedTuple):
     slot: Slot
     name: str
-    claim: Claim
     is_free: bool
 
 
-def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Claim]], most: int) -> dict[Claim, Slot]:
-    """Take a slot for each of these claims, as far as slots are free; return the claims that have one now.
-
-    The claims must be held.
+def free_slots(alias: str, code: str, limit: int, wanted: Mapping[str, int]) -> dict[str, list[Slot]]:
+    """Return free slots of each key ("" for none), as they are now; missing ones are created.
 
     Args:
         limit: how many slots each key has.
-        wanted: the claims by key ("" for none).
-        most: how many of the claims may have a slot, at most.
+        wanted: how many slots of each key are wanted; more may be returned.
     """
     pool = SLOTS + code
     keys = {f"{_named(key)}#{number}": key for key in wanted for number in range(1, limit + 1)}
@@ -55,25 +49,19 @@ def take_slots(alias: str, code: str, limit: int, wanted: Mapping[str, list[Clai
     if missing := _missing(keys, found, wanted):
         add_missing(alias, pool, missing)
         found = _look(alias, pool, keys)
-    had = {one.claim: one.slot for one in found if not one.is_free}
-    taken = {claim: had[claim] for claims in wanted.values() for claim in claims if claim in had}
-    free: defaultdict[str, list[Slot]] = defaultdict(list)
+    free: dict[str, list[Slot]] = {key: [] for key in wanted}
     for one in found:
         if one.is_free:
             free[keys[one.name]].append(one.slot)
-    chosen: dict[Claim, Slot] = {}
-    for key, claims in wanted.items():
-        chosen |= zip((claim for claim in claims if claim not in taken), free[key], strict=False)
-    chosen = dict(islice(chosen.items(), max(0, most - len(taken))))
-    return taken | _take(alias, chosen) if chosen else taken
+    return free
 
 
-def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, list[Claim]]) -> list[str]:
+def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, int]) -> list[str]:
     """Return the names of slots to create: as many as are needed and as the limit allows."""
     there = {one.name for one in found}
-    short = {key: len(claims) for key, claims in wanted.items()}
+    short = dict(wanted)
     for one in found:
-        short[keys[one.name]] -= one.is_free or one.claim in wanted[keys[one.name]]
+        short[keys[one.name]] -= one.is_free
     missing = []
     for name, key in keys.items():
         if name not in there and short[key] > 0:
@@ -82,15 +70,15 @@ def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, lis
     return missing
 
 
-def drop_slots(alias: str, slots: Iterable[Slot]) -> None:
-    """Release slots whose claims continue without them."""
-    condition = fence(slots)
-
-    def write(cursor: CursorWrapper) -> None:
-        update = dialect_of(connections[alias]).update(RESOURCE)
-        cursor.execute(f"{update} SET task_id = NULL, task_version = NULL WHERE {condition}")
-
-    in_one_statement(alias, write)
+def write_slots(cursor: CursorWrapper, dialect: Dialect, chosen: Mapping[Claim, Slot]) -> bool:
+    """Give these claims their slots, in the transaction that makes the claims; return False if one was taken."""
+    tasks = " ".join(f"WHEN {slot[0]:d} THEN {claim[0]:d}" for claim, slot in chosen.items())
+    versions = " ".join(f"WHEN {slot[0]:d} THEN {claim[1]:d}" for claim, slot in chosen.items())
+    cursor.execute(
+        f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.now},"
+        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {fence(chosen.values())}"
+    )
+    return bool(cursor.rowcount == len(chosen))
 
 
 def delete_unused_slots(alias: str, batch: int) -> int:
@@ -122,48 +110,16 @@ def _look(alias: str, pool: str, names: Iterable[str]) -> list[_Found]:
     chosen = list(names)
     marks = ", ".join(["%s"] * len(chosen))
     sql = (
-        f"SELECT r.id, r.version, r.name, r.task_id, r.task_version, CASE WHEN t.id IS NULL THEN 1 ELSE 0 END"
+        f"SELECT r.id, r.version, r.name, CASE WHEN t.id IS NULL THEN 1 ELSE 0 END"
         f" FROM {RESOURCE} r {_HOLDER}"
         f" WHERE r.pool = %s AND r.name IN ({marks}) ORDER BY r.id"
     )
 
     def read(cursor: CursorWrapper) -> list[_Found]:
         cursor.execute(sql, [pool, *chosen])
-        return [
-            _Found((pk, version), name, (task_id, claim), bool(free))
-            for pk, version, name, task_id, claim, free in cursor.fetchall()
-        ]
+        return [_Found((pk, version), name, bool(free)) for pk, version, name, free in cursor.fetchall()]
 
     return decisively(alias, read)
-
-
-def _take(alias: str, chosen: dict[Claim, Slot]) -> dict[Claim, Slot]:
-    dialect = dialect_of(connections[alias])
-    tasks = " ".join(f"WHEN {slot[0]:d} THEN {claim[0]:d}" for claim, slot in chosen.items())
-    versions = " ".join(f"WHEN {slot[0]:d} THEN {claim[1]:d}" for claim, slot in chosen.items())
-    sql = (
-        f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.now},"
-        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {fence(chosen.values())}"
-    )
-    taken = {claim: (pk, version + 1) for claim, (pk, version) in chosen.items()}
-
-    def write(cursor: CursorWrapper) -> int:
-        cursor.execute(sql)
-        return int(cursor.rowcount)
-
-    won = decisively(alias, write)
-    return taken if won == len(chosen) else _held(alias, taken) if won else {}
-
-
-def _held(alias: str, taken: dict[Claim, Slot]) -> dict[Claim, Slot]:
-    """Return the slots that were taken; another executor may have been faster for some of them."""
-
-    def read(cursor: CursorWrapper) -> set[tuple[Slot, Claim]]:
-        cursor.execute(f"SELECT id, version, task_id, task_version FROM {RESOURCE} WHERE {fence(taken.values())}")
-        return {((pk, version), (task_id, claim)) for pk, version, task_id, claim in cursor.fetchall()}
-
-    held = decisively(alias, read)
-    return {claim: slot for claim, slot in taken.items() if (slot, claim) in held}
 
 
 def _named(key: str) -> str:

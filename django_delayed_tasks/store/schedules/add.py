@@ -24,7 +24,7 @@ from django_delayed_tasks.store.sql.transactions import in_one_statement, in_tra
 from django_delayed_tasks.store.validation import Schedule, When
 
 COLUMNS = (
-    f"biz_code, biz_num, {', '.join(CARRIED)}, when_time, claim_at, create_time, update_time,"
+    f"biz_code, biz_num, lane, {', '.join(CARRIED)}, when_time, claim_at, create_time, update_time,"
     " status, version, attempts, rescues, executor, last_error, deferred_queue"
 )
 FRESH = f"{PENDING}, 0, 0, 0, 0, '', ''"
@@ -134,7 +134,7 @@ def _add_preferred_by_last_id(
 def _update(dialect: Dialect, schedule: Schedule, *, is_replacing: bool) -> Named:
     given = _given(schedule)
     moments = _moments(dialect, schedule, given)
-    values = {column: f"%({column})s" for column in CARRIED} | moments
+    values = {column: f"%({column})s" for column in ("lane", *CARRIED)} | moments
     if is_replacing:
         return f"UPDATE {TASK} SET {_REPLACING}, {replacement(values.__getitem__)}", given
     return f"UPDATE {TASK} SET {_KEEPING}, {rearmament(values.__getitem__)}", given
@@ -155,8 +155,9 @@ def _insert(dialect: Dialect, schedule: Schedule) -> Named:
     given = _given(schedule)
     moments = _moments(dialect, schedule, given)
     values = (
-        f"%(biz_code)s, %(biz_num)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s, %(trigger_text)s,"
-        f" {moments['expires_at']}, %(once)s, %(trace)s, {moments['when_time']}, {moments['claim_at']},"
+        f"%(biz_code)s, %(biz_num)s, %(lane)s, {dialect.json('%(biz_ext)s')}, %(queue)s, %(priority)s,"
+        f" %(trigger_text)s, {moments['expires_at']}, %(once)s, %(trace)s, {moments['when_time']},"
+        f" {moments['claim_at']},"
         f" {moments['update_time']}, {moments['update_time']}, {FRESH}"
     )
     return f"INSERT INTO {TASK} ({COLUMNS}) VALUES ({values})", given

@@ -25,6 +25,7 @@ A server may limit statements to 16 MB, and a character may take twelve bytes.
 SENT = (
     Column("biz_code", "text"),
     Column("biz_num", "text"),
+    Column("lane", "text"),
     Column("biz_ext", "text"),
     Column("queue", "text"),
     Column("priority", "int"),
@@ -157,8 +158,9 @@ def _write(cursor: CursorWrapper, dialect: Dialect, chosen: Sequence[Schedule], 
     moment = dialect.moment_literal(now)
     later = dialect.greatest(f"COALESCE({of['claim_at']}, {of['when_time']})", moment)
     values = (
-        f"{of['biz_code']}, {of['biz_num']}, {dialect.json(of['biz_ext'])}, {of['queue']}, {of['priority']},"
-        f" {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['trace']}, {of['when_time']}, {later},"
+        f"{of['biz_code']}, {of['biz_num']}, {of['lane']}, {dialect.json(of['biz_ext'])}, {of['queue']},"
+        f" {of['priority']}, {of['trigger_text']}, {of['expires_at']}, {of['once']}, {of['trace']},"
+        f" {of['when_time']}, {later},"
         f" {moment}, {moment}, {FRESH}"
     )
     # Without a WHERE, SQLite parses the ON of ON CONFLICT after a SELECT as a join condition.
@@ -175,7 +177,7 @@ def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
 
 def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
     return (
-        schedule.biz_code, schedule.biz_num, schedule.biz_ext, schedule.queue, schedule.priority,
+        schedule.biz_code, schedule.biz_num, schedule.lane, schedule.biz_ext, schedule.queue, schedule.priority,
         schedule.trigger_text, schedule.expires_at and _absolute(schedule.expires_at, now), schedule.once,
         schedule.trace, _absolute(schedule.when, now), schedule.claim_at,
     )  # fmt: skip

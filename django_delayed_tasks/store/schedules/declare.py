@@ -34,6 +34,7 @@ class Declared(NamedTuple):
     trigger_text: str
     queue: str
     priority: int
+    lane: str = ""
 
 
 def declare(alias: str, declared: Iterable[Declared]) -> list[str]:
@@ -70,7 +71,7 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
     task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
     if task is None or (not task.by_handler and _next_of(task) is None):
         return _create(cursor, dialect, declared, now)
-    if not task.by_handler or _next_of(task) == declared[1:]:
+    if not task.by_handler or _next_of(task) == (declared.trigger_text, declared.queue, declared.priority):
         return False
     if task.status == RUNNING:
         _change_beside_run(cursor, dialect, task, declared, now)
@@ -92,8 +93,9 @@ def _next_of(task: Task) -> tuple[Any, ...] | None:
 def _create(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
     when, claim_at = _first(declared, now)
     schedule = Schedule(
-        declared.biz_code, NUM, when, None, declared.queue, declared.priority, declared.trigger_text, claim_at=claim_at
-    )
+        declared.biz_code, NUM, when, None, declared.queue, declared.priority, declared.trigger_text,
+        claim_at=claim_at, lane=declared.lane,
+    )  # fmt: skip
     added = add.add(dialect.connection.alias, schedule, IfExists.KEEP)
     if added.action is AddAction.KEPT:
         return False  # a caller has added it meanwhile
@@ -112,10 +114,10 @@ def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Decla
     when, claim_at = map(dialect.stored, _first(declared, now))
     cursor.execute(
         f"UPDATE {TASK} SET trigger_text = %s, when_time = %s, claim_at = %s, queue = %s, priority = %s,"
-        f" version = version + 1, {RESET_COUNTS}, update_time = {dialect.now},"
+        f" version = version + 1, {RESET_COUNTS}, lane = %s, update_time = {dialect.now},"
         f" status = CASE WHEN status = {PAUSED} THEN {PAUSED} ELSE {PENDING} END"
         f" WHERE {fence([(task.pk, task.version)])}",
-        [declared.trigger_text, when, claim_at, declared.queue, declared.priority],
+        [declared.trigger_text, when, claim_at, declared.queue, declared.priority, declared.lane],
     )
 
 

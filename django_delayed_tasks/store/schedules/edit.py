@@ -15,6 +15,7 @@ from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.store.schedules.reschedule import shifted
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence
+from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.locks import lock_unchanged
 from django_delayed_tasks.store.sql.tables import FAILED, PAUSED, PENDING, RESET, RESET_COUNTS, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
@@ -95,7 +96,9 @@ def _steer(
         found = lock_unchanged(cursor, dialect, seen)
         unchanged = [claim for claim, status in found.items() if status in statuses and claim[1] < LAST_VERSION]
         if unchanged:
-            sql = f"UPDATE {TASK} SET version = version + 1, update_time = {dialect.now}, {assignments}"
+            sql = (
+                f"UPDATE {TASK} SET version = version + 1, lane = {OPENED}, update_time = {dialect.now}, {assignments}"
+            )
             cursor.execute(f"{sql} WHERE {fence(unchanged)}", parameters)
         return [task_id for task_id, _ in unchanged]
 

@@ -9,6 +9,7 @@ from django_delayed_tasks.store.schedules.cancel import IDENTITY
 from django_delayed_tasks.store.schedules.recurrence import by_chance
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
+from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import PAUSED, PAUSED_QUEUE, PENDING, RESET_COUNTS, RUNNING, STOPPING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from django_delayed_tasks.triggers import next_time, parse_stored
@@ -23,6 +24,7 @@ def pause(alias: str, biz_code: str, biz_num: str) -> bool:
     # status comes last: MySQL evaluates assignments from left to right and sees the values already assigned.
     changes = (
         f"pause_requested = CASE WHEN status = {RUNNING} THEN TRUE ELSE NULL END,"
+        f" lane = CASE WHEN status = {PENDING} THEN {OPENED} ELSE lane END,"
         f" version = CASE WHEN status = {PENDING} THEN version + 1 ELSE version END,"
         f" update_time = {dialect_of(connections[alias]).now},"
         f" status = CASE WHEN status = {PENDING} THEN {PAUSED} ELSE status END"

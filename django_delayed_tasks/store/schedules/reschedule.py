@@ -9,6 +9,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.models import LATEST
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence
+from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.locks import lock_unchanged
 from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RESET, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
@@ -85,6 +86,7 @@ def _assignments(dialect: Dialect, moment: str, deferred_moment: str) -> str:
         "when_time": moment,
         "claim_at": dialect.greatest(moment, dialect.now),
         "version": "version + 1",
+        "lane": OPENED,
     }
     changes = [
         f"{column} = CASE WHEN status = {RUNNING} THEN {column} ELSE {value} END"

@@ -64,7 +64,7 @@ def _replacement_idle(new: Callable[[str], str]) -> str:
 
 def _instead(new: Callable[[str], str]) -> dict[str, str]:
     """Return the new expression for each column of a row that is not running."""
-    columns = {column: new(column) for column in ("when_time", *CARRIED, "claim_at")}
+    columns = {column: new(column) for column in ("when_time", *CARRIED, "claim_at", "lane")}
     return columns | RESET | {"version": f"{TASK}.version + 1"}
 
 

@@ -89,7 +89,7 @@ def _orphans(cursor: CursorWrapper, alias: str, limit: int) -> list[_Orphan]:
         f"SELECT {', '.join(f't.{column}' for column in _Orphan._fields)} FROM {TASK} t"
         f" LEFT JOIN {EXECUTOR} e ON e.id = t.executor AND e.alive = TRUE"
         f" WHERE t.status = {RUNNING} AND e.id IS NULL"
-        f" ORDER BY t.queue, t.priority, t.claim_at, t.id LIMIT {limit:d}"
+        f" ORDER BY t.lane, t.queue, t.priority, t.claim_at, t.id LIMIT {limit:d}"
     )
     dialect = dialect_of(connections[alias])
     return [_Orphan(*row)._replace(when_time=dialect.to_datetime(row[4])) for row in cursor.fetchall()]

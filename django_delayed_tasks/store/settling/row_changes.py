@@ -122,6 +122,7 @@ def _released(dialect: Dialect, settlement: Settlement) -> Assignments:
         "claim_at": (_not_early(dialect, settlement.after), []),
         **_ATTEMPT_BACK,
         **_WAITING,
+        **({} if settlement.lane is None else {"lane": ("%s", [settlement.lane])}),
     }
 
 

@@ -24,6 +24,7 @@ class Settlement(NamedTuple):
         biz_ext: the data for the next run as JSON text, or None, or UNCHANGED.
         result: JSON text for the history.
         keep: whether the history gets a row.
+        lane: the lane in which a released task waits, if it was not the one of its code.
         once: whether the identity is remembered as one that has been done.
         stood_for: the time that the run of a recurring task was for, if it is not the row's.
         exception: what ended the run, for the log and for hooks; of it, only the path of its class is written.
@@ -45,11 +46,12 @@ class Settlement(NamedTuple):
     stood_for: datetime | None = None
     exception: BaseException | None = None
     keep_data: bool = False
+    lane: str | None = None
 
 
-def released(task: ClaimedTask, after: timedelta = timedelta()) -> Settlement:
+def released(task: ClaimedTask, after: timedelta = timedelta(), lane: str | None = None) -> Settlement:
     """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""
-    return Settlement(task.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False)
+    return Settlement(task.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False, lane=lane)
 
 
 def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:

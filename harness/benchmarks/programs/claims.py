@@ -47,8 +47,7 @@ class Executor:
 
     def claim(self) -> list[Any]:
         """A batch of the level that is due."""
-        from django_delayed_tasks.executor.claiming.agenda_reader import watermark
-        from django_delayed_tasks.store.claiming.request import ClaimRequest
+        from django_delayed_tasks.store.claiming.request import ClaimRequest, watermark
 
         request = ClaimRequest(
             EXECUTOR, self.level.queue, self.level.priority, BATCH, watermark=watermark(self.level.earliest)

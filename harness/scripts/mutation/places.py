@@ -15,8 +15,6 @@ NOT_COPIED = (".venv", ".git", ".matrix", ".*_cache", ".hypothesis", "__pycache_
 
 SCORED = ("states.py", "outcomes.py", "store", "triggers", "executor", "leases")
 """What is scored, each with a score of its own."""
-LEFT_OUT = ("executor/limits",)
-"""Folders that are not scored."""
 TESTS = (
     "tests/api", "tests/executor", "tests/handlers", "tests/leases", "tests/races",
     "tests/recurring", "tests/store", "tests/triggers", "tests/processes", "tests/test_conf.py",
@@ -39,8 +37,7 @@ def ignored(folder: str, names: list[str]) -> set[str]:
 def scored_files(unit: str) -> list[Path]:
     """Return the Python files of a unit of SCORED."""
     place = ROOT / PACKAGE / unit
-    files = [place] if place.is_file() else sorted(place.rglob("*.py"))
-    return [file for file in files if not is_below(file, (f"{PACKAGE}/{folder}" for folder in LEFT_OUT))]
+    return [place] if place.is_file() else sorted(place.rglob("*.py"))
 
 
 def test_files(names: Iterable[str]) -> Iterator[str]:

@@ -5,9 +5,9 @@ from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.claiming.agenda_reader import MARGIN
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.claiming.request import MARGIN
 from harness.torture.claimer import Claimer, p99
 from harness.torture.faults.snapshots import OldSnapshot
 from harness.torture.scenario import Scenario, Size, register

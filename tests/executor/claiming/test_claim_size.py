@@ -58,13 +58,3 @@ def test_more_as_soon_as_half_of_it_has_ended() -> None:
     held.remove([tasks[0].claim])
     assert held.wants_more
     assert size.wanted() == BATCH
-
-
-def test_what_waits_for_a_limit_takes_no_place() -> None:
-    held = Held(OPTIONS)
-    size = ClaimSize(OPTIONS, held)
-    tasks = [a_task(number) for number in range(2 * MOST)]
-    held.add(tasks)
-    assert size.wanted() == 0
-    held.park(task.claim for task in tasks)
-    assert size.wanted() == THREADS

@@ -8,7 +8,7 @@ from django.db import OperationalError
 from django.db.models import F
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.admission import PAUSE, SUSPECT
+from django_delayed_tasks.executor.limits.admission import PAUSE, SUSPECT
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settlement import Settlement, released

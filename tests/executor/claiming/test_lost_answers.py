@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.claiming import poller
-from django_delayed_tasks.executor.claiming.poller import LostClaims
+from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Executor
@@ -21,7 +21,7 @@ from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.transactions import atomically
 from tests.executor.batches import batched
-from tests.executor.parts import Bench, add, claim
+from tests.executor.parts import Bench, add, claim, handler_of
 from tests.executor.settling.test_settler import BREAK
 from tests.store.meters import statements
 from tests.threads import in_thread
@@ -34,12 +34,13 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
 ) -> None:
     """The server has not noticed yet that the connection of that claim is gone."""
     lost_claims = LostClaims("default", bench.lease, bench.held)
-    lost_claims.look(at_once=True)
+    bench.held.has_lost_answer = True
+    lost_claims.look()
     add()
     [task] = claim(bench.lease.executor)
     later = clock.monotonic() + 60
     monkeypatch.setattr(clock, "monotonic", lambda: later)
-    lost_claims.look(at_once=False)
+    lost_claims.look()
     assert [settlement.claim for settlement in bench.released] == [task.claim]
 
 
@@ -55,6 +56,32 @@ def test_after_an_error_it_is_looked_for_at_once(bench: Bench) -> None:
     assert [settlement.claim for settlement in bench.released] == [task.claim]
 
 
+def test_it_is_looked_for_although_no_thread_is_free(make_bench: Callable[..., Bench]) -> None:
+    """The claims of lanes are made by another thread than the poller's, which may have no room meanwhile."""
+    bench = make_bench(threads=1)
+    handler_of(lambda task: None)
+    add("1")
+    bench.poller.poll()
+    add("2")
+    [task] = claim(bench.lease.executor)
+    bench.held.has_lost_answer = True
+    bench.poller.poll()
+    assert [settlement.claim for settlement in bench.released] == [task.claim]
+
+
+def test_a_claim_that_is_being_made_is_not_lost(bench: Bench) -> None:
+    """However long its answer takes: the poller does not wait for it, and looks again."""
+    lost_claims = LostClaims("default", bench.lease, bench.held)
+    add()
+    with bench.held.claiming:
+        [task] = claim(bench.lease.executor)
+        bench.held.has_lost_answer = True
+        lost_claims.look()
+        assert bench.released == []
+    lost_claims.look()
+    assert [settlement.claim for settlement in bench.released] == [task.claim]
+
+
 def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that is idle asks the database no more than whether something is due."""
     lost_claims = LostClaims("default", bench.lease, bench.held)
@@ -62,7 +89,8 @@ def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatc
     for seconds, count in ((0, 1), (5, 0), (100, 1), (200, 0)):
         monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
         with statements() as sent:
-            lost_claims.look(at_once=seconds == 0)
+            bench.held.has_lost_answer = seconds == 0
+            lost_claims.look()
         assert len(sent) == count
 
 
@@ -82,7 +110,7 @@ def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.Mon
         for seconds, count in ((0, 1), (20, 1), (11, 2)):
             now[0] += seconds
             lost_claims.has_tried = True
-            lost_claims.look(at_once=False)
+            lost_claims.look()
             assert len(looked) == count
 
 
@@ -137,7 +165,7 @@ class TestCompany:
         bench.poller.poll()
         assert (bench.numbers, bench.released) == (["0"], [])
         after(200.0)
-        bench.held.park(task.claim for task in bench.delivered)  # otherwise it would claim nothing more
+        bench.held.finish([task.claim for task in bench.delivered])  # otherwise it would claim nothing more
         bench.poller.poll()
         assert len(bench.released) == 3
         assert not {settlement.claim for settlement in bench.released} & {task.claim for task in bench.delivered}

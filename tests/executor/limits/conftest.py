@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from tests.executor.limits.parts import GateBench
+from tests.executor.limits.parts import LanesBench
 
 
 @pytest.fixture
@@ -22,13 +22,13 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
 
 @pytest.fixture
-def make_bench(transactional_db: None, later: Callable[[float], None]) -> Iterator[Callable[..., GateBench]]:
+def make_bench(transactional_db: None, later: Callable[[float], None]) -> Iterator[Callable[..., LanesBench]]:
     """Benches with options of their own. However slow the machine is, no time passes unless the test says so."""
     later(0.0)
-    made: list[GateBench] = []
+    made: list[LanesBench] = []
 
-    def make(name: str = "bench", **options: Any) -> GateBench:
-        made.append(GateBench(name, **options))
+    def make(name: str = "bench", **options: Any) -> LanesBench:
+        made.append(LanesBench(name, **options))
         return made[-1]
 
     yield make
@@ -37,6 +37,6 @@ def make_bench(transactional_db: None, later: Callable[[float], None]) -> Iterat
 
 
 @pytest.fixture
-def bench(make_bench: Callable[..., GateBench]) -> GateBench:
-    """One executor's poller and gate."""
+def bench(make_bench: Callable[..., LanesBench]) -> LanesBench:
+    """One executor's poller and lanes."""
     return make_bench()

@@ -1,4 +1,4 @@
-"""A gate on a bench: what was claimed waits in lists instead of threads, and the test turns the loops by hand."""
+"""Lanes on a bench: what was claimed waits in lists instead of threads, and the test turns the loops by hand."""
 
 from typing import Any
 
@@ -10,21 +10,21 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.parts import Bench, add, handler_of
 
 
-class GateBench(Bench):
-    """A poller, a gate, and the database; no threads. There is room for ``threads`` runs at a time."""
+class LanesBench(Bench):
+    """A poller, lanes, and the database; no threads. There is room for ``threads`` runs at a time."""
 
     def __init__(self, name: str = "bench", threads: int = 8, **options: Any) -> None:
         super().__init__(name, threads=threads, **options)
         self.ended: list[ClaimedTask] = []
 
     def turn(self) -> None:
-        """Run the poller's next iteration, then the gate's, and settle what these have released."""
+        """Run the poller's next iteration, then that of the lanes, and settle what these have released."""
         self.poller.poll()
         self.tick()
 
     def tick(self) -> float:
-        """Run the gate's next iteration and settle what it has released; return how long the gate sleeps."""
-        seconds = self.gate.tick()
+        """Run the next iteration of the lanes and settle what it has released; return how long they sleep."""
+        seconds = self.lanes.tick()
         self.settle()
         return seconds
 
@@ -40,12 +40,12 @@ class GateBench(Bench):
 
     @property
     def failed(self) -> list[Settlement]:
-        """How tasks ended at the gate."""
+        """How tasks ended without a run."""
         return [settlement for settlement in super().released if settlement.then is not Then.RELEASED]
 
     @property
     def released(self) -> list[Settlement]:
-        """What the gate and the poller have released."""
+        """What has been released."""
         return [settlement for settlement in super().released if settlement.then is Then.RELEASED]
 
     def end_run(self, number: str, settlement: Settlement) -> None:

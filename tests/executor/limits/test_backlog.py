@@ -1,84 +1,64 @@
-"""What waits in great numbers is moved out of the way of others, and comes back by itself."""
+"""What waits in great numbers is in the way of nothing else, and is not touched while it waits."""
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from django_delayed_tasks import api
-from django_delayed_tasks.executor.limits.waiting_room import LONGEST
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from tests.executor.limits.parts import GateBench, add_some, limited
+from tests.executor.limits.parts import LanesBench, limited
 from tests.executor.parts import add
+from tests.store import verbs
+from tests.store.meters import reads, statements
 
-Later = Callable[[float], None]
+MANY = 1500
 
 
-def test_of_a_key_with_very_many_the_rest_is_moved_out_of_the_way(bench: GateBench, later: Later) -> None:
-    """The tasks of other keys need not wait until each of them was claimed."""
-    later(0.0)
-    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
-    tasks = [Task(biz_code="code", biz_num=f"{number:05}", when=None, biz_ext="many") for number in range(1500)]
-    api.add_tasks(tasks)
-    add("other", biz_ext="few")
-    for _ in range(12):
+def add_many(**fields: Any) -> None:
+    api.add_tasks(Task(biz_code="code", biz_num=f"{number:05}", when=None, **fields) for number in range(MANY))
+
+
+@pytest.mark.parametrize("limits", [{"max_concurrent": 1}, {"rate": "1/h"}])
+def test_a_backlog_is_left_as_it_is(bench: LanesBench, limits: dict[str, Any]) -> None:
+    limited(**limits)
+    limited("other")
+    add_many()
+    bench.turn()
+    add("other", "other")
+    for _ in range(5):
         bench.turn()
-        later(0.2)
     assert bench.numbers == ["00000", "other"]
-    assert len(bench.released) < 200
+    assert set(Task.objects.filter(status=TaskStatus.PENDING).values_list("version", "lane")) == {(0, "=code")}
 
 
-def test_no_task_waits_here_for_a_slow_rate(bench: GateBench) -> None:
-    """The next start is an hour away: they are released at once."""
-    limited(rate="1/h")
-    add_some(3)
-    bench.turn()
-    bench.tick()
-    assert bench.numbers == ["0"]
-    assert bench.gate.is_empty
-    assert {settlement.claim[0] for settlement in bench.released} == set(
-        Task.objects.filter(status=TaskStatus.PENDING).values_list("id", flat=True)
-    )
-
-
-def test_a_backlog_behind_a_slow_rate_is_moved_out_of_the_way(bench: GateBench) -> None:
-    limited(rate="3/h")
-    limited("other")
-    api.add_tasks(Task(biz_code="code", biz_num=f"{number:05}", when=None) for number in range(1500))
-    bench.turn()
-    bench.tick()
-    assert bench.numbers == ["00000", "00001", "00002"]
-    add("other", "other")
-    bench.turn()
-    assert "other" in bench.numbers
-    assert len(bench.released) < 20
-
-
-def test_a_backlog_is_moved_out_of_the_way(bench: GateBench, later: Later) -> None:
-    """The claims of others do not read it; its tasks come back by themselves."""
-    later(0.0)
-    limited(max_concurrent=1)
-    limited("other")
-    api.add_tasks(Task(biz_code="code", biz_num=f"{number:05}", when=None) for number in range(1500))
-    bench.turn()
-    due = Task.objects.get(biz_num="01499").claim_at
-    add("other", "other")
-    bench.turn()
-    assert "other" in bench.numbers
-    for _ in range(7):
-        later(0.2)
+def test_behind_a_key_with_very_many_another_key_starts(bench: LanesBench) -> None:
+    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
+    add_many(biz_ext="many")
+    add("other", biz_ext="few")
+    for _ in range(5):
         bench.turn()
-    assert Task.objects.filter(status=TaskStatus.PENDING, claim_at__lte=due).count() < 10
-    latest = Task.objects.latest("claim_at")
-    assert (latest.claim_at - due).total_seconds() <= LONGEST + 60
+    assert bench.numbers == ["00000", "other"]
 
 
-def test_what_is_soon_let_through_stays(bench: GateBench, later: Later, monkeypatch: pytest.MonkeyPatch) -> None:
-    later(0.0)
-    limited(max_concurrent=1)
-    api.add_tasks(Task(biz_code="code", biz_num=f"{number:05}", when=None) for number in range(300))
-    monkeypatch.setattr(bench.gate, "speed", lambda code: 1000.0)
-    for _ in range(7):
+def test_blocked_tasks_are_read_by_no_poll(bench: LanesBench) -> None:
+    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
+    add_many(biz_ext="many")
+    for _ in range(5):
         bench.turn()
-        later(0.2)
-    assert set(Task.objects.filter(status=TaskStatus.PENDING).values_list("version", flat=True)) == {0}
+    assert Task.objects.filter(lane__startswith="~").count() == MANY - 1
+    with reads() as read:
+        bench.turn()
+    assert read.total < MANY / 10
+
+
+def test_what_a_run_costs(bench: LanesBench) -> None:
+    """Candidates, their locks, the slots, the claim: four statements in one transaction, however many tasks wait."""
+    limited(max_concurrent=3)
+    add_many()
+    bench.turn()
+    bench.end_run("00000", verbs.done(bench.run_of("00000")))
+    with statements() as counted:
+        bench.lanes.tick()
+    assert len(bench.running) == 3
+    assert len(counted) <= 6

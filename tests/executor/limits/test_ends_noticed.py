@@ -1,4 +1,4 @@
-"""What ends in this process is noticed at once by those that wait here, and leaves nothing behind."""
+"""What ends in this process is noticed at once by those that wait, and leaves nothing behind."""
 
 from collections.abc import Callable
 
@@ -6,47 +6,26 @@ import pytest
 from django.db import OperationalError
 
 from django_delayed_tasks import TaskRun
-from django_delayed_tasks.executor.limits import gate, permits
+from django_delayed_tasks.executor.limits import permits
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
-from tests.executor.limits.parts import GateBench, add_some, attempts, limited
+from django_delayed_tasks.states import RunOutcome
+from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add, executing, handler_of
 from tests.store import verbs
 from tests.waiting import wait_until
 
 Later = Callable[[float], None]
-MakeBench = Callable[..., GateBench]
 
 
-def test_the_gate_is_woken_when_something_waits(bench: GateBench) -> None:
-    limited(max_concurrent=1)
-    add_some(2)
-    bench.turn()
-    bench.held.wake_gate.clear()
-    bench.held.remove([])
-    assert bench.held.wake_gate.is_set()
-
-
-def test_and_left_asleep_when_nothing_does(bench: GateBench) -> None:
-    limited(max_concurrent=1)
-    add_some(1)
-    bench.turn()
-    bench.held.wake_gate.clear()
-    bench.held.remove([])
-    assert not bench.held.wake_gate.is_set()
-
-
-def test_a_run_that_ends_lets_the_next_one_through(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This is a whole executor, whose gate would look by itself in an hour."""
-    monkeypatch.setattr(gate, "LOOK_EVERY", (3600.0, 3600.0))
-    monkeypatch.setattr(gate, "PATIENCE", 7200.0)
+def test_a_run_that_ends_lets_the_next_one_in(transactional_db: None) -> None:
+    """This is a whole executor, which would poll by itself in a minute."""
     seen: list[str] = []
     handler_of(lambda task: seen.append(task.biz_num), max_concurrent=1)
-    with executing(threads=4):
+    with executing(threads=4, poll_interval=60.0):
         add_some(3)
         wait_until(lambda: len(seen) == 3)
-    assert sorted(seen) == ["0", "1", "2"]
+    assert seen == ["0", "1", "2"]
 
 
 @pytest.fixture
@@ -79,70 +58,28 @@ def test_a_run_is_settled_although_its_resource_could_not_be_given_back(
     assert not Task.objects.exists()
 
 
-def test_what_has_just_come_is_taken_back(bench: GateBench) -> None:
-    """The executor ends before the gate has looked once."""
-    limited(max_concurrent=1)
-    add_some(2)
-    bench.poller.poll()
-    assert sorted(task.biz_num for task in bench.gate.take_back()) == ["0", "1"]
-    assert bench.gate.is_empty
-    bench.tick()
-    assert bench.numbers == []
-
-
-def test_an_executor_that_ends_leaves_none_at_its_gate(transactional_db: None) -> None:
-    """Released, not rescued: their executor has not died."""
-    limited(max_concurrent=1)
-    with executing(threads=4) as executor:
-        executor._guarding.stop()
-        add_some(3)
-        wait_until(lambda: Task.objects.filter(status=TaskStatus.RUNNING).count() == 3)
-    assert Task.objects.filter(status=TaskStatus.PENDING, rescues=0).count() == 3
-    assert attempts() == {0}
-
-
-def test_what_fails_at_the_gate_has_still_to_be_settled(bench: GateBench) -> None:
+def test_what_fails_without_a_run_has_still_to_be_settled(bench: LanesBench) -> None:
     """It is counted, too: an executor whose settler is stuck claims no more."""
     limited(max_concurrent=1, concurrency_key=lambda self, task: 1 / 0)
     add_some(3)
     bench.poller.poll()
-    bench.gate.tick()
-    assert (bench.held.unfinished, bench.held.unsettled) == (0, 3)
+    bench.lanes.tick()
+    assert (bench.held.unfinished, len(bench.held)) == (0, 3)
     assert len(bench.failed) == 3
 
 
-def test_a_slow_rate_is_asked_again_after_a_minute(make_bench: MakeBench, later: Later) -> None:
-    """It may have been changed, or reset, by other hands."""
-    bench = make_bench(drain=True)
-    limited(rate="1/d")
-    add_some(2)
-    bench.turn()
-    bench.tick()
-    assert bench.numbers == ["0"]
-    Resource.objects.filter(pool__startswith="ddt.starts.").delete()
-    later(59.0)
-    bench.lease.renew()
-    bench.tick()
-    assert bench.numbers == ["0"]
-    later(2.0)
-    bench.lease.renew()
-    bench.tick()
-    assert bench.numbers == ["0", "1"]
-
-
-def test_one_statement_looks_at_the_slots_of_some_keys_only(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_statement_looks_at_the_slots_of_some_keys_only(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of a hundred keys may have a hundred slots; the next look is at others."""
     monkeypatch.setattr(permits, "MOST_SLOTS", 5)
     limited(max_concurrent=2, concurrency_key=lambda self, task: task.biz_num)
     add_some(8)
-    bench.turn()
-    assert bench.numbers == ["0", "1", "2"]
-    bench.tick()
-    assert bench.numbers == ["0", "1", "2", "3", "4", "5"]
+    for _ in range(3):
+        bench.turn()
+    assert sorted(bench.numbers) == [str(number) for number in range(8)]
 
 
 @pytest.mark.parametrize("seconds", [29.0, 31.0])
-def test_a_rate_is_looked_after_twice_a_minute(bench: GateBench, later: Later, seconds: float) -> None:
+def test_a_rate_is_looked_after_twice_a_minute(bench: LanesBench, later: Later, seconds: float) -> None:
     limited(rate="1/s")
     add_some(1)
     bench.turn()
@@ -152,3 +89,31 @@ def test_a_rate_is_looked_after_twice_a_minute(bench: GateBench, later: Later, s
     add_some(1, prefix="next ")
     bench.turn()
     assert Resource.objects.filter(pool__startswith="ddt.starts.").exists() is (seconds > 30)
+
+
+def test_free_slots_are_remembered(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no other executor takes them, no statement looks for them."""
+    limited(max_concurrent=2)
+    add_some(4)
+    bench.turn()
+    for number in ("0", "1"):
+        bench.end_run(number, verbs.done(bench.run_of(number)))
+    monkeypatch.setattr(permits, "free_slots", lambda *arguments: pytest.fail("it looked"))
+    bench.tick()
+    assert bench.numbers == ["2", "3"]
+
+
+def test_a_remembered_slot_may_be_taken(bench: LanesBench, make_bench: Callable[..., LanesBench]) -> None:
+    limited(max_concurrent=1)
+    add("0")
+    bench.turn()
+    bench.end_run("0", verbs.done(bench.run_of("0")))
+    bench.tick()
+    other = make_bench("other")
+    add_some(2, prefix="next ")
+    other.turn()
+    assert other.numbers == ["next 0"]
+    for _ in range(3):
+        bench.turn()
+    assert bench.numbers == []
+    assert Task.objects.count() == 2

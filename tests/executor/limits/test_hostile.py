@@ -1,21 +1,20 @@
-"""Things go wrong at the gate: no task is forgotten there, and no permit kept."""
+"""Things go wrong around permits: no task is forgotten, and no permit kept."""
 
 from collections.abc import Callable
 from datetime import timedelta
+from threading import Thread
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection, transaction
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.limits import gate, permits
-from django_delayed_tasks.executor.limits.waiting_room import PER_KEY, PER_ROOM
+from django_delayed_tasks.executor.limits import lanes, permits
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.claiming.claimed_task import changed_meanwhile
-from tests.executor.limits.parts import GateBench, add_some, limited
+from django_delayed_tasks.states import RunOutcome
+from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add, executing, handler_of
 from tests.store import verbs
 from tests.waiting import wait_until
@@ -27,7 +26,7 @@ def exits(self: Any, task: Any) -> str:
     return "key"
 
 
-def test_a_key_that_ends_the_process(bench: GateBench) -> None:
+def test_a_key_that_ends_the_process(bench: LanesBench) -> None:
     limited(max_concurrent=5, concurrency_key=exits)
     add_some(1)
     add("bad")
@@ -38,7 +37,7 @@ def test_a_key_that_ends_the_process(bench: GateBench) -> None:
     assert "SystemExit" in settlement.error
 
 
-def test_a_key_of_a_task_with_a_trigger_that_cannot_be_read(bench: GateBench) -> None:
+def test_a_key_of_a_task_with_a_trigger_that_cannot_be_read(bench: LanesBench) -> None:
     limited(max_concurrent=1, max_attempts=1, concurrency_key=lambda self, task: 1 / 0)
     limited("other", max_concurrent=5)
     add("bad")
@@ -49,7 +48,7 @@ def test_a_key_of_a_task_with_a_trigger_that_cannot_be_read(bench: GateBench) ->
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.FAILED]
 
 
-def test_an_outage_while_it_looks(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_while_it_looks(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     limited(max_concurrent=2)
     add_some(3)
     bench.poller.poll()
@@ -57,7 +56,7 @@ def test_an_outage_while_it_looks(bench: GateBench, monkeypatch: pytest.MonkeyPa
     def fail(*arguments: Any) -> Any:
         raise OperationalError("gone away")
 
-    monkeypatch.setattr(permits, "take_slots", fail)
+    monkeypatch.setattr(permits, "free_slots", fail)
     for _ in range(2):
         with pytest.raises(OperationalError):
             bench.tick()
@@ -66,7 +65,7 @@ def test_an_outage_while_it_looks(bench: GateBench, monkeypatch: pytest.MonkeyPa
     assert bench.numbers == ["0", "1"]
 
 
-def test_an_outage_between_two_permits(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_between_two_permits(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was had is given back."""
     Pool("proxies").add("a")
     limited(max_concurrent=2, pool="proxies", rate="5/h")
@@ -76,7 +75,7 @@ def test_an_outage_between_two_permits(bench: GateBench, monkeypatch: pytest.Mon
     def fail(*arguments: Any) -> Any:
         raise OperationalError("gone away")
 
-    monkeypatch.setattr(permits, "take_tokens", fail)
+    monkeypatch.setattr(permits, "free_tokens", fail)
     with pytest.raises(OperationalError):
         bench.tick()
     assert not Resource.objects.filter(pool="proxies").exclude(holder="").exists()
@@ -86,7 +85,7 @@ def test_an_outage_between_two_permits(bench: GateBench, monkeypatch: pytest.Mon
     assert bench.numbers == ["1"]
 
 
-def test_an_outage_among_resources(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_among_resources(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         Pool("proxies").add(name)
     limited(pool="proxies")
@@ -108,52 +107,30 @@ def test_an_outage_among_resources(bench: GateBench, monkeypatch: pytest.MonkeyP
     assert bench.numbers == ["0", "1"]
 
 
-def test_an_outage_when_it_is_about_to_let_them_through(
-    bench: GateBench, later: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_outage_while_it_claims(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b"):
         Pool("proxies").add(name)
-    later(0.0)
     limited(pool="proxies", max_concurrent=1)
-    add_some(2)
-    bench.turn()
-    bench.end_run("0", verbs.done(bench.run_of("0")))
-    later(0.3)
+    add("0")
+    bench.poller.poll()
 
     def fail(*arguments: Any) -> Any:
         raise OperationalError("gone away")
 
-    monkeypatch.setattr(gate, "changed_meanwhile", fail)
+    before = set(renewer.leases())  # of other tests, which they may still lose
+    monkeypatch.setattr(lanes, "claim_chosen", fail)
     with pytest.raises(OperationalError):
         bench.tick()
+    bench.lanes.forget()
     assert not Resource.objects.exclude(holder="").exists()
-    monkeypatch.setattr(gate, "changed_meanwhile", changed_meanwhile)
-    bench.tick()
-    assert bench.numbers == ["1"]
+    assert set(renewer.leases()) <= before
+    monkeypatch.undo()
+    bench.turn()
+    assert bench.numbers == ["0"]
     assert Resource.objects.exclude(holder="").count() == 1
 
 
-def test_taken_back_while_a_resource_is_acquired(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resource is given back: it would otherwise be renewed for ever."""
-    Pool("proxies").add("only")
-    limited(pool="proxies")
-    add("1")
-    bench.poller.poll()
-    usual = LeasedResource.acquire
-
-    def acquire(self: LeasedResource) -> None:
-        bench.gate.take_back()
-        usual(self)
-
-    before = set(renewer.leases())  # of other tests, which they may still lose
-    monkeypatch.setattr(LeasedResource, "acquire", acquire)
-    bench.tick()
-    assert bench.numbers == []
-    assert not Resource.objects.exclude(holder="").exists()
-    assert set(renewer.leases()) <= before
-
-
-def test_what_is_too_late_uses_up_no_start(bench: GateBench) -> None:
+def test_what_is_too_late_uses_up_no_start(bench: LanesBench) -> None:
     limited(rate="1/h", max_lateness=1.0)
     add_some(4)
     Task.objects.update(when=clock.host_now() - timedelta(hours=1))
@@ -164,48 +141,26 @@ def test_what_is_too_late_uses_up_no_start(bench: GateBench) -> None:
     assert bench.held.unfinished == 1
 
 
-def test_what_is_too_late_by_now_uses_up_no_start(bench: GateBench) -> None:
-    """It was in time when it came."""
-    limited(max_concurrent=1)
-    add_some(2)
-    bench.turn()
-    waiting = [task for task in bench.held.tasks() if task.biz_num == "1"]
-    waiting[0].expires_at = clock.host_now() - timedelta(seconds=1)
-    bench.tick()
-    assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.EXPIRED]
-    assert bench.gate.is_empty
-
-
-def test_one_that_was_rescued_does_not_wait_in_a_process(bench: GateBench) -> None:
-    """That process may die, too, which would count as the task's own fault."""
-    limited(max_concurrent=1)
+def test_a_task_that_a_caller_has_locked_holds_up_no_other(bench: LanesBench) -> None:
+    """Where the database can leave locked rows out."""
+    limited(max_concurrent=2)
     add_some(3)
-    Task.objects.filter(biz_num="1").update(rescues=1)
-    bench.turn()
-    assert bench.numbers == ["0"]
-    assert [task.biz_num for task in Task.objects.filter(status=TaskStatus.PENDING)] == ["1"]
-    assert verbs.present("1", "code").rescues == 1
+    bench.poller.poll()
+    if not connection.features.has_select_for_update_skip_locked:
+        pytest.skip("the database waits for locked rows")
+    with transaction.atomic():
+        Task.objects.select_for_update().get(biz_num="0")
+        ticking = Thread(target=in_thread, args=(bench.tick,))
+        ticking.start()
+        ticking.join(10)
+        assert bench.numbers == ["1", "2"]
 
 
-def test_those_that_wait_do_not_fill_the_executor(
-    make_bench: Callable[..., GateBench], later: Callable[[float], None]
-) -> None:
-    """The executor claims other tasks however many keys there are."""
-    later(0.0)
-    bench = make_bench(threads=1, batch_size=5)
-    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_num)
-    limited("other")
-    for number in range(PER_ROOM + 20):
-        add(f"{number:03}", priority=1)
-    bench.turn()
-    for _ in range(PER_ROOM + 20):
-        bench.held.park([task.claim for task in bench.running])  # as if the thread was free
-        bench.poller.poll()
-    assert len(bench.held) <= PER_ROOM + 5
-    add("behind", "other")
-    bench.held.park([task.claim for task in bench.running])
-    bench.turn()
-    assert "behind" in bench.numbers
+def in_thread(work: Callable[[], object]) -> None:
+    try:
+        work()
+    finally:
+        connection.close()
 
 
 def test_a_run_does_not_start_with_a_resource_that_was_lost(
@@ -217,7 +172,7 @@ def test_a_run_does_not_start_with_a_resource_that_was_lost(
     seen: list[bool] = []
     handler_of(lambda task: seen.append(task.resource.is_held), pool="proxies")
     with executing() as executor:
-        usual = executor.queue.put
+        usual = executor.queue.put_permitted
 
         def put(tasks: Any) -> None:
             tasks = list(tasks)
@@ -228,32 +183,9 @@ def test_a_run_does_not_start_with_a_resource_that_was_lost(
             usual(tasks)
 
         lost: list[Any] = []
-        monkeypatch.setattr(executor.queue, "put", put)
+        monkeypatch.setattr(executor.queue, "put_permitted", put)
         add("1")
         wait_until(lambda: seen)
     assert lost
     assert seen == [True]
     assert verbs.outcomes("1", "code") == [RunOutcome.DONE]
-
-
-def test_keys_turned_away_are_forgotten(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
-    for number in range(3 * PER_KEY):
-        add(str(number), biz_ext="one")
-    for _ in range(6):
-        bench.turn()
-    assert bench.gate.crowded() == {"code"}
-    now = clock.monotonic()
-    monkeypatch.setattr(clock, "monotonic", lambda: now + 10)
-    assert bench.gate.crowded() == frozenset()
-
-
-def test_a_drain_runs_what_was_postponed(transactional_db: None) -> None:
-    """The executor that postponed the tasks has ended since."""
-    seen: list[str] = []
-    handler_of(lambda task: seen.append(task.biz_num), max_concurrent=1)
-    add_some(5)
-    verbs.settle(*(verbs.released(run, verbs.HOUR) for run in verbs.claim()))
-    with executing(drain=True) as executor:
-        assert executor.drained.wait(60)
-    assert sorted(seen) == ["0", "1", "2", "3", "4"]

@@ -8,16 +8,16 @@ import pytest
 from django.db import OperationalError
 from django.db.models import F
 
-from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits import permits
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, take_growing
-from tests.executor.limits.parts import GateBench, add_some, limited
-from tests.executor.parts import add, claim, drain, handler_of
+from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, free_growing
+from django_delayed_tasks.store.sql.lanes import blocked_lane
+from tests.executor.limits.parts import LanesBench, add_some, limited
+from tests.executor.parts import add, drain, handler_of
 
-MakeBench = Callable[..., GateBench]
+MakeBench = Callable[..., LanesBench]
 Later = Callable[[float], None]
 
 
@@ -25,7 +25,7 @@ def by_customer(rate: str, **limits: Any) -> None:
     limited(rate=rate, concurrency_key=lambda self, task: task.biz_ext, **limits)
 
 
-def test_the_rate_is_for_each_key(bench: GateBench) -> None:
+def test_the_rate_is_for_each_key(bench: LanesBench) -> None:
     by_customer("2/h")
     for number, customer in enumerate(["x", "x", "x", "y", None, None, None]):
         add(str(number), biz_ext=customer)
@@ -34,7 +34,7 @@ def test_the_rate_is_for_each_key(bench: GateBench) -> None:
     assert sorted(bench.numbers) == ["0", "1", "3", "4", "5"]
 
 
-def test_it_goes_with_slots_and_resources_for_each_key(bench: GateBench) -> None:
+def test_it_goes_with_slots_and_resources_for_each_key(bench: LanesBench) -> None:
     for name in ("a", "b", "c"):
         Pool("proxies").add(name)
     by_customer("2/h", max_concurrent=1, pool="proxies")
@@ -45,7 +45,7 @@ def test_it_goes_with_slots_and_resources_for_each_key(bench: GateBench) -> None
     assert Resource.objects.filter(pool="proxies").exclude(holder="").count() == 2
 
 
-def test_what_was_had_is_given_back_for_an_exhausted_key(bench: GateBench) -> None:
+def test_what_was_had_is_given_back_for_an_exhausted_key(bench: LanesBench) -> None:
     for name in ("a", "b", "c"):
         Pool("proxies").add(name)
     by_customer("1/h", max_concurrent=3, pool="proxies")
@@ -62,28 +62,23 @@ def test_another_key_starts_in_the_same_moment(make_bench: MakeBench) -> None:
     by_customer("1/h")
     add_some(4, biz_ext="many")
     add("other", biz_ext="few")
-    tasks = claim(bench.lease.executor)
-    bench.held.add(tasks)
-    bench.gate.admit(tasks)
-    bench.tick()
+    bench.turn()
     assert bench.numbers == ["0", "other"]
 
 
-def test_while_a_key_is_exhausted_its_tasks_do_not_come_back(bench: GateBench) -> None:
+def test_while_a_key_is_exhausted_its_tasks_are_blocked(bench: LanesBench) -> None:
     by_customer("1/h")
     add_some(5, biz_ext="many")
     bench.turn()
     assert bench.numbers == ["0"]
-    assert bench.gate.is_empty
     add("late", biz_ext="many")
     bench.turn()
-    assert bench.gate.is_empty
-    soonest = Task.objects.filter(status=TaskStatus.PENDING).earliest("claim_at").claim_at
-    assert soonest > clock.host_now() + timedelta(seconds=50)
+    waiting = Task.objects.filter(status=TaskStatus.PENDING)
+    assert {task.lane for task in waiting} == {blocked_lane("code", "many")}
 
 
-def test_a_key_starts_again_when_its_next_token_is_free(bench: GateBench, later: Later) -> None:
-    """The gate wakes then, not a poll later."""
+def test_a_key_starts_again_when_its_next_token_is_free(bench: LanesBench, later: Later) -> None:
+    """The lanes wake then, not a poll later."""
     by_customer("1/s")
     add_some(2, biz_ext="x")
     bench.turn()
@@ -95,15 +90,6 @@ def test_a_key_starts_again_when_its_next_token_is_free(bench: GateBench, later:
     later(1.0)
     bench.tick()
     assert bench.numbers == ["0", "1"]
-
-
-def test_the_gate_wakes_when_a_key_opens(bench: GateBench) -> None:
-    by_customer("1/s")
-    add_some(2, biz_ext="x")
-    bench.turn()
-    room = bench.gate._rooms["code"]
-    room.close("x", 0.03)
-    assert bench.tick() == pytest.approx(0.03)
 
 
 def test_two_executors_share_the_rate_of_a_key(make_bench: MakeBench) -> None:
@@ -125,7 +111,7 @@ def test_a_drain_waits_for_every_key(transactional_db: None) -> None:
     assert sorted(ran) == sorted(f"{key}{number}" for key in "ab" for number in range(6))
 
 
-def test_an_outage_between_two_keys(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outage_between_two_keys(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was had is given back; the token of the first key is lost for a period."""
     for name in ("a", "b"):
         Pool("proxies").add(name)
@@ -133,7 +119,7 @@ def test_an_outage_between_two_keys(bench: GateBench, monkeypatch: pytest.Monkey
     for number, customer in enumerate("xy"):
         add(str(number), biz_ext=customer)
     bench.poller.poll()
-    usual, calls = take_growing, []
+    usual, calls = free_growing, []
 
     def fail_once(*arguments: Any) -> Any:
         calls.append(arguments)
@@ -141,7 +127,7 @@ def test_an_outage_between_two_keys(bench: GateBench, monkeypatch: pytest.Monkey
             raise OperationalError("gone away")
         return usual(*arguments)
 
-    monkeypatch.setattr(permits, "take_growing", fail_once)
+    monkeypatch.setattr(permits, "free_growing", fail_once)
     with pytest.raises(OperationalError):
         bench.tick()
     assert not Resource.objects.filter(pool="proxies").exclude(holder="").exists()

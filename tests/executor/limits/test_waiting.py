@@ -1,125 +1,190 @@
-"""What becomes of a task while it waits at the gate."""
+"""What becomes of a task while it waits for a permit: it is pending, and every verb works as on any other task."""
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
-from django_delayed_tasks import api
-from django_delayed_tasks.executor.limits.gate import PATIENCE
-from django_delayed_tasks.executor.limits.permits import Permits
-from django_delayed_tasks.executor.limits.waiting_room import PER_KEY
+from django_delayed_tasks import api, clock
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from tests.executor.limits.parts import GateBench, add_some, limited
-from tests.executor.parts import add
+from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
+from tests.executor.limits.parts import LanesBench, add_some, limited
+from tests.executor.parts import add, handler_of
 from tests.store import verbs
 
-MakeBench = Callable[..., GateBench]
+MakeBench = Callable[..., LanesBench]
 Later = Callable[[float], None]
+HOUR = timedelta(hours=1)
 
 
-def test_released_after_a_while_without_an_attempt(bench: GateBench, later: Later) -> None:
-    limited(max_concurrent=1)
-    add_some(3)
+def by_customer() -> None:
+    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
+
+
+@pytest.fixture
+def blocked(bench: LanesBench) -> Task:
+    """A task that is blocked by a run of its key."""
+    by_customer()
+    add_some(2, biz_ext="x")
     bench.turn()
-    later(PATIENCE + 0.1)
-    bench.tick()
-    assert bench.numbers == ["0"]
-    waiting = Task.objects.filter(status=TaskStatus.PENDING)
-    assert {(task.biz_num, task.attempts, task.rescues) for task in waiting} == {("1", 0, 0), ("2", 0, 0)}
-    assert bench.gate.is_empty
-    assert verbs.outcomes("1", "code") == []
+    task = verbs.present("1", "code")
+    assert task.lane == blocked_lane("code", "x")
+    return task
 
 
-def test_runs_that_waited_long_are_first_attempts(bench: GateBench, later: Later) -> None:
-    limited(max_concurrent=1)
-    add_some(2)
-    for _ in range(3):
-        bench.turn()
-        later(PATIENCE + 0.1)
-        bench.tick()
-        Task.objects.filter(status=TaskStatus.PENDING).update(claim_at=Task.objects.earliest("create_time").create_time)
-        bench.poller.forget()
+def test_no_attempt_is_counted(blocked: Task) -> None:
+    assert (blocked.status, blocked.attempts, blocked.rescues, blocked.version) == (TaskStatus.PENDING, 0, 0, 0)
+
+
+def test_the_end_of_the_run_lets_the_next_one_in(bench: LanesBench, blocked: Task) -> None:
     bench.end_run("0", verbs.done(bench.run_of("0")))
-    bench.turn()
-    assert bench.run_of("1").attempts == 1
+    bench.tick()
+    assert bench.numbers == ["1"]
+    assert (bench.run_of("1").attempts, verbs.present("1", "code").lane) == (1, open_lane("code"))
 
 
-def test_can_be_cancelled_while_it_waits(bench: GateBench, later: Later) -> None:
-    limited(max_concurrent=1)
-    add_some(2)
+@pytest.mark.parametrize("end", [verbs.retry, verbs.failed, verbs.released])
+def test_so_does_every_other_end(bench: LanesBench, blocked: Task, end: Callable[..., object]) -> None:
+    settlement = end(bench.run_of("0"), HOUR) if end is verbs.released else end(bench.run_of("0"))
+    bench.end_run("0", settlement)  # type: ignore[arg-type]
+    bench.tick()
+    assert "1" in bench.numbers
+
+
+CHANGES: dict[str, Callable[[Task], object]] = {
+    "add": lambda task: add("1", biz_ext="y"),
+    "reschedule": lambda task: api.reschedule_task("code", "1", None),
+    "run now": lambda task: edit.run_now(verbs.ALIAS, [(task.pk, task.version)]),
+    "edit": lambda task: edit.edit(verbs.ALIAS, (task.pk, task.version), edit.Edit(biz_ext='"y"')),
+    "pause": lambda task: (api.pause_task("code", "1"), api.resume_task("code", "1")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_task_waits_in_the_lane_of_its_code_again(blocked: Task, change: str) -> None:
+    """Its key may be another one now."""
+    CHANGES[change](blocked)
+    assert verbs.present("1", "code").lane == open_lane("code")
+
+
+@pytest.mark.parametrize("change", ["add", "edit"])
+def test_with_another_key_it_starts(bench: LanesBench, blocked: Task, change: str) -> None:
+    CHANGES[change](blocked)
     bench.turn()
+    assert bench.numbers == ["0", "1"]
+
+
+def test_a_blocked_task_can_be_cancelled(bench: LanesBench, blocked: Task) -> None:
     api.cancel_task("code", "1")
-    later(PATIENCE + 0.1)
-    bench.tick()
-    assert [task.biz_num for task in Task.objects.all()] == ["0"]
-
-
-@pytest.mark.parametrize("change", ["cancel", "reschedule", "add"])
-def test_what_is_changed_while_it_waits_does_not_start(bench: GateBench, later: Later, change: str) -> None:
-    later(0.0)
-    limited(max_concurrent=1)
-    add_some(2)
-    bench.turn()
-    changes: dict[str, Callable[[], object]] = {
-        "cancel": lambda: api.cancel_task("code", "1"),
-        "reschedule": lambda: api.reschedule_task("code", "1", timedelta(hours=1)),
-        "add": lambda: add("1", when=timedelta(hours=1)),
-    }
-    changes[change]()
     bench.end_run("0", verbs.done(bench.run_of("0")))
-    later(0.2)
     bench.tick()
-    assert bench.numbers == []
-    assert bench.gate.is_empty
-    if change == "cancel":
-        assert not Task.objects.exists()
-        assert verbs.outcomes("1", "code") == [RunOutcome.CANCELLED]
-    else:
-        row = verbs.present("1", "code")
-        assert (row.status, row.attempts) == (TaskStatus.PENDING, 0)
-        assert (row.when - row.create_time).total_seconds() > 3500
+    assert not Task.objects.exists()
 
 
-def test_taken_back_while_permits_are_taken(bench: GateBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given back already, it is not started."""
-    limited(max_concurrent=1)
-    add("1")
-    usual = Permits.take
-    taken: list[ClaimedTask] = []
-
-    def take(self: Permits, tasks: dict[ClaimedTask, str], most: int) -> Any:
-        granted = usual(self, tasks, most)
-        taken.extend(bench.gate.take_back())
-        return granted
-
-    monkeypatch.setattr(Permits, "take", take)
+def test_and_rescheduled(bench: LanesBench, blocked: Task) -> None:
+    api.reschedule_task("code", "1", HOUR)
+    bench.end_run("0", verbs.done(bench.run_of("0")))
     bench.turn()
-    assert [task.biz_num for task in taken] == ["1"]
     assert bench.numbers == []
-    assert bench.held.unfinished == 0
+    assert verbs.present("1", "code").status == TaskStatus.PENDING
 
 
-def test_taken_back_when_the_executor_ends(bench: GateBench) -> None:
+def test_what_expires_while_it_is_blocked_uses_no_permit(bench: LanesBench, blocked: Task) -> None:
+    add("2", biz_ext="x")
+    bench.turn()
+    Task.objects.filter(biz_num="1").update(expires_at=clock.host_now() - HOUR)
+    bench.end_run("0", verbs.done(bench.run_of("0")))
+    bench.tick()
+    assert bench.numbers == ["2"]
+    assert not Task.objects.filter(biz_num="1").exists()
+
+
+def test_after_a_crash_another_executor_finds_what_is_blocked(
+    bench: LanesBench, blocked: Task, make_bench: MakeBench, later: Later
+) -> None:
+    """The run has ended, and its executor died before it could claim the next one of the key."""
+    other = make_bench("other")
+    other.turn()
+    assert other.numbers == []
+    verbs.settle(verbs.done(bench.run_of("0")))
+    later(7.0)
+    other.lease.renew()
+    other.turn()
+    assert other.numbers == ["1"]
+
+
+def test_the_blocker_looks_again(bench: LanesBench, make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run of the key ends between the look at the slots and the block; its executor has looked in vain."""
+    by_customer()
+    add("0", biz_ext="x")
+    bench.turn()
+    other = make_bench("other")
+    other.turn()
+    add("1", biz_ext="x")
+    usual = other.lanes._written
+
+    def ended_meanwhile(*arguments: object) -> object:
+        bench.end_run("0", verbs.done(bench.run_of("0")))
+        bench.tick()
+        monkeypatch.setattr(other.lanes, "_written", usual)
+        return usual(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(other.lanes, "_written", ended_meanwhile)
+    other.turn()
+    other.tick()
+    assert bench.numbers == []
+    assert other.numbers == ["1"]
+
+
+def test_a_handler_that_has_become_limited(bench: LanesBench) -> None:
+    """Its tasks were added by processes that did not know."""
     limited(max_concurrent=1)
     add_some(3)
+    Task.objects.update(lane="")
     bench.turn()
-    add("late")
-    assert sorted(task.biz_num for task in bench.gate.take_back()) == ["1", "2"]
-    assert bench.gate.is_empty
-    bench.tick()
+    bench.settle()
+    assert set(Task.objects.values_list("lane", "attempts", "status")) == {("=code", 0, 0)}
+    bench.turn()
     assert bench.numbers == ["0"]
 
 
-def test_a_drain_waits_for_all(make_bench: MakeBench, later: Later) -> None:
+def test_a_handler_that_is_limited_no_more(bench: LanesBench, later: Later) -> None:
+    handler_of(lambda task: None)
+    add_some(2)
+    add("2", biz_ext="x")
+    Task.objects.update(lane=open_lane("code"))
+    Task.objects.filter(biz_num="2").update(lane=blocked_lane("code", "x"))
+    bench.turn()
+    later(4.0)
+    bench.lease.renew()
+    bench.tick()
+    assert sorted(bench.numbers) == ["0", "1", "2"]
+
+
+def test_a_drain_serves_blocked_tasks(make_bench: MakeBench) -> None:
     bench = make_bench(drain=True)
-    limited(max_concurrent=1, concurrency_key=lambda self, task: "one")
-    add_some(3 * PER_KEY)
-    bench.turn()
-    later(PATIENCE + 0.1)
-    bench.turn()
-    assert bench.released == []
-    assert not bench.gate.is_empty
+    by_customer()
+    add_some(3, biz_ext="x")
+    for number in ("0", "1", "2"):
+        bench.poller.poll()
+        bench.poller.poll()
+        assert bench.numbers == [number]
+        assert not bench.poller.drained.is_set()
+        bench.end_run(number, verbs.done(bench.run_of(number)))
+    for _ in range(2):
+        bench.poller.poll()
+    assert bench.poller.drained.is_set()
+
+
+def test_a_drain_waits_for_tasks_that_others_have_blocked(
+    bench: LanesBench, blocked: Task, make_bench: MakeBench
+) -> None:
+    drain = make_bench("drain", drain=True)
+    for _ in range(3):
+        drain.poller.poll()
+    assert not drain.poller.drained.is_set()
+    verbs.settle(verbs.done(bench.run_of("0")))
+    drain.poller.poll()
+    assert drain.numbers == ["1"]

@@ -14,12 +14,12 @@ from django_delayed_tasks.models import Executor, Resource, Success, Task, TaskR
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.resources.slots import take_slots
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.failure_reports import Told
 from tests.executor.membership.test_housekeeping import housekeeping, orphan, runs
 from tests.executor.parts import Bench, add, claim, handler_of, registered
+from tests.store.resources.taking import take_slots
 
 pytestmark = pytest.mark.django_db
 

@@ -263,7 +263,6 @@ def test_a_limit_holds_for_them_too() -> None:
     add_tasks(Task(biz_code="code", biz_num=str(number)) for number in range(10))
     with executing(threads=1) as executor:
         wait_until(lambda: len(waiting.begun) == 3)
-        wait_until(lambda: executor.gate.full())
         assert len(waiting.begun) == executor.held.awaited == 3
         waiting.go_on()
         wait_until(lambda: not Task.objects.exists())

@@ -90,10 +90,8 @@ def test_words_for_people_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize("unit", SCORED)
-def test_every_scored_unit_has_files_and_limits_are_left_out(unit: str) -> None:
-    files = scored_files(unit)
-    assert files
-    assert [file for file in files if "limits" in file.parts] == []
+def test_every_scored_unit_has_files(unit: str) -> None:
+    assert scored_files(unit)
 
 
 def test_score_leaves_out_what_has_no_answer() -> None:

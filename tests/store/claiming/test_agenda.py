@@ -7,7 +7,8 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, Level, read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, read_agenda
+from django_delayed_tasks.store.claiming.full_scans import Level
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
 

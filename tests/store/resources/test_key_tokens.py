@@ -11,14 +11,12 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.models import POOL_LENGTH, Resource
 from django_delayed_tasks.store.resources.rate_tokens import (
     UNUSED,
-    Taken,
     delete_unused_starts,
     provide_tokens,
-    take_growing,
-    take_tokens,
     tokens_of,
 )
 from tests.store.meters import statements
+from tests.store.resources.taking import Taken, take_growing, take_tokens
 from tests.store.verbs import ALIAS
 
 MINUTE = timedelta(minutes=1)

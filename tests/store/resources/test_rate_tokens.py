@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import rate_tokens
-from django_delayed_tasks.store.resources.rate_tokens import provide_tokens, take_tokens, tokens_of
+from django_delayed_tasks.store.resources.rate_tokens import free_tokens, provide_tokens, tokens_of
 from tests.store.meters import reads, statements
+from tests.store.resources.taking import lease, take_tokens
 from tests.store.verbs import ALIAS
 
 pytestmark = pytest.mark.django_db
@@ -74,16 +74,11 @@ def test_when_all_were_taken_at_once_the_next_one_is_a_period_away() -> None:
 
 
 def test_two_that_found_the_same_ones_free() -> None:
-    rows = rate_tokens._look(ALIAS, POOL, 3)
-    free = [(pk, version) for pk, version, _ in rows]
-    assert rate_tokens._take(ALIAS, free, MINUTE) == 3
-    assert rate_tokens._take(ALIAS, free, MINUTE) == 0
-
-
-def test_what_others_took_meanwhile_is_not_counted() -> None:
-    free = [(pk, version) for pk, version, _ in rate_tokens._look(ALIAS, POOL, 5)]
-    take(2)
-    assert rate_tokens._take(ALIAS, free, MINUTE) == 3
+    """All are taken, or none."""
+    free = free_tokens(ALIAS, POOL, MINUTE, 3).free
+    assert take(2) == 2
+    assert not lease(ALIAS, free, MINUTE)
+    assert take(5) == 3
 
 
 def test_rates_do_not_share() -> None:

@@ -8,6 +8,7 @@ While a suspect runs, the executor does not even claim another one.
 
 from dataclasses import replace
 from datetime import timedelta
+from threading import Lock
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
@@ -38,6 +39,7 @@ class Admission:
         self._rescues = max(1, min(SUSPECT, options.max_rescues))
         self._held = held
         self._peers = peers
+        self._lock = Lock()
         self._unknown: dict[str, float] = {}
         self._suspect: ClaimedTask | None = None
         self._since = float("-inf")
@@ -46,9 +48,13 @@ class Admission:
         """Exclude the unknown codes from what is claimed and, while a crash suspect runs here, other suspects."""
         if self._unknown:
             request = replace(request, excluded=request.excluded | self._still_unknown())
-        if self._suspect is not None and self._is_suspect_running(self._suspect):
-            request = replace(request, rescues_below=self._rescues)
-        return request
+        return replace(request, rescues_below=below) if (below := self.rescues_below) is not None else request
+
+    @property
+    def rescues_below(self) -> int | None:
+        """The number of rescues from which on no task is to be claimed now; None to claim any."""
+        suspect = self._suspect
+        return self._rescues if suspect is not None and self._is_suspect_running(suspect) else None
 
     def _still_unknown(self) -> frozenset[str]:
         now = clock.monotonic()
@@ -61,11 +67,15 @@ class Admission:
         return clock.monotonic() - self._since < PATIENCE
 
     def admit(self, claimed: list[ClaimedTask]) -> list[ClaimedTask]:
-        """Return the tasks to run, of those that were claimed together; the others are released.
+        """Return the tasks to run, of those that were claimed together; the others are released. Thread-safe.
 
         Raises:
             DatabaseError: crash suspects could not be released; no task is to be run then.
         """
+        with self._lock:
+            return self._admit(claimed)
+
+    def _admit(self, claimed: list[ClaimedTask]) -> list[ClaimedTask]:
         for task in {task.biz_code: task for task in claimed if find(task.biz_code) is None}.values():
             find_function(task)
         known = [task for task in claimed if find(task.biz_code) is not None]

@@ -1,0 +1,66 @@
+"""Finds claims that the database holds in this executor's name although their answers never arrived."""
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import held_by
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
+
+logger = Log(__name__)
+
+SEARCH_EVERY, SEARCH_RAREST = 10.0, 60.0
+"""Seconds between two searches, at least and at most: a search is slow where full scans are slow."""
+SEARCH_SHARE = 0.01
+"""The fraction of the time that searches may take."""
+CLAIM_WAIT = 0.02
+"""Seconds that a search waits for a claim from a lane, which may hang on its connection."""
+
+
+class LostClaims:
+    """Lost claims: the database holds them in this executor's name, but its answer to the claim never arrived.
+
+    Attributes:
+        has_tried: set by the poller when it tries a claim, whose answer may be lost.
+    """
+
+    def __init__(self, alias: str, lease: Lease, held: Held) -> None:
+        self._alias = alias
+        self._lease = lease
+        self._held = held
+        self._looked = float("-inf")
+        self._took = 0.0
+        self.has_tried = True
+
+    def look(self) -> None:
+        """Search for lost claims and release them, if it is time to or an answer has just been lost."""
+        began = clock.monotonic()
+        at_once = self._held.has_lost_answer
+        period = max(SEARCH_EVERY, min(SEARCH_RAREST, self._took / SEARCH_SHARE))
+        if at_once or (self.has_tried and began - self._looked >= period):
+            self._held.has_lost_answer = False
+            if not self._release_all():
+                self._held.has_lost_answer = True  # looked at again at the next poll
+                return
+            self.has_tried = at_once  # the server may still commit a claim whose connection is already lost
+            self._looked, self._took = began, clock.monotonic() - began
+
+    def _release_all(self) -> bool:
+        """Release the claims that are lost; return False if that cannot be told now."""
+        # Before the query, for those that end meanwhile; after it, for those that are claimed from lanes meanwhile.
+        known = self._held.claims()
+        lost = held_by(self._alias, self._lease.executor) - known
+        if lost and not self._held.claiming.acquire(timeout=CLAIM_WAIT):
+            return False
+        if lost:
+            self._held.claiming.release()
+            lost -= self._held.claims()
+        if lost:  # some may have been claimed, run and settled in between
+            lost &= held_by(self._alias, self._lease.executor)
+        if lost:
+            logger.warning("releasing %d %s whose answer was lost", len(lost), plural(len(lost), "claim"))
+        for claim in lost:
+            self._held.settle(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))
+        return True

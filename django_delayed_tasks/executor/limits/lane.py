@@ -1,0 +1,190 @@
+"""One limited code: where its tasks wait, which of its runs are here, and when to look for the next ones."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.limits.permits import Permits, Permitted
+from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.claiming.request import watermark
+from django_delayed_tasks.store.limits.places import MOST_PLACES, Found, Place
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
+
+MANY: Final = 16
+MOST_READ: Final = 500
+"""Tasks of one level that are read at once while those at its head are being blocked, at first and at most."""
+
+
+PASSED_FOR: Final = 1.0
+"""Seconds for which tasks are left alone that a caller has locked: they would get the permits of others in vain."""
+
+
+class Lane:
+    """The tasks of one limited code, as far as this executor knows of them.
+
+    Attributes:
+        open: the levels of the open lane that have due tasks.
+        freed: the places whose blocked tasks may have a permit now.
+        resumes_at: the monotonic second before which there is no permit for any task.
+        served_at: the monotonic second at which tasks were last claimed.
+    """
+
+    def __init__(self, handler: TaskHandler, permits: Permits, is_served: bool = True) -> None:
+        """``is_served``: whether the handler's own queue is served here."""
+        self.code = handler.get_biz_code()
+        self.handler = handler
+        self.permits = permits
+        self.open: dict[Place, None] = {}
+        self.freed: dict[Place, None] = {}
+        self.resumes_at = self._tokens_at = self.served_at = float("-inf")
+        self._levels = {(handler.queue, handler.priority)} if is_served else set()
+        self._passed: dict[Claim, float] = {}
+        self._timers: dict[Place, float] = {}
+        self._running: dict[Claim, str] = {}
+        self._batch = 0
+
+    def show(self, level: Level) -> None:
+        """Note a level of the open lane that has due tasks."""
+        self.open[Place(level.lane, level.queue, level.priority, watermark(level.earliest))] = None
+        self._levels.add((level.queue, level.priority))
+
+    def note_found(self, place: Place) -> None:
+        """Note a place that has blocked tasks, which no executor may be about to claim."""
+        self._levels.add((place.queue, place.priority))
+        if place not in self._timers:
+            self.freed[place] = None
+
+    def note_start(self, tasks: dict[ClaimedTask, str]) -> None:
+        """Note tasks that were claimed, with their keys."""
+        self._running |= {task.claim: key for task, key in tasks.items()}
+        self.served_at = clock.monotonic()
+
+    def note_ends(self, is_held: Callable[[Claim], bool]) -> None:
+        """Note which of the runs have ended: the tasks that were blocked by them may have a permit now."""
+        for claim in [claim for claim in self._running if not is_held(claim)]:
+            key = self._running.pop(claim)
+            self.permits.note_end(claim)
+            self.resumes_at = min(self.resumes_at, self._tokens_at)
+            if self.handler.is_keyed:
+                self.free(key)
+
+    def free(self, key: str) -> None:
+        """Note that the key may have a free permit."""
+        lane = self.lane_for(key)
+        for level in sorted(self._levels):
+            self.freed[Place(lane, *level)] = None
+
+    def wake(self) -> None:
+        """Move the places whose time has come among those whose permits may be free."""
+        now = clock.monotonic()
+        for place in [place for place, moment in self._timers.items() if moment <= now]:
+            del self._timers[place]
+            self.freed[place] = None
+
+    def to_read(self, room: int, serves: Callable[[Place], bool]) -> dict[Place, int]:
+        """Return the places to read, with the number of tasks to read of each; none while there are no permits."""
+        if clock.monotonic() < self.resumes_at:
+            return {}
+        limit = min(room, self.handler.max_concurrent or room)
+        freed = [place for place in self.freed if serves(place)][:MOST_PLACES]
+        now = clock.monotonic()
+        self._passed = {claim: until for claim, until in self._passed.items() if until > now}
+        many = min(max(room, self._batch), MOST_READ) + len(self._passed)
+        return dict.fromkeys(freed, limit + len(self._passed)) | dict.fromkeys(filter(serves, self.open), many)
+
+    def pass_by(self, claims: Iterable[Claim]) -> None:
+        """Leave tasks alone for a while that could not be claimed: a caller has locked or changed them."""
+        self._passed |= dict.fromkeys(claims, clock.monotonic() + PASSED_FOR)
+
+    def without_passed(self, found: Found) -> Found:
+        """Return what was found, without the tasks that are left alone."""
+        return {place: [task for task in tasks if task.claim not in self._passed] for place, tasks in found.items()}
+
+    def lane_for(self, key: str) -> str:
+        """Return the lane in which tasks of this key wait for a permit."""
+        return blocked_lane(self.code, key) if self.handler.is_keyed else open_lane(self.code)
+
+    def to_move(self, found: Found, permitted: Permitted) -> dict[ClaimedTask, str]:
+        """Return the lanes of the refused tasks that are not yet there: they would be read again and again.
+
+        They are in the open lane, or in the lane of the key that they had before the handler was changed.
+        """
+        return {
+            task: lane
+            for place, tasks in found.items()
+            for task in tasks
+            if task in permitted.refused and (lane := self.lane_for(permitted.keys[task])) != place.lane
+        }
+
+    def note_claimed(
+        self,
+        asked: Mapping[Place, int],
+        found: Found,
+        won: Collection[ClaimedTask],
+        permitted: Permitted,
+        pause: float,
+    ) -> None:
+        """Note what was read, claimed and refused; ``pause`` is in seconds, for permits that are held elsewhere."""
+        now = clock.monotonic()
+        is_keyed = self.handler.is_keyed
+        for place, tasks in found.items():
+            left = [task for task in tasks if task not in won and not (is_keyed and task in permitted.refused)]
+            if place in self.freed and not left and not self._may_have_more(place, tasks, asked[place], permitted):
+                del self.freed[place]
+            elif place in self.open and not left and len(tasks) < asked[place]:
+                del self.open[place]
+        waits = [seconds for seconds in permitted.refused.values() if seconds is not None]
+        if is_keyed:
+            self._note_refused(found, permitted, now)
+        elif any(task not in won for task in permitted.tasks):
+            pass  # its permit may still be free
+        elif waits:
+            self.resumes_at = self._tokens_at = now + min(waits)
+        elif permitted.is_short:
+            self.resumes_at = now + pause
+        is_futile = not won and bool(permitted.refused)
+        self._batch = min(max(self._batch, MANY) * 2, MOST_READ) if is_futile and is_keyed else 0
+
+    def _may_have_more(self, place: Place, tasks: list[ClaimedTask], asked: int, permitted: Permitted) -> bool:
+        """Return whether a key may have more permits, and more tasks for them, than those that were read."""
+        if len(tasks) < asked:
+            return False
+        if any(self.lane_for(permitted.keys[task]) != place.lane for task in tasks if task in permitted.keys):
+            return True  # they were blocked before the handler was changed
+        if any(task in permitted.refused for task in tasks):
+            return False
+        started = sum(task in permitted.tasks for task in tasks)  # the others were too late to run, for example
+        return started < asked or asked < (self.handler.max_concurrent or asked + 1)
+
+    def _note_refused(self, found: Found, permitted: Permitted, now: float) -> None:
+        for task, seconds in permitted.refused.items():
+            if seconds is not None:
+                place = Place(self.lane_for(permitted.keys[task]), task.queue, task.priority)
+                self._timers[place] = min(now + seconds, self._timers.get(place, float("inf")))
+
+    @property
+    def running(self) -> int:
+        """The number of its claims that run or wait for a thread here."""
+        return len(self._running)
+
+    @property
+    def priority(self) -> int:
+        """The highest priority of the places with due tasks."""
+        return max(place.priority for place in (*self.open, *self.freed))
+
+    def seconds_until_permits(self) -> float:
+        """Return the seconds until there may be permits for tasks that wait in the open lane."""
+        return max(0.0, self.resumes_at - clock.monotonic()) if self.open else float("inf")
+
+    def seconds_until_timer(self) -> float:
+        """Return the seconds until a key has a rate token again."""
+        return max(0.0, min(self._timers.values(), default=float("inf")) - clock.monotonic())
+
+    def forget(self) -> None:
+        """Forget what may be wrong after an error."""
+        self.open = {}
+        self.permits.forget()
+        self.resumes_at = float("-inf")

@@ -1,0 +1,299 @@
+"""Claims tasks of limited handlers: a task is claimed together with its permits, or not at all."""
+
+import random
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.admission import Admission
+from django_delayed_tasks.executor.limits.ahead import Ahead
+from django_delayed_tasks.executor.limits.lane import Lane
+from django_delayed_tasks.executor.limits.permits import Permits, Permitted
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.deciding import raised
+from django_delayed_tasks.executor.running.run import failed, refusal
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.handlers import find, find_function, get_task_handlers
+from django_delayed_tasks.store.claiming.agenda import Agenda, blocked_levels
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
+from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.claiming.request import Outpaced
+from django_delayed_tasks.store.limits.claiming import Chosen, Written, claim_chosen
+from django_delayed_tasks.store.limits.places import Found, Place, read_places
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.lanes import code_of
+
+AGAIN: Final = 0.02
+"""Seconds at most before another attempt when tasks or permits were taken by others first."""
+LOST: Final = 0.2
+"""The same when only permits were lost: they may be locked for long by an executor that was stopped."""
+IDLE: Final = 1.0
+"""Seconds between two ticks at most: an executor whose lease is renewed may claim again."""
+SEARCH_EVERY: Final = 2.5
+"""Seconds between two searches for blocked tasks whose executor died before it could claim the next of their key. What
+two of them find unchanged is looked at."""
+SEARCH_SHARE: Final = 0.01
+"""The fraction of the time that searches may take."""
+ROUNDS: Final = 8
+"""Claims of one code in a row; the other codes come next."""
+
+
+class Lanes:
+    """Claims the tasks of all limited codes; :meth:`tick` is one iteration of its loop.
+
+    The poller reads the agenda and shows it here.
+
+    Attributes:
+        floor: the priority of unlimited tasks that are due and not yet claimed: nothing below it is claimed here.
+    """
+
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        lease: Lease,
+        held: Held,
+        queue: RunQueue,
+        admission: Admission,
+        database_clock: clock.DatabaseClock,
+    ) -> None:
+        self._options = options
+        self._alias = options.database
+        self._lease = lease
+        self._held = held
+        self._queue = queue
+        self._admission = admission
+        self._clock = database_clock
+        self._ahead = Ahead(held)
+        self._lanes: dict[str, Lane] = {}
+        self._unknown: set[str] = set()
+        self._shown: Agenda | None = None
+        self._noted: Agenda | None = None
+        self._paused: frozenset[str] = frozenset()
+        self._search_at = float("-inf")
+        self._found: list[Level] = []
+        self.floor: int | None = None
+
+    def show(self, agenda: Agenda) -> None:
+        """Note which lanes have due tasks; called by the poller."""
+        self._shown = agenda
+        if any(level.earliest <= agenda.now for level in agenda.lanes):
+            self._held.wake_lanes.set()
+
+    def has_due(self, agenda: Agenda) -> bool:
+        """Return whether a lane that is served here has due tasks, blocked ones too; for the end of a drain."""
+        open_ones = (Place(level.lane, *level[:2]) for level in agenda.lanes if level.earliest <= agenda.now)
+        return any(self._is_ours(place) for place in open_ones) or self._search(is_drain=True)
+
+    def tick(self) -> float:
+        """Claim what may run; return the seconds until the next tick is worthwhile."""
+        self._note_handlers()
+        self._note_agenda()
+        for lane in self._lanes.values():
+            lane.note_ends(self._held.__contains__)
+            lane.wake()
+        if not self._lease.may_claim:
+            return IDLE
+        if clock.monotonic() >= self._search_at:
+            self._search()
+        due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
+        self._held.lanes_lack_threads = True  # before the room is looked at, so that no end of a run is missed
+        seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
+        self._held.lanes_lack_threads = any(self._room(lane) <= 0 for lane in due)
+        waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
+        return min(IDLE, self._search_at - clock.monotonic(), *seconds, *waits)
+
+    def forget(self) -> None:
+        """Forget what may be wrong after an error; the next agenda shows what is due."""
+        for lane in self._lanes.values():
+            lane.forget()
+
+    def _note_handlers(self) -> None:
+        for code, handler in get_task_handlers().items():
+            known = self._lanes.get(code)
+            if handler.is_limited and (known is None or known.handler is not handler):
+                self._lanes[code] = self._new(code)
+
+    def _new(self, code: str) -> Lane:
+        handler = find(code)
+        assert handler
+        ttl = timedelta(seconds=self._options.lease)
+        return Lane(handler, Permits(self._alias, handler, self._held, ttl), self._options.serves(handler.queue))
+
+    def _lane_of(self, place: Place) -> Lane | None:
+        """Return the lane of a code that has a handler here, even if that is not limited any more."""
+        if not self._knows(place):
+            return None
+        code = code_of(place.lane)
+        if code not in self._lanes:
+            self._lanes[code] = self._new(code)
+        return self._lanes[code]
+
+    def _knows(self, place: Place) -> bool:
+        """Return whether the code of the place has a handler here; that of a function may have to be imported."""
+        code = code_of(place.lane)
+        if find(code) is None and code not in self._unknown:
+            found = read_places(self._alias, self._lease.executor, {place: 1})[place]
+            if found and find_function(found[0]) is None:
+                self._unknown.add(code)
+        return find(code) is not None
+
+    def _note_agenda(self) -> None:
+        agenda = self._shown
+        if agenda is None or agenda is self._noted:
+            return
+        self._noted = agenda
+        self._paused = agenda.paused
+        for lane in self._lanes.values():
+            lane.open.clear()
+        for level in agenda.lanes:
+            is_due = level.earliest <= agenda.now and self._options.serves(level.queue)
+            if is_due and (shown := self._lane_of(Place(level.lane, *level[:2]))):
+                shown.show(level)
+
+    def _search(self, is_drain: bool = False) -> bool:
+        """Look for blocked tasks; return whether there are any to run here.
+
+        Those that have not changed since the last search may have a permit that no executor knows to be free; a drain
+        looks at all of them.
+        """
+        began = clock.monotonic()
+        before, self._found = set(self._found), blocked_levels(self._alias)
+        places = {Place(level.lane, *level[:2]): level in before for level in self._found}
+        ours = {place: is_unchanged for place, is_unchanged in places.items() if self._is_ours(place)}
+        for place, is_unchanged in ours.items():
+            if (is_unchanged or is_drain) and (lane := self._lane_of(place)):
+                lane.note_found(place)
+        took = clock.monotonic() - began
+        self._search_at = clock.monotonic() + random.uniform(0.75, 1.25) * max(SEARCH_EVERY, took / SEARCH_SHARE)
+        return bool(ours)
+
+    def _is_ours(self, place: Place) -> bool:
+        is_served = self._options.serves(place.queue) and place.queue not in self._paused
+        return is_served and self._knows(place)
+
+    def _serves(self, place: Place) -> bool:
+        return self._is_ours(place) and (self.floor is None or place.priority >= self.floor)
+
+    def _serve(self, lane: Lane) -> float:
+        """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""
+        for _ in range(ROUNDS):
+            room = self._room(lane)
+            places = lane.to_read(room, self._serves) if room > 0 else {}
+            if not places:
+                return lane.seconds_until_permits() if room > 0 else IDLE
+            began = clock.monotonic()
+            try:
+                pause = self._claim(lane, places, room)
+            except Outpaced:
+                lane.permits.forget()
+                return random.uniform(0, AGAIN)
+            self._ahead.note_claim(clock.monotonic() - began)
+            if pause:
+                return max(pause, lane.seconds_until_permits())
+        return 0.0
+
+    def _room(self, lane: Lane) -> int:
+        """Return how many tasks to claim at most."""
+        if self._held.is_full or not self._lease.may_claim:
+            return 0
+        room = self._held.room_on_loop if lane.handler.is_async else self._room_in_threads(lane)
+        if self._options.max_tasks is not None:
+            room = min(room, self._options.max_tasks - self._held.claimed)
+        return min(room, self._options.batch_size)
+
+    def _room_in_threads(self, lane: Lane) -> int:
+        """Return how many tasks would find a thread, now or while they are being claimed.
+
+        A task that waits for a thread has permits that another executor could use. A rate token counts from the claim
+        on, so of tasks with a rate no more than one waits.
+        """
+        idle = max(0, self._options.threads - (self._held.unfinished - len(self._queue)))
+        soon = self._ahead.ends
+        wanted = max(idle, min(soon, 1)) if lane.handler.rate else idle + soon
+        return wanted - self._queue.permitted
+
+    def _claim(self, lane: Lane, places: dict[Place, int], room: int) -> float:
+        """Claim tasks of these places with their permits, and block those without.
+
+        Return the seconds until the next attempt is worthwhile: 0 if something was done or found out.
+        """
+        executor, freed = self._lease.executor, len(lane.freed)
+        found = lane.without_passed(read_places(self._alias, executor, places, self._admission.rescues_below))
+        ends, keys = self._examined(lane, found)
+        permitted = lane.permits.choose(keys, room)
+        blocked = lane.to_move(found, permitted)
+        chosen = Chosen([*permitted.tasks, *ends], permitted.slots, permitted.tokens, lane.permits.period, blocked)
+        written = self._written(executor, chosen)
+        self._end([(task, ends[task]) for task in written.won if task in ends])
+        self._start(lane, {task: keys[task] for task in written.won if task not in ends}, permitted)
+        lane.pass_by(written.passed)
+        lane.note_claimed(places, found, set(written.won), permitted, self._pause())
+        self._look_again(lane, {keys[task] for task in written.blocked if permitted.refused[task] is None})
+        if written.won or written.blocked or len(lane.freed) < freed:
+            return 0.0
+        if not chosen.tasks:
+            return self._pause()
+        return random.uniform(0, AGAIN if written.passed else LOST)
+
+    def _written(self, executor: int, chosen: Chosen) -> Written:
+        won: set[ClaimedTask] = set()
+        began = clock.monotonic()
+        try:
+            with self._held.claiming:
+                written = claim_chosen(self._alias, executor, chosen)
+                self._held.add(written.won, is_limited=True)
+            won.update(written.won)
+            announcing.claimed(written.won, began)
+        except BaseException:
+            self._held.has_lost_answer = True
+            self._held.wake_poller.set()
+            raise
+        finally:
+            for task in set(chosen.tasks).difference(won):
+                self._held.free_resource(task)
+        return written
+
+    def _pause(self) -> float:
+        """Return the seconds until another look for permits that other executors hold."""
+        return self._options.poll_interval * random.uniform(0.5, 1.0)
+
+    def _examined(self, lane: Lane, found: Found) -> tuple[dict[ClaimedTask, Settlement], dict[ClaimedTask, str]]:
+        """Return the tasks that end without a run, and the keys of the others, in the order in which to start them."""
+        now = self._clock.now()
+        ends: dict[ClaimedTask, Settlement] = {}
+        keys: dict[ClaimedTask, str] = {}
+        tasks = [task for some in found.values() for task in some]
+        for task in sorted(tasks, key=lambda task: (-task.priority, claimable_at(task), task.id)):
+            if late := refusal(task, lane.handler, now):
+                ends[task] = late
+                continue
+            try:
+                keys[task] = lane.permits.key_of(task)
+            except BaseException as error:  # SystemExit in a handler must not end the executor's thread
+                ends[task] = failed(task, lane.handler, raised(error), now, now, self._options.max_rescues)
+        return ends, keys
+
+    def _end(self, ended: Iterable[tuple[ClaimedTask, Settlement]]) -> None:
+        for task, settlement in ended:
+            self._held.finish([task.claim])
+            self._held.settle(settlement)
+
+    def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: Permitted) -> None:
+        lane.note_start(tasks)
+        lane.permits.note_taken(permitted, tasks)
+        admitted = self._admission.admit(list(tasks))
+        for task in tasks.keys() - set(admitted):
+            self._held.free_resource(task)
+        self._queue.put_permitted(admitted)
+
+    def _look_again(self, lane: Lane, keys: set[str]) -> None:
+        """Look whether keys of tasks that are blocked now have got a free slot meanwhile.
+
+        The executor whose run ended may have looked for blocked tasks before these were blocked.
+        """
+        for key in lane.permits.are_free(keys):
+            lane.free(key)

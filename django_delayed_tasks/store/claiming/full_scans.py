@@ -1,0 +1,109 @@
+"""Full scans: the first pending task of each level in use, by a few index entries for each level."""
+
+import json
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.store.sql.dialects import Dialect
+from django_delayed_tasks.store.sql.lanes import BLOCKED
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
+
+LevelKey = tuple[str, int]
+"""A level as (queue, priority)."""
+LaneKey = tuple[str, str, int]
+"""A level of a lane as (lane, queue, priority)."""
+
+
+class Level(NamedTuple):
+    """A pair of queue and priority, with the earliest moment at which one of its tasks may be claimed.
+
+    ``lane`` is the open lane of a limited code, or "" for the tasks of all unlimited ones.
+    """
+
+    queue: str
+    priority: int
+    earliest: datetime
+    lane: str = ""
+
+
+_AGGREGATES = {
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
+    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
+    "postgresql": "json_agg(queue)::text",
+    "sqlite": "json_group_array(queue)",
+}
+PAUSED = {vendor: f"(SELECT {names} FROM {PAUSED_QUEUE})" for vendor, names in _AGGREGATES.items()}
+"""By vendor: a scalar subquery for the names of the paused queues as JSON text, to be read with something else."""
+
+
+UNBLOCKED: Final = f"< '{BLOCKED}'"
+"""The condition for the lanes of the agenda."""
+ALL_BLOCKED: Final = f">= '{BLOCKED}'"
+"""The condition for the lanes of keys."""
+
+
+# Each full scan returns the current time first, as a level whose name is the JSON text of the paused queues: one
+# statement reads everything where the database allows it.
+
+
+def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
+    # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
+    cursor.execute(
+        f"SELECT -1, '', {PAUSED['mysql']}, 0, {dialect.now} UNION ALL"
+        f" SELECT status, lane, queue, priority, MIN(claim_at) FROM {TASK}"
+        f" WHERE status <= {PENDING} AND lane {lanes} GROUP BY status, lane, queue, priority"
+    )
+    return [
+        Level(queue, priority, dialect.to_datetime(moment), lane)
+        for _, lane, queue, priority, moment in cursor.fetchall()
+    ]
+
+
+def _by_lateral_probes(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
+    first = f"SELECT lane, queue, priority, claim_at FROM {TASK} WHERE status = {PENDING} AND lane {lanes}"
+    order = "ORDER BY lane, queue, priority, claim_at LIMIT 1"
+    cursor.execute(f"""
+        WITH RECURSIVE level AS (
+            ({first} {order})
+            UNION ALL
+            SELECT next.lane, next.queue, next.priority, next.claim_at FROM level, LATERAL (
+                {first} AND (lane, queue, priority) > (level.lane, level.queue, level.priority) {order}) next
+        )
+        SELECT {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}, ''
+        UNION ALL SELECT queue, priority, claim_at, lane FROM level""")
+    return [
+        Level(queue, priority, dialect.to_datetime(moment), lane) for queue, priority, moment, lane in cursor.fetchall()
+    ]
+
+
+def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
+    # Three probes for the next level: SQLite reads a range of (queue, priority) from the start of the queue.
+    first = f"SELECT n.id FROM {TASK} n WHERE n.status = {PENDING}"
+    order = "ORDER BY n.lane, n.queue, n.priority, n.claim_at, n.id LIMIT 1"
+    cursor.execute(f"""
+        WITH RECURSIVE level(id) AS (
+            SELECT ({first} AND n.lane {lanes} {order})
+            UNION ALL
+            SELECT coalesce(
+                ({first} AND n.lane = t.lane AND n.queue = t.queue AND n.priority > t.priority {order}),
+                ({first} AND n.lane = t.lane AND n.queue > t.queue {order}),
+                ({first} AND n.lane > t.lane AND n.lane {lanes} {order}))
+            FROM level CROSS JOIN {TASK} t ON t.id = level.id
+        )
+        SELECT {PAUSED["sqlite"]}, 0, NULL, NULL
+        UNION ALL SELECT t.queue, t.priority, t.claim_at, t.lane FROM level CROSS JOIN {TASK} t ON t.id = level.id""")
+    (paused, *_), *rows = cursor.fetchall()
+    levels = [Level(queue, priority, dialect.to_datetime(moment), lane) for queue, priority, moment, lane in rows]
+    return [Level(paused, 0, clock.host_now()), *levels]
+
+
+FULL_SCANS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_probes, "sqlite": _by_nested_probes}
+
+
+def names_of(text: str | None) -> frozenset[str]:
+    """Return the names that were read as JSON text."""
+    return frozenset(json.loads(text)) if text else frozenset()

@@ -1,0 +1,120 @@
+"""Claims exactly the tasks that have a permit, and blocks those whose key has none, in one transaction.
+
+A slot and the claim that it names are written together. So no executor ever sees a slot that names a claim which is yet
+to be made, and a crash leaves neither a slot without a claim nor a claim without a slot.
+
+Tasks and permits that other transactions have locked are left out, where the database can do that: neither a caller nor
+an executor that was stopped in the middle of its claim holds up the others.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import Outpaced, taking
+from django_delayed_tasks.store.resources.rate_tokens import Token, write_tokens
+from django_delayed_tasks.store.resources.slots import Slot, write_slots
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
+from django_delayed_tasks.store.sql.lanes import OPENED
+from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
+from django_delayed_tasks.store.sql.transactions import atomically
+
+
+class Chosen(NamedTuple):
+    """What is to be claimed and blocked.
+
+    Attributes:
+        tasks: the tasks to claim, as they will be once they are claimed.
+        slots: the slots, as they were found, of the tasks that need one.
+        tokens: the rate tokens, as they were found, of the tasks that need one; each is leased for ``period``.
+        blocked: the lanes of the tasks to block.
+    """
+
+    tasks: list[ClaimedTask]
+    slots: Mapping[Claim, Slot]
+    tokens: Mapping[Claim, Token]
+    period: timedelta
+    blocked: Mapping[ClaimedTask, str]
+
+
+class Written(NamedTuple):
+    """What has become of the tasks.
+
+    Attributes:
+        won: the tasks that are now RUNNING in this executor's name.
+        blocked: the tasks that are now blocked.
+        passed: the claims of tasks that were taken, changed or locked by others since they were read. The permits of
+            all others that were not won are those of other executors now.
+    """
+
+    won: list[ClaimedTask]
+    blocked: list[ClaimedTask]
+    passed: set[Claim]
+
+
+def claim_chosen(alias: str, executor: int, chosen: Chosen) -> Written:
+    """Claim and block; what others have taken, changed or locked since it was read is left as it is."""
+    dialect = dialect_of(connections[alias])
+
+    def write(cursor: CursorWrapper) -> Written:
+        dialect.begin_writing(cursor, TASK)
+        tasks, permits = _lock(cursor, dialect, chosen)
+        won = [task for task in chosen.tasks if task.claim in tasks and permits.issuperset(_permits_of(chosen, task))]
+        blocked = [task for task in chosen.blocked if task.claim in tasks]
+        _take_permits(cursor, dialect, chosen, won)
+        if won:
+            values = f"{taking(dialect, executor)}, lane = {OPENED}"
+            cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
+        if blocked:
+            _block(cursor, dialect, {task: chosen.blocked[task] for task in blocked})
+        return Written(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
+
+    return atomically(alias, write) if chosen.tasks or chosen.blocked else Written([], [], set())
+
+
+def _permits_of(chosen: Chosen, task: ClaimedTask) -> list[tuple[int, int]]:
+    return [permits[task.claim] for permits in (chosen.slots, chosen.tokens) if task.claim in permits]
+
+
+def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen) -> tuple[set[Claim], set[tuple[int, int]]]:
+    """Lock the tasks and the permits that have not changed since they were read, without waiting for others.
+
+    Return the tasks as they will be claimed, and the permits as (id, version).
+    """
+    tasks = [*chosen.tasks, *chosen.blocked]
+    sql = f"SELECT 0 AS kind, id, version FROM {dialect.by_key(TASK)} WHERE {in_status(PENDING)} AND {_before(tasks)}"
+    sql += dialect.skip_locked
+    if permits := [*chosen.slots.values(), *chosen.tokens.values()]:
+        rows = f"SELECT 1 AS kind, id, version FROM {dialect.by_key(RESOURCE)} WHERE {fence(permits)}"
+        # Not SELECT … UNION SELECT …: PostgreSQL locks no rows of a union, but those of its derived tables.
+        sql = f"SELECT * FROM ({sql}) t UNION ALL SELECT * FROM ({rows}{dialect.skip_locked}) p"
+    cursor.execute(sql)
+    found = cursor.fetchall()
+    return (
+        {(row_id, version + 1) for kind, row_id, version in found if kind == 0},
+        {(row_id, version) for kind, row_id, version in found if kind == 1},
+    )
+
+
+def _take_permits(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen, won: Collection[ClaimedTask]) -> None:
+    slots = {task.claim: chosen.slots[task.claim] for task in won if task.claim in chosen.slots}
+    tokens = [chosen.tokens[task.claim] for task in won if task.claim in chosen.tokens]
+    if slots and not write_slots(cursor, dialect, slots):
+        raise Outpaced
+    if tokens and not write_tokens(cursor, dialect, tokens, chosen.period):
+        raise Outpaced
+
+
+def _block(cursor: CursorWrapper, dialect: Dialect, lanes: Mapping[ClaimedTask, str]) -> None:
+    cases = " ".join(f"WHEN {task.id:d} THEN %s" for task in lanes)
+    sql = f"{dialect.update(TASK)} SET lane = CASE id {cases} ELSE lane END WHERE {_before(lanes)}"
+    cursor.execute(sql, list(lanes.values()))
+
+
+def _before(tasks: Iterable[ClaimedTask]) -> str:
+    return fence((task.id, task.version - 1) for task in tasks)

@@ -1,0 +1,37 @@
+"""Lanes: the column that keeps tasks of limited handlers out of the way of all others, in every index range.
+
+A task of an unlimited handler has no lane (""). One of a limited handler waits in the *open lane* of its code. If its
+concurrency key has no free permit, it is *blocked*: it waits in a lane of the key. Lanes are compared as bytes, and the
+blocked ones come last: whatever reads less than ``BLOCKED`` reads none of them.
+"""
+
+import hashlib
+from typing import Final
+
+OPEN: Final = "="
+BLOCKED: Final = "~"
+_DIGEST: Final = 32
+
+OPENED: Final = f"CASE WHEN SUBSTR(lane, 1, 1) = '{BLOCKED}' THEN SUBSTR(lane, {_DIGEST + 2}) ELSE lane END"
+"""The expression for the lane of a row that is no longer blocked."""
+
+
+def open_lane(code: str) -> str:
+    """Return the lane in which tasks of a limited code wait."""
+    return OPEN + code
+
+
+def blocked_lane(code: str, key: str) -> str:
+    """Return the lane in which tasks of this code and key wait for a permit of the key."""
+    digest = hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=_DIGEST // 2).hexdigest()
+    return f"{BLOCKED}{digest}{OPEN}{code}"
+
+
+def code_of(lane: str) -> str:
+    """Return the code that a lane is for."""
+    return lane.partition(OPEN)[2]
+
+
+def is_blocked(lane: str) -> bool:
+    """Return whether tasks in this lane are blocked."""
+    return lane.startswith(BLOCKED)

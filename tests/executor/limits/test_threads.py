@@ -1,0 +1,167 @@
+"""Permits are taken for tasks that find a thread: a task that waits for one keeps permits from other executors."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks import api
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.ahead import CLAIMS, WINDOW, Ahead
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from tests.executor.limits.parts import LanesBench, add_some, limited
+from tests.executor.parts import add
+from tests.executor.test_held import OPTIONS, a_task
+from tests.store import verbs
+
+MakeBench = Callable[..., LanesBench]
+Later = Callable[[float], None]
+
+
+@pytest.fixture
+def busy(make_bench: MakeBench) -> LanesBench:
+    """An executor whose two threads run tasks of an unlimited code."""
+    bench = make_bench(threads=2)
+    limited("other")
+    add_some(2, "other", "other ")
+    bench.poller.poll()
+    assert bench.numbers == ["other 0", "other 1"]
+    return bench
+
+
+@pytest.mark.parametrize("limits", [{"max_concurrent": 5}, {"rate": "5/h"}])
+def test_none_for_threads_that_unlimited_runs_hold(busy: LanesBench, later: Later, limits: dict[str, Any]) -> None:
+    limited(**limits)
+    add_some(3)
+    later(0.3)
+    busy.lease.renew()
+    busy.turn()
+    assert Task.objects.filter(biz_code="code", status=TaskStatus.RUNNING).count() == 0
+    busy.held.wake_lanes.clear()
+    busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
+    assert busy.held.wake_lanes.is_set(), "a thread is free"
+    busy.tick()
+    assert busy.numbers == ["other 1", "0"]
+
+
+def test_the_lanes_sleep_while_no_task_of_theirs_lacks_a_thread(busy: LanesBench) -> None:
+    limited(max_concurrent=1)
+    busy.turn()
+    busy.held.wake_lanes.clear()
+    busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
+    assert not busy.held.wake_lanes.is_set()
+
+
+def test_a_queue_that_was_paused_while_no_thread_was_free(busy: LanesBench, later: Later) -> None:
+    """The poller has no room, but reads for the lanes what is due and what is paused."""
+    limited(max_concurrent=5)
+    add_some(3)
+    later(0.3)
+    busy.lease.renew()
+    busy.turn()
+    api.pause_queue("default")
+    later(0.3)
+    busy.poller.poll()
+    busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
+    busy.tick()
+    assert busy.numbers == ["other 1"]
+
+
+def test_a_more_urgent_task_that_waits_for_a_thread_comes_first(busy: LanesBench, later: Later) -> None:
+    limited(max_concurrent=5)
+    add_some(3)
+    add("urgent", "other", priority=1)
+    later(0.3)
+    busy.lease.renew()
+    busy.turn()
+    busy.end_run("other 0", verbs.done(busy.run_of("other 0")))
+    busy.tick()
+    assert busy.numbers == ["other 1"]
+    busy.turn()
+    assert busy.numbers[:2] == ["other 1", "urgent"]
+
+
+def test_of_tasks_that_wait_for_a_thread(make_bench: MakeBench) -> None:
+    """Those that were claimed already count."""
+    bench = make_bench(threads=2)
+    limited(max_concurrent=5)
+    add_some(5)
+    bench.poller.poll()
+    for _ in range(2):
+        bench.lanes.tick()
+    assert len(bench.queue) == bench.queue.permitted == 2
+
+
+def test_threads_take_turns() -> None:
+    """Between tasks with permits and all others, however many of these were claimed before."""
+    queue = a_queue()
+    queue.put(a_task(number) for number in range(5))
+    queue.put_permitted(a_task(number) for number in (10, 11))
+    taken = [batch[0].id for _ in range(7) if (batch := queue.get())]
+    assert taken == [10, 0, 11, 1, 2, 3, 4]
+
+
+def test_a_higher_priority_comes_first_in_both_kinds() -> None:
+    queue = a_queue()
+    queue.put(a_task(number) for number in range(2))
+    queue.put_permitted([a_task(10), replace(a_task(11), priority=1)])
+    queue.put([replace(a_task(2), priority=2)])
+    taken = [batch[0].id for _ in range(5) if (batch := queue.get())]
+    assert taken == [10, 11, 0, 1, 2]
+
+
+def test_of_one_kind_alone() -> None:
+    queue = a_queue()
+    queue.put_permitted(a_task(number) for number in range(3))
+    assert [batch[0].id for _ in range(3) if (batch := queue.get())] == [0, 1, 2]
+
+
+def a_queue() -> RunQueue:
+    held = Held(OPTIONS)
+    return RunQueue(held, AwaitedRuns(OPTIONS, held))
+
+
+def test_as_many_more_as_runs_end_during_a_claim(later: Later) -> None:
+    later(0.0)
+    held = Held(OPTIONS)
+    ahead = Ahead(held)
+    for _ in range(50):
+        ahead.note_claim(0.01)
+    assert ahead.ends == 0
+    held.work_done = 100, 0.5
+    later(WINDOW)
+    assert ahead.ends == pytest.approx(CLAIMS * 100 / WINDOW * 0.01, abs=1)
+    later(WINDOW)
+    assert ahead.ends == 0, "the threads are busy with long runs now"
+
+
+def test_it_forgets_no_rate_between_two_looks(later: Later) -> None:
+    """However often it is asked."""
+    later(0.0)
+    held = Held(OPTIONS)
+    ahead = Ahead(held)
+    for _ in range(50):
+        ahead.note_claim(0.01)
+    for number in range(1, 200):
+        held.work_done = number * 10, 0.5
+        later(0.01)
+        assert ahead.ends <= CLAIMS * 1000 * 0.01
+    assert ahead.ends == pytest.approx(CLAIMS * 1000 * 0.01, abs=1)
+
+
+def test_what_waits_for_a_thread_in_vain_is_released(make_bench: MakeBench) -> None:
+    bench = make_bench(threads=2)
+    limited(max_concurrent=2)
+    add_some(2)
+    bench.poller.poll()
+    bench.lanes.tick()
+    taken = bench.queue.take_back_stalled(-1.0)
+    bench.held.release(taken)
+    bench.settle()
+    assert {task.status for task in Task.objects.all()} == {TaskStatus.PENDING}
+    bench.turn()
+    assert bench.numbers == ["0", "1"]
