@@ -15,6 +15,7 @@ from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
+from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Lease
@@ -60,14 +61,15 @@ class Executor:
         self.peers = Peers()
         self.held = Held(options)
         self.failures = FailureReports(alias)
-        self.settler = Settler(alias, self.held, self.failures)
         self.awaited = AwaitedRuns(options, self.held)
         self.queue = RunQueue(self.held, self.awaited)
         self.lookahead = Lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.pool = WorkerPool(options, self.queue, self.performer)
         admission = Admission(options, self.held, self.peers)
-        self.lanes = Lanes(options, self.lease, self.held, self.queue, admission, self.clock)
+        self.lanes = Lanes(options, self.lease, self.held, self.queue, admission, self.peers, self.clock)
+        relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
+        self.settler = Settler(alias, self.held, self.failures, relay.write)
         reader = AgendaReader(alias, self.lookahead, self.clock)
         self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
         self.drained = self.poller.drained

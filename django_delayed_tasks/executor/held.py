@@ -5,6 +5,7 @@ from datetime import timedelta
 from enum import IntEnum, auto
 from queue import SimpleQueue
 from threading import Event, Lock
+from typing import NamedTuple
 
 from django.db import Error
 
@@ -39,6 +40,21 @@ ON_LOOP = (Stage.AWAITED, Stage.AWAITED_TOO)
 """The stages in which a claim neither needs a thread nor waits for the settler."""
 
 
+class ClaimingLocks(NamedTuple):
+    """One lock for each thread, apart from the poller's, that makes claims."""
+
+    lanes: Lock
+    settler: Lock
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the claims that are being made now; return False if one of them takes longer than ``seconds``."""
+        for lock in self:
+            if not lock.acquire(timeout=seconds):
+                return False
+            lock.release()
+        return True
+
+
 class Held:
     """The claims of this process, their stages, and the queue of how they end; thread-safe.
 
@@ -54,7 +70,7 @@ class Held:
         wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
         wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.
         lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
-        claiming: held while claims are made outside of the poller, until they are here.
+        claiming: held while claims are made outside of the poller, until they are here: by the lanes, by the settler.
         has_lost_answer: set when a claim failed: its answer may be lost. The poller then looks for it.
     """
 
@@ -78,7 +94,7 @@ class Held:
         # Where the poller itself claims from lanes: see Poller.poll().
         self.wake_lanes = self.wake_poller if options.ends else Event()
         self.lanes_lack_threads = False
-        self.claiming = Lock()
+        self.claiming = ClaimingLocks(Lock(), Lock())
         self.has_lost_answer = False
 
     def add(self, tasks: Iterable[ClaimedTask], is_limited: bool = False) -> None:

@@ -100,7 +100,7 @@ class Bench:
         self.awaited = Noted(self.options, self.held)
         self.queue = RunQueue(self.held, self.awaited)
         admission = Admission(self.options, self.held, self.peers)
-        self.lanes = Lanes(self.options, self.lease, self.held, self.queue, admission, self.clock)
+        self.lanes = Lanes(self.options, self.lease, self.held, self.queue, admission, self.peers, self.clock)
         self.lookahead = lookahead(self.options)
         reader = AgendaReader(self.options.database, self.lookahead, self.clock)
         self.poller = Poller(self.options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)

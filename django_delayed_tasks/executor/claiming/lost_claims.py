@@ -16,7 +16,7 @@ SEARCH_EVERY, SEARCH_RAREST = 10.0, 60.0
 SEARCH_SHARE = 0.01
 """The fraction of the time that searches may take."""
 CLAIM_WAIT = 0.02
-"""Seconds that a search waits for a claim from a lane, which may hang on its connection."""
+"""Seconds that a search waits for a claim of another thread, which may hang on its connection."""
 
 
 class LostClaims:
@@ -52,10 +52,9 @@ class LostClaims:
         # Before the query, for those that end meanwhile; after it, for those that are claimed from lanes meanwhile.
         known = self._held.claims()
         lost = held_by(self._alias, self._lease.executor) - known
-        if lost and not self._held.claiming.acquire(timeout=CLAIM_WAIT):
+        if lost and not self._held.claiming.wait(CLAIM_WAIT):
             return False
         if lost:
-            self._held.claiming.release()
             lost -= self._held.claims()
         if lost:  # some may have been claimed, run and settled in between
             lost &= held_by(self._alias, self._lease.executor)

@@ -5,11 +5,14 @@ from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits.permits import Permits, Permitted
+from django_delayed_tasks.executor.limits.runs import LaneRuns
+from django_delayed_tasks.executor.limits.stock import ENOUGH, FEW_OF_KEYS, Stock
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import watermark
 from django_delayed_tasks.store.limits.places import MOST_PLACES, Found, Place
+from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 
@@ -32,19 +35,21 @@ class Lane:
         served_at: the monotonic second at which tasks were last claimed.
     """
 
-    def __init__(self, handler: TaskHandler, permits: Permits, is_served: bool = True) -> None:
+    def __init__(self, handler: TaskHandler, permits: Permits, runs: LaneRuns, is_served: bool = True) -> None:
         """``is_served``: whether the handler's own queue is served here."""
         self.code = handler.get_biz_code()
         self.handler = handler
         self.permits = permits
+        self.runs = runs
+        self.stock = Stock()
         self.open: dict[Place, None] = {}
         self.freed: dict[Place, None] = {}
         self.resumes_at = self._tokens_at = self.served_at = float("-inf")
         self._levels = {(handler.queue, handler.priority)} if is_served else set()
         self._passed: dict[Claim, float] = {}
         self._timers: dict[Place, float] = {}
-        self._running: dict[Claim, str] = {}
         self._batch = 0
+        self._lacks_slots = False
 
     def show(self, level: Level) -> None:
         """Note a level of the open lane that has due tasks."""
@@ -57,16 +62,14 @@ class Lane:
         if place not in self._timers:
             self.freed[place] = None
 
-    def note_start(self, tasks: dict[ClaimedTask, str]) -> None:
-        """Note tasks that were claimed, with their keys."""
-        self._running |= {task.claim: key for task, key in tasks.items()}
+    def note_start(self, tasks: Mapping[ClaimedTask, str], slots: Mapping[Claim, Slot]) -> None:
+        """Note tasks that were claimed, with their keys, in slots that were as given before."""
+        self.runs.begin({task.claim: key for task, key in tasks.items()}, slots)
         self.served_at = clock.monotonic()
 
     def note_ends(self, is_held: Callable[[Claim], bool]) -> None:
         """Note which of the runs have ended: the tasks that were blocked by them may have a permit now."""
-        for claim in [claim for claim in self._running if not is_held(claim)]:
-            key = self._running.pop(claim)
-            self.permits.note_end(claim)
+        for key in self.runs.end(is_held):
             self.resumes_at = min(self.resumes_at, self._tokens_at)
             if self.handler.is_keyed:
                 self.free(key)
@@ -93,15 +96,34 @@ class Lane:
         now = clock.monotonic()
         self._passed = {claim: until for claim, until in self._passed.items() if until > now}
         many = min(max(room, self._batch), MOST_READ) + len(self._passed)
-        return dict.fromkeys(freed, limit + len(self._passed)) | dict.fromkeys(filter(serves, self.open), many)
+        of_key = limit + (FEW_OF_KEYS // len(freed) if self.hands_on and freed else 0) + len(self._passed)
+        return dict.fromkeys(freed, of_key) | dict.fromkeys(filter(serves, self.open), many)
+
+    @property
+    def hands_on(self) -> bool:
+        """Whether a slot is all that its runs need, so that one can hand it on to the next."""
+        return self.handler.max_concurrent is not None and not self.handler.rate and not self.handler.pool
+
+    def to_stock(self, serves: Callable[[Place], bool]) -> dict[Place, int]:
+        """Return the places to read for tasks that are the next to get slots, as ``to_read``; none if there are enough.
+
+        Those of a key are read together with the tasks of the key that may start.
+        """
+        if not self._lacks_slots or self.handler.is_keyed or len(self.stock) >= ENOUGH // 2:
+            return {}
+        return dict.fromkeys(filter(serves, self.open), ENOUGH + len(self._passed))
 
     def pass_by(self, claims: Iterable[Claim]) -> None:
         """Leave tasks alone for a while that could not be claimed: a caller has locked or changed them."""
         self._passed |= dict.fromkeys(claims, clock.monotonic() + PASSED_FOR)
 
     def without_passed(self, found: Found) -> Found:
-        """Return what was found, without the tasks that are left alone."""
-        return {place: [task for task in tasks if task.claim not in self._passed] for place, tasks in found.items()}
+        """Return what was found, without the tasks that are left alone, and those that get a slot at this moment."""
+        given = self.stock.given()
+        return {
+            place: [task for task in tasks if task.claim not in self._passed and task.claim not in given]
+            for place, tasks in found.items()
+        }
 
     def lane_for(self, key: str) -> str:
         """Return the lane in which tasks of this key wait for a permit."""
@@ -145,6 +167,7 @@ class Lane:
             self.resumes_at = self._tokens_at = now + min(waits)
         elif permitted.is_short:
             self.resumes_at = now + pause
+        self._lacks_slots = self.hands_on and permitted.is_short
         is_futile = not won and bool(permitted.refused)
         self._batch = min(max(self._batch, MANY) * 2, MOST_READ) if is_futile and is_keyed else 0
 
@@ -166,11 +189,6 @@ class Lane:
                 self._timers[place] = min(now + seconds, self._timers.get(place, float("inf")))
 
     @property
-    def running(self) -> int:
-        """The number of its claims that run or wait for a thread here."""
-        return len(self._running)
-
-    @property
     def priority(self) -> int:
         """The highest priority of the places with due tasks."""
         return max(place.priority for place in (*self.open, *self.freed))
@@ -186,5 +204,6 @@ class Lane:
     def forget(self) -> None:
         """Forget what may be wrong after an error."""
         self.open = {}
-        self.permits.forget()
+        self.runs.forget()
+        self.stock.clear()
         self.resumes_at = float("-inf")

@@ -9,21 +9,22 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
-from django_delayed_tasks.executor.limits.ahead import Ahead
+from django_delayed_tasks.executor.limits.examining import examined
 from django_delayed_tasks.executor.limits.lane import Lane
-from django_delayed_tasks.executor.limits.permits import Permits, Permitted
+from django_delayed_tasks.executor.limits.permits import Keyed, Permits, Permitted
+from django_delayed_tasks.executor.limits.room import Room
+from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.deciding import raised
-from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import find, find_function, get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, blocked_levels
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import Chosen, Written, claim_chosen
-from django_delayed_tasks.store.limits.places import Found, Place, read_places
+from django_delayed_tasks.store.limits.places import Place, read_places
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.lanes import code_of
 
@@ -49,6 +50,7 @@ class Lanes:
 
     Attributes:
         floor: the priority of unlimited tasks that are due and not yet claimed: nothing below it is claimed here.
+        lacking: the codes whose tasks are due and find no free thread.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Lanes:
         held: Held,
         queue: RunQueue,
         admission: Admission,
+        peers: Peers,
         database_clock: clock.DatabaseClock,
     ) -> None:
         self._options = options
@@ -66,8 +69,9 @@ class Lanes:
         self._held = held
         self._queue = queue
         self._admission = admission
+        self._peers = peers
         self._clock = database_clock
-        self._ahead = Ahead(held)
+        self.room = Room(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
         self._unknown: set[str] = set()
         self._shown: Agenda | None = None
@@ -75,6 +79,7 @@ class Lanes:
         self._paused: frozenset[str] = frozenset()
         self._search_at = float("-inf")
         self._found: list[Level] = []
+        self.lacking: set[str] = set()
         self.floor: int | None = None
 
     def show(self, agenda: Agenda) -> None:
@@ -102,7 +107,10 @@ class Lanes:
         due = [lane for lane in self._lanes.values() if lane.open or lane.freed]
         self._held.lanes_lack_threads = True  # before the room is looked at, so that no end of a run is missed
         seconds = [self._serve(lane) for lane in sorted(due, key=lambda lane: (-lane.priority, lane.served_at))]
-        self._held.lanes_lack_threads = any(self._room(lane) <= 0 for lane in due)
+        self.lacking = {lane.code for lane in due if self.room.of(lane.handler) <= 0}
+        self._held.lanes_lack_threads = bool(self.lacking)
+        for lane in due:
+            self._restock(lane)
         waits = [lane.seconds_until_timer() for lane in self._lanes.values()]
         return min(IDLE, self._search_at - clock.monotonic(), *seconds, *waits)
 
@@ -121,7 +129,9 @@ class Lanes:
         handler = find(code)
         assert handler
         ttl = timedelta(seconds=self._options.lease)
-        return Lane(handler, Permits(self._alias, handler, self._held, ttl), self._options.serves(handler.queue))
+        runs = LaneRuns()
+        permits = Permits(self._alias, handler, self._held, runs, ttl)
+        return Lane(handler, permits, runs, self._options.serves(handler.queue))
 
     def _lane_of(self, place: Place) -> Lane | None:
         """Return the lane of a code that has a handler here, even if that is not limited any more."""
@@ -175,46 +185,27 @@ class Lanes:
         is_served = self._options.serves(place.queue) and place.queue not in self._paused
         return is_served and self._knows(place)
 
-    def _serves(self, place: Place) -> bool:
+    def serves(self, place: Place) -> bool:
+        """Return whether tasks of this place may be claimed here now. Thread-safe."""
         return self._is_ours(place) and (self.floor is None or place.priority >= self.floor)
 
     def _serve(self, lane: Lane) -> float:
         """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""
         for _ in range(ROUNDS):
-            room = self._room(lane)
-            places = lane.to_read(room, self._serves) if room > 0 else {}
+            room = self.room.of(lane.handler)
+            places = lane.to_read(room, self.serves) if room > 0 else {}
             if not places:
                 return lane.seconds_until_permits() if room > 0 else IDLE
             began = clock.monotonic()
             try:
                 pause = self._claim(lane, places, room)
             except Outpaced:
-                lane.permits.forget()
+                lane.runs.forget()
                 return random.uniform(0, AGAIN)
-            self._ahead.note_claim(clock.monotonic() - began)
+            self.room.ahead.note_claim(clock.monotonic() - began)
             if pause:
                 return max(pause, lane.seconds_until_permits())
         return 0.0
-
-    def _room(self, lane: Lane) -> int:
-        """Return how many tasks to claim at most."""
-        if self._held.is_full or not self._lease.may_claim:
-            return 0
-        room = self._held.room_on_loop if lane.handler.is_async else self._room_in_threads(lane)
-        if self._options.max_tasks is not None:
-            room = min(room, self._options.max_tasks - self._held.claimed)
-        return min(room, self._options.batch_size)
-
-    def _room_in_threads(self, lane: Lane) -> int:
-        """Return how many tasks would find a thread, now or while they are being claimed.
-
-        A task that waits for a thread has permits that another executor could use. A rate token counts from the claim
-        on, so of tasks with a rate no more than one waits.
-        """
-        idle = max(0, self._options.threads - (self._held.unfinished - len(self._queue)))
-        soon = self._ahead.ends
-        wanted = max(idle, min(soon, 1)) if lane.handler.rate else idle + soon
-        return wanted - self._queue.permitted
 
     def _claim(self, lane: Lane, places: dict[Place, int], room: int) -> float:
         """Claim tasks of these places with their permits, and block those without.
@@ -223,14 +214,18 @@ class Lanes:
         """
         executor, freed = self._lease.executor, len(lane.freed)
         found = lane.without_passed(read_places(self._alias, executor, places, self._admission.rescues_below))
-        ends, keys = self._examined(lane, found)
+        ends, keys = examined(lane, found, self._clock.now(), self._options.max_rescues)
         permitted = lane.permits.choose(keys, room)
         blocked = lane.to_move(found, permitted)
+        lane.stock.give(task.claim for task in permitted.tasks)
+        if lane.handler.is_keyed:  # other tasks are read for the stock alone
+            self._fill(lane, [task for task in permitted.refused if task not in blocked], keys)
         chosen = Chosen([*permitted.tasks, *ends], permitted.slots, permitted.tokens, lane.permits.period, blocked)
         written = self._written(executor, chosen)
         self._end([(task, ends[task]) for task in written.won if task in ends])
         self._start(lane, {task: keys[task] for task in written.won if task not in ends}, permitted)
         lane.pass_by(written.passed)
+        lane.stock.take_back({task.claim for task in permitted.tasks}.difference(task.claim for task in written.won))
         lane.note_claimed(places, found, set(written.won), permitted, self._pause())
         self._look_again(lane, {keys[task] for task in written.blocked if permitted.refused[task] is None})
         if written.won or written.blocked or len(lane.freed) < freed:
@@ -239,11 +234,29 @@ class Lanes:
             return self._pause()
         return random.uniform(0, AGAIN if written.passed else LOST)
 
+    def _restock(self, lane: Lane) -> None:
+        """Read tasks that are the next to get the slots of runs that end, if many do."""
+        if (places := lane.to_stock(self.serves)) and self.room.ahead.ends:
+            found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
+            _, keys = examined(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
+            self._fill(lane, list(keys), keys)
+
+    def _fill(self, lane: Lane, tasks: list[ClaimedTask], keys: Keyed) -> None:
+        """Fill the stock of the lane; other executors prefer other tasks."""
+        if lane.hands_on and tasks and not self._options.ends:
+            place, executors = self._peers.among(tasks[0].queue)
+            own = [task for task in tasks if task.id % executors == place]
+            lane.stock.fill((task, keys[task]) for task in own or tasks)
+
+    def get(self, code: str) -> Lane | None:
+        """Return the lane of a code. Thread-safe."""
+        return self._lanes.get(code)
+
     def _written(self, executor: int, chosen: Chosen) -> Written:
         won: set[ClaimedTask] = set()
         began = clock.monotonic()
         try:
-            with self._held.claiming:
+            with self._held.claiming.lanes:
                 written = claim_chosen(self._alias, executor, chosen)
                 self._held.add(written.won, is_limited=True)
             won.update(written.won)
@@ -261,32 +274,20 @@ class Lanes:
         """Return the seconds until another look for permits that other executors hold."""
         return self._options.poll_interval * random.uniform(0.5, 1.0)
 
-    def _examined(self, lane: Lane, found: Found) -> tuple[dict[ClaimedTask, Settlement], dict[ClaimedTask, str]]:
-        """Return the tasks that end without a run, and the keys of the others, in the order in which to start them."""
-        now = self._clock.now()
-        ends: dict[ClaimedTask, Settlement] = {}
-        keys: dict[ClaimedTask, str] = {}
-        tasks = [task for some in found.values() for task in some]
-        for task in sorted(tasks, key=lambda task: (-task.priority, claimable_at(task), task.id)):
-            if late := refusal(task, lane.handler, now):
-                ends[task] = late
-                continue
-            try:
-                keys[task] = lane.permits.key_of(task)
-            except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-                ends[task] = failed(task, lane.handler, raised(error), now, now, self._options.max_rescues)
-        return ends, keys
-
     def _end(self, ended: Iterable[tuple[ClaimedTask, Settlement]]) -> None:
         for task, settlement in ended:
             self._held.finish([task.claim])
             self._held.settle(settlement)
 
     def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: Permitted) -> None:
-        lane.note_start(tasks)
-        lane.permits.note_taken(permitted, tasks)
-        admitted = self._admission.admit(list(tasks))
-        for task in tasks.keys() - set(admitted):
+        lane.note_start(tasks, permitted.slots)
+        self.start(tasks)
+
+    def start(self, tasks: Iterable[ClaimedTask]) -> None:
+        """Hand tasks that were claimed with their permits to the threads. Thread-safe."""
+        given = list(tasks)
+        admitted = self._admission.admit(given)
+        for task in set(given).difference(admitted):
             self._held.free_resource(task)
         self._queue.put_permitted(admitted)
 

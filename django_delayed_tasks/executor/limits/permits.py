@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
 from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.rates import Rate, parse_rate
@@ -35,8 +36,6 @@ logger = Log(__name__)
 
 MOST_SLOTS: Final = 1000
 """Slots that one statement looks at, approximately."""
-REMEMBERED: Final = 5000
-"""Free slots that are remembered."""
 COMPLAIN_EVERY: Final = 60.0
 SOON: Final = 0.05
 """Seconds before another look for a rate token, if the database does not say when there is one."""
@@ -63,9 +62,9 @@ class Permitted(NamedTuple):
 
 
 class Permits:
-    """Chooses permits for the tasks of one handler, and remembers the slots that its own runs have left free."""
+    """Chooses permits for the tasks of one handler."""
 
-    def __init__(self, alias: str, handler: TaskHandler, held: Held, ttl: timedelta) -> None:
+    def __init__(self, alias: str, handler: TaskHandler, held: Held, runs: LaneRuns, ttl: timedelta) -> None:
         """``ttl`` is how long after the death of this process a resource is free again."""
         self._alias = alias
         self._held = held
@@ -76,8 +75,7 @@ class Permits:
         self._ttl = ttl
         self._complained = float("-inf")
         self._shaped: dict[str, float] = {}
-        self._taken: dict[Claim, tuple[str, Slot]] = {}
-        self._free: defaultdict[str, list[Slot]] = defaultdict(list)
+        self._runs = runs
 
     @property
     def period(self) -> timedelta:
@@ -110,37 +108,16 @@ class Permits:
             permitted = permitted._replace(tasks=lent, is_short=is_short)
         return permitted
 
-    def note_taken(self, permitted: Permitted, won: Keyed) -> None:
-        """Note which of the permitted tasks were claimed with the slots that were chosen for them."""
-        for task, key in won.items():
-            if slot := permitted.slots.get(task.claim):
-                self._taken[task.claim] = key, (slot[0], slot[1] + 1)
-
-    def note_end(self, claim: Claim) -> None:
-        """Note that a claim has ended: its slot is free until another executor takes it, which the version tells."""
-        if taken := self._taken.pop(claim, None):
-            if len(self._free) >= REMEMBERED:
-                self._free.clear()
-            self._free[taken[0]].append(taken[1])
-
-    def forget(self) -> None:
-        """Forget which slots are free."""
-        self._free.clear()
-
     def are_free(self, keys: Collection[str]) -> set[str]:
         """Return which of these keys have a free slot now, according to the database.
 
         One whose slots are all held by runs of this process is not asked for.
         """
-        limit, here = self._handler.max_concurrent, self._here()
+        limit, here = self._handler.max_concurrent, self._runs.here()
         if limit is None or not (elsewhere := [key for key in keys if here[key] < limit]):
             return set()
         free = free_slots(self._alias, self._code, limit, dict.fromkeys(elsewhere, 1))
         return {key for key, slots in free.items() if slots}
-
-    def _here(self) -> Counter[str]:
-        """Return how many slots of each key runs of this process hold."""
-        return Counter(key for key, _ in self._taken.values())
 
     def _with_slots(self, tasks: Keyed, most: int) -> Permitted:
         limit = self._handler.max_concurrent
@@ -148,7 +125,7 @@ class Permits:
         if limit is None:
             permitted.tasks.extend(islice(tasks, most))
             return permitted
-        remembered = self._free.keys() & set(tasks.values())
+        remembered = {key for key in set(tasks.values()) if self._runs.has_free(key)}
         free = self._free_slots(tasks, limit)
         for task, key in tasks.items():
             if len(permitted.tasks) == most:
@@ -160,17 +137,17 @@ class Permits:
                 permitted.tasks.append(task)
             else:
                 permitted.refused[task] = None
-        self._free.update({key: free[key] for key in free.keys() & remembered if free[key]})
+        self._runs.put_back({key: free[key] for key in free.keys() & remembered})
         return permitted._replace(is_short=bool(permitted.refused))
 
     def _free_slots(self, tasks: Keyed, limit: int) -> dict[str, list[Slot]]:
         """Return the free slots of the tasks' keys; of some keys only, if there are many."""
         wanted = Counter(islice(tasks.values(), MOST_SLOTS))
-        here = self._here()
+        here = self._runs.here()
         free: dict[str, list[Slot]] = {}
         unknown: dict[str, int] = {}
         for key, count in wanted.items():
-            remembered = self._free.pop(key, [])
+            remembered = self._runs.take_free(key)
             if len(remembered) >= min(count, limit - here[key]):
                 free[key] = remembered
             elif (len(unknown) + 1) * limit <= max(MOST_SLOTS, limit):

@@ -56,6 +56,11 @@ class RunQueue:
         return self._tickets.qsize()
 
     @property
+    def waiting(self) -> int:
+        """The number of batches that no thread has taken yet, although some may have been woken for them."""
+        return len(self._batches) + len(self._permitted)
+
+    @property
     def permitted(self) -> int:
         """The number of tasks that wait here with permits."""
         return len(self._permitted)

@@ -1,5 +1,6 @@
 """The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty
 from threading import Event, Thread
@@ -41,10 +42,14 @@ cause: it may exceed the server's ``max_allowed_packet``, which ends the connect
 class Settler:
     """A thread that settles what has ended. It waits during an outage: no run that ended is repeated for it."""
 
-    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
+    def __init__(
+        self, alias: str, held: Held, failures: FailureReports, write: Callable[[list[Settlement]], Ended] | None = None
+    ) -> None:
+        """``write`` writes ends in one transaction, without those of rows that stay locked for longer than a second."""
         self._alias = alias
         self._held = held
         self._failures = failures
+        self._write = write or (lambda batch: settle(alias, batch, Wait.A_SECOND))
         self._tally = tally_of(alias)
         self._backoff = Backoff()
         self._locked: list[Settlement] = []
@@ -142,7 +147,7 @@ class Settler:
             try:
                 with self._busy:
                     used = kept_connections.opened(self._alias)
-                    became, waiting = self.write(batch)
+                    ended = self._write(batch)
             except Exception as error:
                 has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
                 breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
@@ -151,19 +156,15 @@ class Settler:
                     continue
                 self._settle_apart(batch, error)
             else:
-                self._note_ends(batch, became, waiting)
+                self._note_ends(batch, ended)
             return
 
-    def write(self, batch: list[Settlement]) -> Ended:
-        """Write the ends in one transaction, without those of rows that stay locked for longer than a second."""
-        return settle(self._alias, batch, Wait.A_SECOND)
-
-    def _note_ends(self, batch: list[Settlement], became: dict[Claim, Then], waiting: set[Claim]) -> None:
-        if waiting:
-            self._put_aside([settlement for settlement in batch if settlement.claim in waiting])
-            batch = [settlement for settlement in batch if settlement.claim not in waiting]
-        self._report(batch, became)
-        self._tally.count(batch, became, self._held.get)
+    def _note_ends(self, batch: list[Settlement], ended: Ended) -> None:
+        if ended.waiting:
+            self._put_aside([settlement for settlement in batch if settlement.claim in ended.waiting])
+            batch = [settlement for settlement in batch if settlement.claim not in ended.waiting]
+        self._report(batch, ended.became)
+        self._tally.count(batch, ended.became, self._held.get)
         self._held.remove([settlement.claim for settlement in batch])
 
     def _put_aside(self, locked: list[Settlement]) -> None:
@@ -217,8 +218,8 @@ class Settler:
         )._replace(**self._next_time(settlement))  # fmt: skip
         try:
             with self._busy:
-                became, waiting = self.write([visible])
-            self._note_ends([visible], became, waiting)
+                ended = self._write([visible])
+            self._note_ends([visible], ended)
         except Exception as second:
             kept_connections.discard_unusable(self._alias)
             if _may_pass(second):

@@ -63,18 +63,33 @@ def claim_chosen(alias: str, executor: int, chosen: Chosen) -> Written:
 
     def write(cursor: CursorWrapper) -> Written:
         dialect.begin_writing(cursor, TASK)
-        tasks, permits = _lock(cursor, dialect, chosen)
-        won = [task for task in chosen.tasks if task.claim in tasks and permits.issuperset(_permits_of(chosen, task))]
-        blocked = [task for task in chosen.blocked if task.claim in tasks]
-        _take_permits(cursor, dialect, chosen, won)
-        if won:
-            values = f"{taking(dialect, executor)}, lane = {OPENED}"
-            cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
-        if blocked:
-            _block(cursor, dialect, {task: chosen.blocked[task] for task in blocked})
-        return Written(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
+        return _write(cursor, dialect, executor, chosen)
 
     return atomically(alias, write) if chosen.tasks or chosen.blocked else Written([], [], set())
+
+
+def claim_in_slots(
+    cursor: CursorWrapper, alias: str, executor: int, slots: Mapping[ClaimedTask, Slot]
+) -> list[ClaimedTask]:
+    """Claim these tasks in the transaction that ends the claims which hold their slots; return those that were won."""
+    if not slots:
+        return []
+    by_claim = {task.claim: slot for task, slot in slots.items()}
+    chosen = Chosen(list(slots), by_claim, {}, timedelta(), {})
+    return _write(cursor, dialect_of(connections[alias]), executor, chosen).won
+
+
+def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: Chosen) -> Written:
+    tasks, permits = _lock(cursor, dialect, chosen)
+    won = [task for task in chosen.tasks if task.claim in tasks and permits.issuperset(_permits_of(chosen, task))]
+    blocked = [task for task in chosen.blocked if task.claim in tasks]
+    _take_permits(cursor, dialect, chosen, won)
+    if won:
+        values = f"{taking(dialect, executor)}, lane = {OPENED}"
+        cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
+    if blocked:
+        _block(cursor, dialect, {task: chosen.blocked[task] for task in blocked})
+    return Written(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
 
 
 def _permits_of(chosen: Chosen, task: ClaimedTask) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ schedule that was deferred during the run wins, then a cancel request, then the 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
@@ -46,24 +46,38 @@ class Wait(Enum):
 
 
 class Ended(NamedTuple):
-    """What became of the claims that were held, and the claims that remain unsettled because their rows are locked."""
+    """What became of the claims that were held, and the claims that remain unsettled because their rows are locked.
+
+    ``claimed``: the tasks that were claimed in the same transaction.
+    """
 
     became: dict[Claim, Then]
     waiting: set[Claim]
+    claimed: Sequence[ClaimedTask] = ()
+
+
+ClaimNext = Callable[[CursorWrapper, Collection[Claim]], Sequence[ClaimedTask]]
+"""Claims tasks in the transaction that has just ended the claims it is called with; returns the tasks."""
+
+
+def _claim_none(cursor: CursorWrapper, ended: Collection[Claim]) -> Sequence[ClaimedTask]:
+    return ()
 
 
 class _Changed(Exception):
     """The counts disagree: something has happened to a row of the batch during its run."""
 
 
-def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FOREVER) -> Ended:
+def settle(
+    alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FOREVER, claim_next: ClaimNext = _claim_none
+) -> Ended:
     """Write the end of these runs; rows that stay locked for longer than ``wait`` do not hold up the others.
 
     For a claim that is no longer held, nothing is written. Then.AGAIN also stands for a deferred schedule that took
     effect, Then.GONE for a cancel request.
 
     Of two settlements of one claim the first counts. The call is idempotent: it may be repeated when it is unknown
-    whether a COMMIT arrived.
+    whether a COMMIT arrived. ``claim_next`` is called in the same transaction, unless rows are locked.
     """
     chosen = _first_of_each(settlements)
     if not chosen:
@@ -71,9 +85,9 @@ def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FORE
     if wait is Wait.NOT_AT_ALL:
         return atomically(alias, partial(_settle_unlocked, alias=alias, settlements=chosen))
     if wait is Wait.FOREVER:
-        return _settle(alias, chosen, atomically)
+        return _settle(alias, chosen, atomically, claim_next)
     try:
-        return _settle(alias, chosen, briefly)
+        return _settle(alias, chosen, briefly, claim_next)
     except DatabaseError as error:
         if not is_lock_timeout(error):
             raise
@@ -85,12 +99,14 @@ def settle(alias: str, settlements: Sequence[Settlement], wait: Wait = Wait.FORE
     return Ended({}, {settlement.claim for settlement in chosen})
 
 
-def _settle(alias: str, chosen: list[Settlement], transact: Callable[[str, _Work], Ended]) -> Ended:
+def _settle(
+    alias: str, chosen: list[Settlement], transact: Callable[[str, _Work], Ended], claim_next: ClaimNext
+) -> Ended:
     all_gone = {settlement.then for settlement in chosen} == {Then.GONE}
     if all_gone and not in_transaction(connections[alias]):  # within one, what it wrote could not be undone
         with suppress(_Changed):
-            return transact(alias, partial(_settle_gone, alias=alias, settlements=chosen))
-    return transact(alias, partial(_settle_locked, alias=alias, settlements=chosen))
+            return transact(alias, partial(_settle_gone, alias=alias, settlements=chosen, claim_next=claim_next))
+    return transact(alias, partial(_settle_locked, alias=alias, settlements=chosen, claim_next=claim_next))
 
 
 def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
@@ -100,21 +116,24 @@ def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
     return list(first.values())
 
 
-def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:
+def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext) -> Ended:
     dialect = dialect_of(connections[alias])
     claims = {settlement.claim for settlement in settlements}
     _keep_records(cursor, dialect, settlements)
     cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
-    return Ended(dict.fromkeys(claims, Then.GONE), set())
+    return Ended(dict.fromkeys(claims, Then.GONE), set(), claim_next(cursor, claims))
 
 
-def _settle_locked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:
+def _settle_locked(
+    cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext
+) -> Ended:
     """Lock the rows, waiting for those that other transactions have locked, and settle."""
     dialect = dialect_of(connections[alias])
     found = _lock(cursor, dialect, [settlement.claim for settlement in settlements], dialect.for_update)
-    return Ended(_settle_found(cursor, dialect, settlements, found), set())
+    became = _settle_found(cursor, dialect, settlements, found)
+    return Ended(became, set(), claim_next(cursor, became))
 
 
 def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement]) -> Ended:

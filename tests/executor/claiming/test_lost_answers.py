@@ -73,7 +73,7 @@ def test_a_claim_that_is_being_made_is_not_lost(bench: Bench) -> None:
     """However long its answer takes: the poller does not wait for it, and looks again."""
     lost_claims = LostClaims("default", bench.lease, bench.held)
     add()
-    with bench.held.claiming:
+    with bench.held.claiming.lanes:
         [task] = claim(bench.lease.executor)
         bench.held.has_lost_answer = True
         lost_claims.look()

@@ -8,7 +8,7 @@ import pytest
 
 from django_delayed_tasks import api
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.ahead import CLAIMS, WINDOW, Ahead
+from django_delayed_tasks.executor.limits.room import CLAIMS, WINDOW, Ahead
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.models import Task

@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.settling.settle import Wait, settle
+from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.parts import add, claim, registered
@@ -39,9 +39,9 @@ def holding(*nums: str) -> tuple[list[ClaimedTask], Held]:
     return tasks, held
 
 
-def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Any:
+def all_locked(alias: str, batch: list[Settlement], wait: Wait) -> Ended:
     """Another transaction has locked the rows: what ``settle`` answers then."""
-    return {}, {settlement.claim for settlement in batch}
+    return Ended({}, {settlement.claim for settlement in batch})
 
 
 def settle_rest(settler: Settler) -> None:

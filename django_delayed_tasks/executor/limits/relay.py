@@ -1,0 +1,124 @@
+"""Hands the slots of runs that have ended on to the next tasks, in the transaction that settles the runs.
+
+So a slot is never free between two runs, and the next run waits for one commit only. What cannot be handed on becomes
+free, and :class:`~django_delayed_tasks.executor.limits.lanes.Lanes` finds it.
+"""
+
+from collections.abc import Collection
+from functools import partial
+from typing import NamedTuple
+
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.limits.lane import Lane
+from django_delayed_tasks.executor.limits.lanes import Lanes
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.running.run import refusal
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.request import Outpaced
+from django_delayed_tasks.store.limits.claiming import claim_in_slots
+from django_delayed_tasks.store.limits.places import Place
+from django_delayed_tasks.store.resources.slots import Slot
+from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.lanes import open_lane
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
+
+
+class Leg(NamedTuple):
+    """One slot to hand on: from the claim ``before`` to the next task."""
+
+    lane: Lane
+    before: Claim
+    after: ClaimedTask
+    slot: Slot
+
+
+class Relay:
+    """Writes how runs end, in the settler's thread, and starts the next ones."""
+
+    def __init__(self, alias: str, lease: Lease, held: Held, lanes: Lanes, database_clock: clock.DatabaseClock) -> None:
+        self._alias = alias
+        self._lease = lease
+        self._held = held
+        self._lanes = lanes
+        self._clock = database_clock
+        self._has_failed = False
+
+    def write(self, batch: list[Settlement]) -> Ended:
+        """Settle in one transaction, without rows that stay locked for longer than a second; hand the slots on.
+
+        After an error, the next transaction only settles: that must not depend on whether slots can be handed on.
+        """
+        legs = [] if self._has_failed else self._legs(batch)
+        self._has_failed = False
+        if legs:
+            try:
+                return self._hand_on(batch, legs)
+            except Outpaced:
+                pass
+            except BaseException:
+                self._has_failed = self._held.has_lost_answer = True
+                self._held.wake_poller.set()
+                raise
+        return settle(self._alias, batch, Wait.A_SECOND)
+
+    def _legs(self, batch: list[Settlement]) -> list[Leg]:
+        found: list[Leg] = []
+        room: dict[str, int] = {}
+        for settlement in batch:
+            task = self._held.get(settlement.claim)
+            lane = self._handing_on(task.biz_code) if task else None
+            if lane is None or not (in_slot := lane.runs.in_slot(settlement.claim)):
+                continue
+            left = room.setdefault(lane.code, self._lanes.room.of(lane.handler))
+            if left > 0 and (after := lane.stock.take(in_slot.key, partial(self._may_start, lane))):
+                found.append(Leg(lane, settlement.claim, after, in_slot.slot))
+                room[lane.code] = left - 1
+        return found
+
+    def _handing_on(self, code: str) -> Lane | None:
+        """Return the lane of this code if its runs may hand their slots on now: no other code lacks threads."""
+        lane = self._lanes.get(code)
+        return lane if lane and lane.hands_on and len(lane.stock) and self._lanes.lacking <= {code} else None
+
+    def _may_start(self, lane: Lane, task: ClaimedTask) -> bool:
+        """Return whether a task that was read may be claimed as things are now."""
+        if task.executor != self._lease.executor or task.rescues or find(task.biz_code) is not lane.handler:
+            return False
+        place = Place(open_lane(lane.code), task.queue, task.priority)
+        return self._lanes.serves(place) and not refusal(task, lane.handler, self._clock.now())
+
+    def _hand_on(self, batch: list[Settlement], legs: list[Leg]) -> Ended:
+        executor, began = legs[0].after.executor, clock.monotonic()
+        legs = [leg for leg in legs if leg.after.executor == executor]
+
+        def claim_next(cursor: CursorWrapper, ended: Collection[Claim]) -> list[ClaimedTask]:
+            slots = {leg.after: leg.slot for leg in legs if leg.before in ended}
+            return claim_in_slots(cursor, self._alias, executor, slots)
+
+        with self._held.claiming.settler:
+            ended = settle(self._alias, batch, Wait.A_SECOND, claim_next)
+            self._held.add(ended.claimed, is_limited=True)
+        for leg in legs:
+            if leg.after not in ended.claimed:
+                leg.lane.stock.take_back([leg.after.claim])
+        self._lanes.room.ahead.note_claim(clock.monotonic() - began)
+        self._start([leg for leg in legs if leg.after in ended.claimed], began)
+        return ended
+
+    def _start(self, legs: list[Leg], began: float) -> None:
+        announcing.claimed([leg.after for leg in legs], began)
+        for leg in legs:
+            leg.lane.runs.hand_on(leg.before, leg.after.claim)
+        try:
+            self._lanes.start(leg.after for leg in legs)
+        except Exception:  # what was written is committed: the settler must not write it again
+            logger.exception("starting %d tasks failed; they were released", len(legs))

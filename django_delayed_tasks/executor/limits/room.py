@@ -1,0 +1,79 @@
+"""How many tasks of limited codes to claim now: as many as find a thread by the time they have been claimed."""
+
+from threading import Lock
+from typing import Final
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
+from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.handlers import TaskHandler
+
+WINDOW: Final = 0.1
+"""Seconds over which the rate of ended runs is averaged."""
+CLAIMS: Final = 2
+"""The number of claims for whose duration to hold tasks: with one, threads would have to wait for each next claim."""
+_SHARE: Final = 0.3
+"""The weight of the latest claim in the mean duration of claims."""
+
+
+class Ahead:
+    """The number of runs that are expected to end in threads during the next claims; thread-safe.
+
+    It follows the rate at which runs have ended, of whatever code: a thread whose run is long does not count.
+    """
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+        self._lock = Lock()
+        self._seen = 0
+        self._seen_at = clock.monotonic()
+        self._rate = 0.0
+        self._claim = 0.0
+
+    def note_claim(self, seconds: float) -> None:
+        """Note that tasks were claimed in ``seconds``."""
+        self._claim += _SHARE * (seconds - self._claim)
+
+    @property
+    def ends(self) -> int:
+        """The number of runs."""
+        with self._lock:
+            seen, now = self._held.work_done[0], clock.monotonic()
+            if elapsed := now - self._seen_at:
+                latest = (seen - self._seen) / elapsed
+                self._rate += min(1.0, elapsed / WINDOW) * (latest - self._rate)
+                self._seen, self._seen_at = seen, now
+            return int(CLAIMS * self._rate * self._claim)
+
+
+class Room:
+    """The room for tasks of limited codes in this executor; thread-safe."""
+
+    def __init__(self, options: ExecutorOptions, lease: Lease, held: Held, queue: RunQueue) -> None:
+        self._options = options
+        self._lease = lease
+        self._held = held
+        self._queue = queue
+        self.ahead = Ahead(held)
+
+    def of(self, handler: TaskHandler) -> int:
+        """Return how many tasks of this handler to claim at most."""
+        if self._held.is_full or not self._lease.may_claim:
+            return 0
+        room = self._held.room_on_loop if handler.is_async else self._in_threads(handler)
+        if self._options.max_tasks is not None:
+            room = min(room, self._options.max_tasks - self._held.claimed)
+        return min(room, self._options.batch_size)
+
+    def _in_threads(self, handler: TaskHandler) -> int:
+        """Return how many tasks would find a thread, now or while they are being claimed.
+
+        A task that waits for a thread has permits that another executor could use. A rate token counts from the claim
+        on, so of tasks with a rate no more than one waits.
+        """
+        idle = max(0, self._options.threads - (self._held.unfinished - self._queue.waiting))
+        soon = self.ahead.ends
+        wanted = max(idle, min(soon, 1)) if handler.rate else idle + soon
+        return wanted - self._queue.permitted

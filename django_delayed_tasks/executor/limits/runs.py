@@ -1,0 +1,90 @@
+"""The runs of one limited code in this process: their keys, their slots, and the slots that they have left free."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Final, NamedTuple
+
+from django_delayed_tasks.store.resources.slots import Slot
+from django_delayed_tasks.store.sql.fences import Claim
+
+REMEMBERED: Final = 5000
+"""Free slots that are remembered."""
+
+
+class InSlot(NamedTuple):
+    """A run's key and its slot."""
+
+    key: str
+    slot: Slot
+
+
+class LaneRuns:
+    """Thread-safe: the lanes note the claims that they make, the settler those to which it hands slots on.
+
+    A slot that a run has left is free until another executor takes it, which its version tells.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._keys: dict[Claim, str] = {}
+        self._slots: dict[Claim, Slot] = {}
+        self._free: defaultdict[str, list[Slot]] = defaultdict(list)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def begin(self, keys: Mapping[Claim, str], slots: Mapping[Claim, Slot]) -> None:
+        """Note new claims with their keys; ``slots`` has those that they have taken, as they were before."""
+        with self._lock:
+            self._keys |= keys
+            self._slots |= {claim: (slots[claim][0], slots[claim][1] + 1) for claim in keys if claim in slots}
+
+    def end(self, is_held: Callable[[Claim], bool]) -> list[str]:
+        """Note which of the claims have ended; return their keys."""
+        with self._lock:
+            return [self._ended(claim) for claim in list(self._keys) if not is_held(claim)]
+
+    def _ended(self, claim: Claim) -> str:
+        key = self._keys.pop(claim)
+        if slot := self._slots.pop(claim, None):
+            if len(self._free) >= REMEMBERED:
+                self._free.clear()
+            self._free[key].append(slot)
+        return key
+
+    def in_slot(self, claim: Claim) -> InSlot | None:
+        """Return the key and the slot of a claim; None if it has none."""
+        with self._lock:
+            slot = self._slots.get(claim)
+            return None if slot is None else InSlot(self._keys[claim], slot)
+
+    def hand_on(self, before: Claim, after: Claim) -> None:
+        """Note that the second claim has taken the slot of the first one, which has ended."""
+        with self._lock:
+            key, slot = self._keys.pop(before), self._slots.pop(before)
+            self._keys[after], self._slots[after] = key, (slot[0], slot[1] + 1)
+
+    def here(self) -> Counter[str]:
+        """Return how many slots of each key runs of this process hold."""
+        with self._lock:
+            return Counter(self._keys[claim] for claim in self._slots)
+
+    def take_free(self, key: str) -> list[Slot]:
+        """Return the slots of the key that are remembered as free, and forget them."""
+        with self._lock:
+            return self._free.pop(key, [])
+
+    def put_back(self, free: Mapping[str, list[Slot]]) -> None:
+        """Remember these slots as free."""
+        with self._lock:
+            self._free.update((key, slots) for key, slots in free.items() if slots)
+
+    def has_free(self, key: str) -> bool:
+        """Return whether free slots of the key are remembered."""
+        return key in self._free
+
+    def forget(self) -> None:
+        """Forget which slots are free."""
+        with self._lock:
+            self._free.clear()
