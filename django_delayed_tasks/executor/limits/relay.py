@@ -15,6 +15,7 @@ from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.lanes import Lanes
+from django_delayed_tasks.executor.limits.runs import InSlot
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.running.run import refusal
 from django_delayed_tasks.handlers import find
@@ -22,7 +23,6 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import claim_in_slots
 from django_delayed_tasks.store.limits.places import Place
-from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
@@ -38,7 +38,7 @@ class Leg(NamedTuple):
     lane: Lane
     before: Claim
     after: ClaimedTask
-    slot: Slot
+    in_slot: InSlot
 
 
 class Relay:
@@ -73,14 +73,14 @@ class Relay:
     def _legs(self, batch: list[Settlement]) -> list[Leg]:
         found: list[Leg] = []
         room: dict[str, int] = {}
-        for settlement in batch:
+        for settlement in {one.claim: one for one in batch}.values():  # a run that timed out may be there twice
             task = self._held.get(settlement.claim)
             lane = self._handing_on(task.biz_code) if task else None
             if lane is None or not (in_slot := lane.runs.in_slot(settlement.claim)):
                 continue
             left = room.setdefault(lane.code, self._lanes.room.of(lane.handler))
             if left > 0 and (after := lane.stock.take(in_slot.key, partial(self._may_start, lane))):
-                found.append(Leg(lane, settlement.claim, after, in_slot.slot))
+                found.append(Leg(lane, settlement.claim, after, in_slot))
                 room[lane.code] = left - 1
         return found
 
@@ -101,7 +101,7 @@ class Relay:
         legs = [leg for leg in legs if leg.after.executor == executor]
 
         def claim_next(cursor: CursorWrapper, ended: Collection[Claim]) -> list[ClaimedTask]:
-            slots = {leg.after: leg.slot for leg in legs if leg.before in ended}
+            slots = {leg.after: leg.in_slot.slot for leg in legs if leg.before in ended}
             return claim_in_slots(cursor, self._alias, executor, slots)
 
         with self._held.claiming.settler:
@@ -115,10 +115,12 @@ class Relay:
         return ended
 
     def _start(self, legs: list[Leg], began: float) -> None:
-        announcing.claimed([leg.after for leg in legs], began)
-        for leg in legs:
-            leg.lane.runs.hand_on(leg.before, leg.after.claim)
+        tasks = [leg.after for leg in legs]
         try:
-            self._lanes.start(leg.after for leg in legs)
+            for leg in legs:
+                leg.lane.runs.hand_on(leg.before, leg.after.claim, leg.in_slot)
+            announcing.claimed(tasks, began)
+            self._lanes.start(tasks)
         except Exception:  # what was written is committed: the settler must not write it again
-            logger.exception("starting %d tasks failed; they were released", len(legs))
+            logger.exception("starting %d tasks failed; they are released", len(tasks))
+            self._held.release(tasks)

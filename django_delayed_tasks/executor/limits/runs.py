@@ -59,10 +59,12 @@ class LaneRuns:
             slot = self._slots.get(claim)
             return None if slot is None else InSlot(self._keys[claim], slot)
 
-    def hand_on(self, before: Claim, after: Claim) -> None:
+    def hand_on(self, before: Claim, after: Claim, in_slot: InSlot) -> None:
         """Note that the second claim has taken the slot of the first one, which has ended."""
+        key, slot = in_slot
         with self._lock:
-            key, slot = self._keys.pop(before), self._slots.pop(before)
+            self._keys.pop(before, None)
+            self._slots.pop(before, None)
             self._keys[after], self._slots[after] = key, (slot[0], slot[1] + 1)
 
     def here(self) -> Counter[str]:
