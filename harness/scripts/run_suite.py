@@ -39,7 +39,9 @@ PROCESSES = ("tests/processes", "tests/examples")
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 ENGINE = ("tests/executor", "tests/races", "tests/recurring")
-OUTSIDE = ("tests/outside",)  # with programs and packages from outside: a browser, Prometheus, Wagtail
+STORE = ("tests/store", "tests/api", "tests/charsets")
+# Tests that do not depend on the database: of sources, of scripts, and with programs and packages from outside.
+ONCE = ("tests/outside", "tests/harness/scripts", "tests/triggers", "tests/test_layers.py", "tests/test_typing.py")
 
 
 def without(paths: Sequence[str]) -> tuple[str, ...]:
@@ -53,11 +55,10 @@ SIDE_BY_SIDE = {
     "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
     "engine": (*ENGINE, *without(ALONE)),
-    "outside": OUTSIDE,
-    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *OUTSIDE, *ALONE)),
+    "once": ONCE,
+    "store": (*STORE, *without(ALONE)),
+    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *ONCE, *STORE, *ALONE)),
 }
-ONCE = ("outside",)  # parts whose tests do not depend on the database: the first one of a run has them
-
 
 # The admin's statements are the same on MySQL as on MariaDB, down to the dialect.
 ALIKE = {("mysql", "pages"): "mariadb"}
@@ -65,7 +66,7 @@ ALIKE = {("mysql", "pages"): "mariadb"}
 
 def is_covered(database: str, name: str, databases: Sequence[str]) -> bool:
     """Return whether this part also runs on a database that is the same to it."""
-    if name in ONCE:
+    if name == "once":
         return database != databases[0]
     return ALIKE.get((database, name)) in databases
 
