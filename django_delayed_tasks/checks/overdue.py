@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from django.core.checks import CheckMessage, Warning
+from django.db import DatabaseError
 
 from django_delayed_tasks.stats.backlogs import queues_of
 from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
@@ -28,7 +29,11 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
     if _is_starting.get():
         return
-    for queue in queues_of(look(alias), []):
+    try:
+        queues = queues_of(look(alias), [])
+    except DatabaseError:  # of tables of an older release: `migrate`, which runs this check, is to change them
+        return
+    for queue in queues:
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
             yield Warning(
                 f"In the database {alias!r}, no live executor serves the queue {queue.name!r}: {tasks_text(queue.due)} "

@@ -3,7 +3,7 @@
 from contextlib import suppress
 from threading import Event
 
-from django.db import DatabaseError
+from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
@@ -161,7 +161,7 @@ class Executor:
 
     def _farewell(self) -> None:
         """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""
-        with suppress(DatabaseError):  # statistics only
+        with suppress(Error):  # statistics only
             self.housekeeping.flush_tally()
         self.lease.end()
         self.housekeeping.reap()

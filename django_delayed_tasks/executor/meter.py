@@ -16,6 +16,9 @@ from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 BOUNDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
 """Upper bounds of the buckets of lateness and run time, in seconds."""
@@ -82,8 +85,12 @@ class Meter:
         with self.lock:
             for settlement in settlements:
                 then, task = became.get(settlement.claim), task_of(settlement.claim)
-                if then is not None and then is not Then.RELEASED and task is not None:
+                if then is None or then is Then.RELEASED or task is None:
+                    continue
+                try:
                     self._note_end(task, settlement, then)
+                except Exception:  # a handler may have changed its task in any way
+                    logger.exception("the end of task %s cannot be counted", settlement.claim)
 
     def _note_end(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
         code, started = task.biz_code, settlement.started
