@@ -71,8 +71,8 @@ def wait(chrome: Chrome, is_so: Callable[[Chrome], Any], what: str) -> Any:
 
 
 def text_of(chrome: Chrome) -> str:
-    """Return the text that is seen."""
-    return str(chrome.execute_script("return document.body.innerText"))
+    """Return the text that is seen, without empty lines."""
+    return str(chrome.execute_script("return document.body.innerText.replace(/\\n+/g, '\\n')"))
 
 
 def problems_of(chrome: Chrome) -> list[str]:
