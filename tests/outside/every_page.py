@@ -6,9 +6,9 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
-from django_delayed_tasks.models import Resource, TaskRun
+from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from tests.admin.rows import HOUR, executor, list_of, page_of, run, task
+from tests.admin.rows import HOUR, executor, list_of, new_task, page_of, run, task
 
 ERROR = "shop.gateways.Declined: the card was declined by its bank"
 TRACEBACK = (
@@ -26,6 +26,7 @@ def every_page() -> list[str]:
 
 def _pages_of_rows() -> list[str]:
     now = timezone.now()
+    Task._base_manager.bulk_create(new_task(f"https://example.org/products/{i}?page=2") for i in range(30))
     of_row: dict[str, Any] = {"create_time": now - 3 * HOUR, "update_time": now - timedelta(minutes=2)}
     owner = executor("web3", started_at=now - HOUR, heartbeat_at=now, expires_at=now + HOUR, version="0.1.0")
     failed = task(

@@ -202,9 +202,20 @@ def visit_every_page(chrome: Chrome, site: str) -> None:
     found: dict[str, list[str]] = {}
     for page in every_page():
         chrome.get(site + page)
-        found[page] = problems_of(chrome) + complaints_of(chrome)
-        for width in (1920, 390, 1280):
-            resize(chrome, width)
-            if (wide := chrome.execute_script("return document.documentElement.scrollWidth")) > width + 1:
-                found[page].append(f"{wide} wide at {width}")
+        found[page] = problems_of_page(chrome)
+    chrome.get(f"{site}{list_of('task')}")
+    press(chrome, "#action-toggle")
+    press(chrome, "select[name=action] option[value=cancel]")
+    press(chrome, "button[name=index]")
+    shows(chrome, "Cancel these tasks?")
+    found["question"] = problems_of_page(chrome)
     assert {page: problems for page, problems in found.items() if problems} == {}
+
+
+def problems_of_page(chrome: Chrome) -> list[str]:
+    found = problems_of(chrome) + complaints_of(chrome)
+    for width in (1920, 390, 1280):
+        resize(chrome, width)
+        if (wide := chrome.execute_script("return document.documentElement.scrollWidth")) > width + 1:
+            found.append(f"{wide} wide at {width}")
+    return found
