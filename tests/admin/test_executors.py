@@ -29,7 +29,7 @@ def test_columns(boss: Client) -> None:
     assert row == {
         "name": "web/1", "state": "running", "running_tasks": "2 of 8", "queues_": "mail, shop",
         "host_": "web.example.org", "pid_": "4711", "heartbeat": "3.00 s ago", "started_": "2031-05-17 10:30:00",
-        "version": "1.2",
+        "version_": "1.2",
     }  # fmt: skip
 
 

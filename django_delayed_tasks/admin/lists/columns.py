@@ -45,7 +45,12 @@ def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
 
 
 def labelled(label: Any, value: Any) -> SafeString:
-    """Return a value with the label that it has on narrow screens, which show rows as cards without heads."""
+    """Return a value with the label that it has on narrow screens, which show rows as cards without heads.
+
+    A card does not show an empty value.
+    """
+    if value in (EMPTY, None):
+        return format_html('<span class="ddt-none">{}</span>', EMPTY)
     return format_html('<span data-label="{}">{}</span>', label, value)
 
 
