@@ -14,7 +14,7 @@ from django.utils import translation
 
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.executor.options import from_settings
-from django_delayed_tasks.executor.process import foreground
+from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.management.commands import starttask
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -146,14 +146,15 @@ def test_errors(arguments: list[str], message: str) -> None:
     assert str(caught.value).startswith(message)
 
 
-def test_the_banner_of_starttask(capsys: pytest.CaptureFixture[str]) -> None:
-    command = starttask.Command(stdout=io.StringIO())
+def test_the_banner_of_starttask() -> None:
+    out = io.StringIO()
+    command = starttask.Command(stdout=out)
     command._out = sys.stdout
     command._banner(
         from_settings(name="web1", threads=3, queues=("mail",), exclude_queues=("shop",), poll_interval=1.0)
     )
     command._ready(7)
-    title, *lines = command.stdout.getvalue().splitlines()  # type: ignore[attr-defined]
+    title, *lines = out.getvalue().splitlines()
     assert title.endswith("：执行器 web1")
     assert [line.split()[0] for line in lines[:4]] == ["数据库", "队列", "线程数", "处理器"]
     assert len({len(line[: line.index(line.split()[1])].encode("gbk")) for line in lines[:4]}) == 1
@@ -163,6 +164,6 @@ def test_the_banner_of_starttask(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_last_line_of_a_drained_executor() -> None:
     stream = io.StringIO()
-    bar = foreground.ProgressBar(3, stream)
+    bar = ProgressBar(3, stream)
     bar.close(3)
     assert re.fullmatch(r"已清空：3 次执行，用时 \d+\.\d 秒。\n", stream.getvalue())
