@@ -14,7 +14,7 @@ from harness.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
 NO_DATABASE = [
-    *(f"test_{name}.py" for name in ("conf", "docs", "layers", "lazy_names", "typing")),
+    *(f"test_{name}.py" for name in ("catalogs", "conf", "docs", "layers", "lazy_names", "typing")),
     "harness/scripts",
     "harness/verification",
     "harness/servers/test_installing.py",

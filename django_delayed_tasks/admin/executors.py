@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
@@ -43,9 +44,9 @@ _NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
 """The end of a host's name that tells containers apart."""
 
 STATES: dict[str, tuple[Any, str]] = {
-    "running": (_("running"), "done"),
+    "running": (pgettext_lazy("executor", "running"), "done"),
     "stopping": (_("stopping"), "stopping"),
-    "lost": (_("lost"), "lost"),
+    "lost": (pgettext_lazy("executor", "lost"), "lost"),
     "crashed": (_("crashed"), "failed"),
     "stopped": (_("stopped"), "stopped"),
     "ended": (_("ended"), "ended"),

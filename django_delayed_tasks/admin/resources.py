@@ -140,7 +140,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         asked = list(rows.defer("payload", "state")[:MOST])
         changed = [row for row in asked if verb(settings.DATABASE, row)]
         if changed:
-            message: Any = done[:1].upper() + done[1:] + "."
+            message: Any = _("%s.") % (done[:1].upper() + done[1:])
             LogEntry.objects.log_actions(request.user.pk, changed, CHANGE, message)  # type: ignore[arg-type]
             text = ngettext("%(count)d resource was %(done)s.", "%(count)d resources were %(done)s.", len(changed))
             self.message_user(request, text % {"count": len(changed), "done": done}, messages.SUCCESS)

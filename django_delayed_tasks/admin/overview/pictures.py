@@ -14,7 +14,8 @@ from django_delayed_tasks.admin.overview import charts
 from django_delayed_tasks.admin.overview.charts import Bar, Key, Picture
 from django_delayed_tasks.stats import Forecast, Overview, Runs
 from django_delayed_tasks.stats.durations import Durations
-from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.durations import duration_text, milliseconds_text
+from django_delayed_tasks.support.durations import seconds_text as with_unit
 
 MOST_CODES: Final = 6
 """The most codes that have a color of their own."""
@@ -105,8 +106,8 @@ def count_text(count: float) -> str:
 def seconds_text(seconds: float) -> str:
     """Return a duration in words, short ones in milliseconds."""
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.2g} s" if seconds < 10 else duration_text(timedelta(seconds=seconds))
+        return milliseconds_text(seconds)
+    return with_unit(f"{seconds:.2g}") if seconds < 10 else duration_text(timedelta(seconds=seconds))
 
 
 def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:
