@@ -7,8 +7,9 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from itertools import accumulate
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -38,6 +39,22 @@ class Histogram:
         """Count a duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return each upper bound, as text, with the count of all durations up to it; "+Inf" is the last one."""
+        bounds = [*map(str, self.bounds), "+Inf"]
+        return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self.counts), strict=True)]
+
+
+class Activity(NamedTuple):
+    """What an executor does now; ``codes`` has the code of each claim that it holds."""
+
+    executor: str
+    threads: int
+    busy: int
+    awaited: int
+    held: int
+    codes: Sequence[str]
 
 
 class Meter:
@@ -121,4 +138,23 @@ def current() -> Meter | None:
     return _current
 
 
+_activities: set[Callable[[], Activity]] = set()
+
+
+def watch(activity: Callable[[], Activity]) -> None:
+    """Let :func:`activities` ask this executor of the process, from its start to its stop."""
+    _activities.add(activity)
+
+
+def unwatch(activity: Callable[[], Activity]) -> None:
+    """Ask this executor no more."""
+    _activities.discard(activity)
+
+
+def activities() -> list[Activity]:
+    """Return what the executors of this process do now."""
+    return [activity() for activity in list(_activities)]
+
+
 forks.forget_in_child(stop)
+forks.forget_in_child(_activities.clear)

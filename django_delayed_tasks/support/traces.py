@@ -5,11 +5,14 @@ from typing import Any
 
 
 def trace_of_caller() -> str | None:
-    """Return the context of the current span; None without one, or if the process does not use OpenTelemetry."""
+    """Return the context of the current span; None without one, or if the process does not use OpenTelemetry.
+
+    A span that is not sampled is nowhere to be found later, so it counts as none.
+    """
     api: Any = sys.modules.get("opentelemetry.trace")
     if api is None:
         return None
     context = api.get_current_span().get_span_context()
-    if not context.is_valid:
+    if not (context.is_valid and context.trace_flags.sampled):
         return None
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
