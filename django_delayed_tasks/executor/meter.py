@@ -6,7 +6,6 @@ The meter is the process's: ``start()`` sets it, and until then nothing is count
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
 from itertools import accumulate
 from threading import Lock
 from typing import Final, NamedTuple
@@ -22,7 +21,6 @@ BOUNDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 180
 """Upper bounds of the buckets of lateness and run time, in seconds."""
 SHORT_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Upper bounds of the buckets of what the executor itself does."""
-_ZERO = timedelta()
 
 
 class Histogram:
@@ -103,17 +101,17 @@ class Meter:
                     self._note_end(task, settlement, then)
 
     def _note_end(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
-        code, started = task.biz_code, settlement.started
-        self.settled[code, settlement.outcome] += 1
-        if settlement.outcome is not RunOutcome.DONE:
-            self.failed[code] += is_final_failure(settlement.outcome, then)
+        code, outcome, started, finished = task.biz_code, settlement.outcome, settlement.started, settlement.finished
+        self.settled[code, outcome] += 1
+        if outcome is not RunOutcome.DONE:
+            self.failed[code] += is_final_failure(outcome, then)
         if started is None:
             return
         if task.attempts <= 1:
-            late = started - (settlement.stood_for or task.when)
-            self.lateness[code].note(max(late, _ZERO).total_seconds())
-        if settlement.finished:
-            self.run_time[code].note((settlement.finished - started).total_seconds())
+            late = (started - (settlement.stood_for or task.when)).total_seconds()
+            self.lateness[code].note(late if late > 0 else 0.0)
+        if finished:
+            self.run_time[code].note((finished - started).total_seconds())
 
 
 _current: Meter | None = None

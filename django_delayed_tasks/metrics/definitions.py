@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from django_delayed_tasks.executor.meter import Activity, Histogram, Meter
-from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers import find, get_task_handlers
 from django_delayed_tasks.metrics.cluster import Cluster
 
 PREFIX: Final = "delayed_tasks_"
@@ -54,6 +54,11 @@ def _by_code(counts: Mapping[str, float | Histogram]) -> Samples:
     return [((code,), value) for code, value in counts.items()]
 
 
+def _from_zero(counts: Mapping[str, int]) -> Samples:
+    """Return a sample for each handler, too: a first failure is then seen as an increase, from 0 to 1."""
+    return _by_code(dict.fromkeys(get_task_handlers(), 0) | counts)
+
+
 def _settled(meter: Meter) -> Samples:
     return [((code, outcome.name.lower()), count) for (code, outcome), count in meter.settled.items()]
 
@@ -68,10 +73,10 @@ def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
 COUNTED: Final[tuple[Metric[Meter], ...]] = (
     Metric(Kind.COUNTER, "claimed", "Tasks claimed.", ("code",), lambda meter: _by_code(meter.claimed)),
     Metric(Kind.COUNTER, "settled", "Ends of runs, by outcome.", ("code", "outcome"), _settled),
-    Metric(Kind.COUNTER, "failed", "Tasks that failed for good.", ("code",), lambda meter: _by_code(meter.failed)),
+    Metric(Kind.COUNTER, "failed", "Tasks that failed for good.", ("code",), lambda meter: _from_zero(meter.failed)),
     Metric(
         Kind.COUNTER, "reaped", "Tasks taken from dead executors.", ("code",),
-        lambda meter: _by_code(meter.reaped),
+        lambda meter: _from_zero(meter.reaped),
     ),
     Metric(
         Kind.HISTOGRAM, "lateness_seconds", "Seconds from the time of a task to the start of its first attempt.",

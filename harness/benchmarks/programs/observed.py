@@ -11,8 +11,6 @@ from harness.benchmarks.programs.drain import drain, executor_with
 from harness.benchmarks.programs.together import begin_together
 
 OPENTELEMETRY = "django_delayed_tasks.integrations.opentelemetry.OpenTelemetryMiddleware"
-SAMPLED = 0.01
-"""The share of runs with a span where spans are sampled."""
 
 
 def bare() -> None:
@@ -44,7 +42,7 @@ def _receive(**_: Any) -> None:
     pass
 
 
-def spans(ratio: float = 1.0) -> None:
+def spans() -> None:
     """Put OpenTelemetry's middleware around each run, with an exporter and a reader that keep everything in memory."""
     from opentelemetry import metrics, trace
     from opentelemetry.sdk.metrics import MeterProvider
@@ -52,21 +50,15 @@ def spans(ratio: float = 1.0) -> None:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-    from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 
-    provider = TracerProvider(sampler=TraceIdRatioBased(ratio))
+    provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     trace.set_tracer_provider(provider)
     metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
     override_settings(DELAYED_TASKS={"MIDDLEWARE": [OPENTELEMETRY]}).enable()
 
 
-def sampled() -> None:
-    """Do the same with a span for few runs."""
-    spans(SAMPLED)
-
-
-PARTS: Mapping[str, Callable[[], None]] = {part.__name__: part for part in (bare, metrics, signals, spans, sampled)}
+PARTS: Mapping[str, Callable[[], None]] = {part.__name__: part for part in (bare, metrics, signals, spans)}
 
 if __name__ == "__main__":
     django.setup()
