@@ -20,6 +20,7 @@ from django.utils.module_loading import import_string
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.support import forks
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -152,8 +153,14 @@ def _as_coroutine(handle: Call) -> AsyncCall:
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting == "DELAYED_TASKS":
-        _chain.cache_clear()
-        _achain.cache_clear()
+        _rebuild()
+
+
+def _rebuild() -> None:
+    """Build the middlewares again when they are needed next."""
+    _chain.cache_clear()
+    _achain.cache_clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_delayed_tasks.handlers.middleware")
+forks.forget_in_child(_rebuild)

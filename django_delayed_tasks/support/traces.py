@@ -11,15 +11,15 @@ logger = Log(__name__)
 def trace_of_caller() -> str | None:
     """Return the context of the current span; None without one, or if the process does not use OpenTelemetry.
 
-    A task is accepted without its trace if that cannot be read: while another thread imports OpenTelemetry, its modules
-    are incomplete.
+    A span that is not sampled cannot be found later, so it counts as none. A task is accepted without its trace if that
+    cannot be read: while another thread imports OpenTelemetry, its modules are incomplete.
     """
     api: Any = sys.modules.get("opentelemetry.trace")
     if api is None:
         return None
     try:
         context = api.get_current_span().get_span_context()
-        if not context.is_valid:
+        if not (context.is_valid and context.trace_flags.sampled):
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
     except Exception:

@@ -4,8 +4,8 @@ from importlib import import_module
 from types import ModuleType
 
 NAMES = (
-    "add", "drain", "functions", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention", "idle",
-    "memory", "recovery", "sustained", "pages",
+    "add", "drain", "observed", "functions", "peers", "atomic", "lateness", "storm", "backlog", "purge", "contention",
+    "idle", "memory", "recovery", "sustained", "pages",
 )  # fmt: skip
 LARGE = ("peers",)
 """What has no smallest size: each of the peers is installed first."""

@@ -21,6 +21,7 @@ from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.models import Executor as Row
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.support import forks
 from tests.executor.batches import batched
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, drain, executing, handler_of
@@ -302,6 +303,15 @@ def test_no_executor_starts_with_a_broken_one(use: Any, name: str, said: str) ->
 def test_without_middlewares_the_handler_is_called_directly() -> None:
     assert middleware._chain() is middleware._handle
     assert middleware._achain() is middleware._ahandle
+
+
+def test_a_forked_child_builds_its_own(use: Any) -> None:
+    use("outer")
+    chains = middleware._chain(), middleware._achain()
+    for forget in forks._forgetting:
+        if forget.__module__ == middleware.__name__:
+            forget()
+    assert (middleware._chain() is chains[0], middleware._achain() is chains[1]) == (False, False)
 
 
 @pytest.fixture
