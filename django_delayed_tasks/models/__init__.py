@@ -83,7 +83,7 @@ class Task(models.Model):
     expires_at = models.DateTimeField(_("expires"), null=True, blank=True)
     once = models.BooleanField(_("once"), null=True, editable=False)
     by_handler = models.BooleanField(_("by its handler"), null=True, editable=False)
-    trace = ExactCharField(_("trace"), max_length=TRACE_LENGTH, null=True, editable=False)
+    trace = ExactCharField(_("trace"), max_length=TRACE_LENGTH, null=True, editable=False)  # type: ignore[misc]
     pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
 
     status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
@@ -102,7 +102,7 @@ class Task(models.Model):
     deferred_trigger_text = models.CharField(max_length=TRIGGER_LENGTH, null=True, editable=False)
     deferred_expires_at = models.DateTimeField(null=True, editable=False)
     deferred_once = models.BooleanField(null=True, editable=False)
-    deferred_trace = ExactCharField(max_length=TRACE_LENGTH, null=True, editable=False)
+    deferred_trace = ExactCharField(max_length=TRACE_LENGTH, null=True, editable=False)  # type: ignore[misc]
     # The deferred schedule brings no data of its own: the next run gets what this one leaves.
     deferred_keeps_ext = models.BooleanField(null=True, editable=False)
     cancel_requested_at = models.DateTimeField(_("cancel requested"), null=True, editable=False)
@@ -251,7 +251,7 @@ class Executor(models.Model):
     expires_at = models.DateTimeField(_("lease until"))
     alive = models.BooleanField(_("alive"), null=True)
     status = models.SmallIntegerField(_("status"), choices=ExecutorStatus, null=True)
-    version = ExactCharField(_("version"), max_length=50, null=True)
+    version = ExactCharField(_("version"), max_length=50, null=True)  # type: ignore[misc]
 
     class Meta:
         verbose_name = _("executor")
