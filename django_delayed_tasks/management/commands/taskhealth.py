@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import Error
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.stats.backlogs import queues_of
@@ -47,8 +47,9 @@ class Command(BaseCommand):
             good = f"{len(_alive(seen, given['queue']))} alive, no task is late"
         except TaskException as error:
             raise CommandError(str(error)) from None
-        except DatabaseError as error:
-            self.stdout.write(f"UNKNOWN: the database cannot be asked: {str(error).splitlines()[0]}")
+        except Error as error:
+            said = str(error).partition("\n")[0] or type(error).__name__
+            self.stdout.write(f"UNKNOWN: the database cannot be asked: {said}")
             sys.exit(UNKNOWN)
         self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {good}")
         if wrong:
