@@ -83,7 +83,9 @@ def _text_of(value: Any) -> Any:
 
 
 def _moment(text: Any) -> datetime | None:
-    return parse_datetime(text) if isinstance(text, str) else None
+    with suppress(ValueError):  # such as the 32nd of a month
+        return parse_datetime(text) if isinstance(text, str) else None
+    return None
 
 
 def _refuse_other_keys(enqueued: Enqueued) -> None:

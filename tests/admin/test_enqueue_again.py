@@ -154,3 +154,9 @@ def test_the_address_of_no_run(boss: Client) -> None:
     address = page_of(ran("x"))
     answer = boss.post(re.sub(r"\d+", "abc", address), {"_enqueue_again": "1"})
     assert (answer.status_code, answer.headers["Location"]) == (302, reverse("admin:index"))
+
+
+def test_the_page_of_a_run_whose_data_has_no_valid_moment(boss: Client) -> None:
+    of = ran("x")
+    TaskRun.objects.filter(pk=of.pk).update(biz_ext={**of.biz_ext, "enqueued_at": "2030-01-32T00:00:00"})
+    assert boss.get(page_of(of)).status_code == 200

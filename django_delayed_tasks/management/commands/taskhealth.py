@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -48,8 +48,8 @@ class Command(BaseCommand):
             good = _("%(count)d alive, no task is late") % {"count": len(_alive(seen, given["queue"]))}
         except TaskException as error:
             raise CommandError(str(error)) from None
-        except DatabaseError as error:
-            why = _("the database cannot be asked: %s") % str(error).splitlines()[0]
+        except Error as error:
+            why = _("the database cannot be asked: %s") % (str(error).partition("\n")[0] or type(error).__name__)
             self.stdout.write(f"UNKNOWN: {why}")
             sys.exit(UNKNOWN)
         self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {good}")
