@@ -94,7 +94,7 @@ class StateFilter(admin.SimpleListFilter):
 class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     """The list and the page of executors: live ones first, then the latest."""
 
-    list_display = ("name", "state", "running_tasks", "queues_", "host_", "pid_", "heartbeat", "started_", "version_")
+    list_display = ("name", "state", "running_tasks", "queues_", "process", "heartbeat", "started_", "version_")
     list_filter = (StateFilter,)
     search_fields = ("name", "host")
     sortable_by = ("name",)
@@ -126,9 +126,14 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     def host_(self, executor: Executor) -> str:
         return _NAMESPACE.sub("", executor.host)
 
+    @admin.display(description=_("host"))
+    def process(self, executor: Executor) -> SafeString | str:
+        """Return the host, and below it the PID."""
+        return columns.two_lines(self.host_(executor), f"{_('PID')} {executor.pid}")
+
     @admin.display(description=_("PID"))
-    def pid_(self, executor: Executor) -> SafeString:
-        return columns.labelled(_("PID"), executor.pid)
+    def pid_(self, executor: Executor) -> str:
+        return str(executor.pid)
 
     @admin.display(description=_("codes"))
     def codes_(self, executor: Executor) -> str:

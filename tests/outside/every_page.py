@@ -39,7 +39,8 @@ def _pages_of_rows() -> list[str]:
     )  # fmt: skip
     recurring = task("report", now + HOUR, trigger="Cron('0 3 * * *', tz='Europe/Berlin')", **of_row)
     pool = Resource.objects.create(pool="gateways", name="first", busy_before=now + HOUR, version=1, holder="web3")
-    return [*map(page_of, (failed, running, recurring, _run_of(failed, now), owner, pool)), page_of(failed, "delete")]
+    rows: list[Any] = [failed, running, recurring, _run_of(failed, now), owner, pool]
+    return [*(page_of(row) for row in rows), page_of(failed, "delete")]
 
 
 def _run_of(failed: Any, now: Any) -> TaskRun:

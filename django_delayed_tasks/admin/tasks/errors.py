@@ -74,8 +74,8 @@ class Group:
     @property
     def query(self) -> str:
         """The condition of the list for these tasks."""
-        values = {"status__exact": FAILED.value, CodeFilter.parameter_name: self.code}
-        return urlencode({**values, ErrorFilter.parameter_name: self.error})
+        code, error = CodeFilter.parameter_name, ErrorFilter.parameter_name
+        return urlencode({"status__exact": str(FAILED.value), code: self.code, error: self.error})
 
 
 def latest_failures() -> list[Failure]:
