@@ -68,7 +68,7 @@ def throughput(seen: Overview) -> Picture:
 
 def lateness(seen: Overview) -> Picture:
     """Return the picture of how late first attempts started: the median, and what 95 of 100 do not exceed."""
-    legend = [Key("ddt-c0", _("half of the runs")), Key("ddt-c1", _("95 % of the runs"))]
+    legend = [Key("ddt-c0", _("half of the runs")), Key("ddt-c1", _("%d %% of the runs") % 95)]
     drawn = [bar_of(runs.start, seen.span, _percentiles(runs.lateness)) for runs in seen.series]
     return charts.lines(_("How late runs started"), drawn, legend, seconds_text, _("Time"))
 
