@@ -56,7 +56,7 @@ def _by_code(counts: Mapping[str, float | Histogram]) -> Samples:
 
 def _from_zero(counts: Mapping[str, int]) -> Samples:
     """Return a sample for each handler, too: a first failure is then seen as an increase, from 0 to 1."""
-    return _by_code(dict.fromkeys(get_task_handlers(), 0) | counts)
+    return _by_code({**dict.fromkeys(get_task_handlers(), 0), **counts})
 
 
 def _settled(meter: Meter) -> Samples:

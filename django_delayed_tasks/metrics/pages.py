@@ -74,7 +74,7 @@ def _family(metric: definitions.Metric[Source], source: Source) -> Metric:
         Kind.GAUGE: GaugeMetricFamily,
         Kind.HISTOGRAM: HistogramMetricFamily,
     }
-    family = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
+    family: Metric = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
     for labels, value in metric.read(source):
         if isinstance(value, Histogram):
             family.add_metric(labels, value.cumulative(), value.total)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, NumberDataPoint
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -46,7 +46,7 @@ def collected() -> Points:
     """The values that a reader collects now, by name and attributes."""
     data = reader.get_metrics_data()
     return {
-        (metric.name, tuple(sorted((point.attributes or {}).items()))): point.value
+        (metric.name, tuple(sorted((point.attributes or {}).items()))): cast(NumberDataPoint, point).value
         for resource in (data.resource_metrics if data else ())
         for scope in resource.scope_metrics
         for metric in scope.metrics

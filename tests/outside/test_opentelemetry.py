@@ -7,7 +7,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
-from django_delayed_tasks import Fail, Task
+from django_delayed_tasks import Fail, Task, clock
 from django_delayed_tasks.api import add_task, add_tasks, reschedule_task
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.handlers.middleware import Run
@@ -135,7 +135,7 @@ def test_only_runs_that_fail_have_a_span_when_there_are_too_many(monkeypatch: py
             return Fail("closed") if run.task.biz_num == "fails" else None
 
     second = monotonic()
-    monkeypatch.setattr(opentelemetry.clock, "monotonic", lambda: second)
+    monkeypatch.setattr(clock, "monotonic", lambda: second)
     middleware, handler = ThreeSpans(call), handler_of(lambda task: None)
 
     def numbers_after(*numbers: str) -> list[Any]:
