@@ -1,6 +1,7 @@
 """The text of metrics that Prometheus reads: of one executor, or of all executors of a supervisor."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -74,13 +75,13 @@ def _family(metric: definitions.Metric[Source], source: Source) -> Metric:
         Kind.GAUGE: GaugeMetricFamily,
         Kind.HISTOGRAM: HistogramMetricFamily,
     }
-    family: Metric = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
+    family = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
     for labels, value in metric.read(source):
         if isinstance(value, Histogram):
             family.add_metric(labels, value.cumulative(), value.total)
         else:
             family.add_metric(labels, value)
-    return family
+    return cast(Metric, family)
 
 
 def _merged(pages: Mapping[str, bytes]) -> Iterator[Metric]:
