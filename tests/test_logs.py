@@ -74,13 +74,9 @@ def test_records_are_as_those_of_any_logger(caplog: pytest.LogCaptureFixture) ->
 
 
 @pytest.fixture
-def lone() -> Iterator[logging.Logger]:
-    """A logger that no handler of another one sees."""
-    logger = logging.getLogger(f"{NAME}.lone")
-    logger.propagate = False
-    logger.setLevel(logging.INFO)
-    yield logger
-    logger.handlers, logger.filters = [], []
+def lone() -> logging.Logger:
+    """A logger that is not registered: pytest adds its handlers to all that are."""
+    return logging.Logger(f"{NAME}.lone", logging.INFO)
 
 
 def for_debugging() -> logging.Handler:
@@ -108,7 +104,8 @@ def test_a_line_that_a_handler_may_take_is_logged(lone: logging.Logger, level: i
 
 def test_the_handlers_of_parents_count_as_far_as_lines_go(lone: logging.Logger) -> None:
     lone.addHandler(logging.NullHandler())
-    child = lone.getChild("child")
+    child = logging.Logger(f"{NAME}.lone.child")
+    child.parent = lone
     assert is_logged(child, logging.INFO)
     child.propagate = False
     assert not is_logged(child, logging.INFO)
