@@ -84,7 +84,12 @@ def task_class_of(family: Any, module: str) -> Any:
 
 
 def changed(task: Any, **values: Any) -> Any:
-    """Return a copy of a task with other values, which are not validated: they may come from older rows."""
+    """Return a task with these values, which are not validated: they may come from older rows.
+
+    It is a copy; without values, the task itself.
+    """
+    if not values:
+        return task
     cls = type(task)
     copy = object.__new__(cls)
     for field in fields(cls):

@@ -215,7 +215,7 @@ def test_django_logs_what_an_executor_does(caplog: pytest.LogCaptureFixture) -> 
     assert lines[-1].exc_info[0] is ValueError
 
 
-def test_a_coroutine_function_that_has_returned_ends_at_a_stop() -> None:
+def test_a_coroutine_function_that_has_returned_ends_at_a_stop(heard: list[Any]) -> None:
     """Not twice: its end waits for the thread in which ``task_finished`` is sent."""
     hangs, go_on = Event(), Event()
 
@@ -238,3 +238,4 @@ def test_a_coroutine_function_that_has_returned_ends_at_a_stop() -> None:
         go_on.set()
     result.refresh()
     assert (result.status, result.return_value) == (TaskResultStatus.SUCCESSFUL, "told")
+    assert [name for name, *_ in heard] == ["enqueued", "started", "finished"]
