@@ -5,6 +5,7 @@ signals also on a Django that has the framework.
 """
 
 import sys
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -79,7 +80,8 @@ def family_of(task: Any) -> Family:
 
 
 @cache
-def _family_of_class(task_class: type) -> Family:
+def _family_of_class(task_class: Hashable) -> Family:
+    assert isinstance(task_class, type)
     roots = [cls.__module__ for cls in task_class.__mro__]
     for family in families():
         if any(name == f"{family.root}.base" for name in roots):

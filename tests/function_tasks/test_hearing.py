@@ -49,7 +49,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def run_both() -> None:
     """Run a function and a coroutine function; check what their results say afterwards."""
-    enqueued = [functions.add_up.enqueue(1, 2, start=3), functions.double.enqueue(4)]
+    enqueued: list[Any] = [functions.add_up.enqueue(1, 2, start=3), functions.double.enqueue(4)]
     with as_in_production():
         drain()
     for result in enqueued:
