@@ -5,7 +5,6 @@ signals also on a Django that has the framework.
 """
 
 import sys
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
@@ -76,12 +75,12 @@ def families() -> tuple[Family, ...]:
 
 def family_of(task: Any) -> Family:
     """Return the family of a task."""
-    return _family_of_class(type(task))
+    task_class: Any = type(task)
+    return _family_of_class(task_class)
 
 
 @cache
-def _family_of_class(task_class: Hashable) -> Family:
-    assert isinstance(task_class, type)
+def _family_of_class(task_class: Any) -> Family:
     roots = [cls.__module__ for cls in task_class.__mro__]
     for family in families():
         if any(name == f"{family.root}.base" for name in roots):
