@@ -19,7 +19,7 @@ def trace_of_caller() -> str | None:
         return None
     try:
         context = api.get_current_span().get_span_context()
-        if not (context.is_valid and context.trace_flags.sampled):
+        if not (context.is_valid and context.trace_flags & 1):
             return None
         return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
     except Exception:

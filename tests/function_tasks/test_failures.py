@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from django_delayed_tasks import CancelResult
 from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired, TaskTimeout
+from django_delayed_tasks.function_tasks.families import family_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.settling.reap import reap
@@ -204,7 +205,7 @@ def test_an_atomic_run_that_succeeds_has_a_result() -> None:
 
 
 def test_django_logs_what_an_executor_does(caplog: pytest.LogCaptureFixture) -> None:
-    name = type(functions.fail).__mro__[1].__module__.removesuffix(".base")
+    name = family_of(functions.fail).root
     with caplog.at_level(logging.DEBUG, logger=name):
         result: Any = functions.fail.enqueue("no")
         drain()
