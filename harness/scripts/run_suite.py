@@ -34,8 +34,10 @@ ALONE = (
     "tests/executor/settling/test_settler.py",
 )
 # Tests that run side by side; many of them wait more than they compute.
-FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py")
-PROCESSES = ("tests/processes", "tests/examples")
+OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
+FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py", *OUTAGES)
+PROCESSES = ("tests/processes",)
+EXAMPLES = ("tests/examples",)
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 ENGINE = ("tests/executor", "tests/races", "tests/recurring")
@@ -51,17 +53,18 @@ def without(paths: Sequence[str]) -> tuple[str, ...]:
 
 SIDE_BY_SIDE = {
     "faults": FAULTS,
-    "processes": PROCESSES,
+    "processes": (*PROCESSES, *without(OUTAGES)),
+    "examples": EXAMPLES,
     "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
     "engine": (*ENGINE, *without(ALONE)),
     "once": ONCE,
     "store": (*STORE, *without(ALONE)),
-    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *ONCE, *STORE, *ALONE)),
+    "all else": without((*FAULTS, *PROCESSES, *EXAMPLES, *LEASES, *PAGES, *ENGINE, *ONCE, *STORE, *ALONE)),
 }
 
-# The admin's statements are the same on MySQL as on MariaDB, down to the dialect.
-ALIKE = {("mysql", "pages"): "mariadb"}
+# What a page or a process asks of MySQL is the same as of MariaDB, down to the dialect; what goes wrong there is not.
+ALIKE = {("mysql", name): "mariadb" for name in ("pages", "processes", "examples")}
 
 
 def is_covered(database: str, name: str, databases: Sequence[str]) -> bool:
