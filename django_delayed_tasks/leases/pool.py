@@ -104,15 +104,18 @@ class Pool:
             validation.valid_wait(wait),
             validation.valid_callback("valid", valid),
             validation.valid_at_most(at_most),
-            self._wanted(name, where),
+            self._chosen(name, where),
             validation.valid_callback("where", where),
         )
 
-    def _wanted(self, name: str | None, where: Where | None = None) -> Wanted:
+    def _chosen(self, name: str | None, where: Where | None) -> Wanted:
         if name is None:
             return Wanted(self.name)
         if where is not None:
             raise InvalidTask("where", where, "cannot be combined with a name")
+        return self._wanted(name)
+
+    def _wanted(self, name: str) -> Wanted:
         return Wanted(self.name, validation.valid_name(name))
 
 
