@@ -15,7 +15,7 @@ servers_list := $(subst $(eval ) ,$(comma),$(servers))
 sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test lint format docs demo torture torture-galera conformance verify matrix clean bench mutants
+.PHONY: help venv test lint format docs demo torture torture-galera conformance verify matrix clean bench mutants messages
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -44,6 +44,9 @@ lint: $(STAMP) ## Check style, types and that no migration is missing
 format: $(STAMP) ## Put the code into the project's style
 	$(PY) -m ruff check --fix $(sources) $(examples)
 	$(PY) -m ruff format $(sources) $(examples)
+
+messages: $(STAMP) ## Bring the translations up to date with the texts of the package
+	$(PY) -m harness.scripts.messages
 
 SITE ?= build/site
 docs: $(STAMP) ## Build the documentation as a site, in build/site

@@ -13,13 +13,13 @@ Arguments: ``biz_code``, ``biz_num``, ``when`` (as it was given), ``queue``, ``u
 autocommit is off.
 """
 
-task_claimed = Signal()
+task_claimed = Signal(use_caching=True)
 """Sent for each task that an executor has claimed, in the thread that claims; arguments: ``task`` (ClaimedTask)."""
 
-run_started = Signal()
+run_started = Signal(use_caching=True)
 """Sent before ``handle``; arguments: ``task`` (ClaimedTask), ``handler``."""
 
-run_finished = Signal()
+run_finished = Signal(use_caching=True)
 """Sent after ``handle``; arguments: ``task``, ``handler``, ``decision`` (what will be settled), ``exception``.
 
 ``exception`` is what ended the run, or None.

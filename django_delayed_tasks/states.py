@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import IntegerChoices
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 
 class TaskStatus(IntegerChoices):
@@ -32,7 +33,7 @@ class RunOutcome(IntegerChoices):
 class ExecutorStatus(IntegerChoices):
     """What an executor is doing, as it wrote itself, or as another executor that saw its lease run out did."""
 
-    RUNNING = 0, _("running")
+    RUNNING = 0, pgettext_lazy("executor", "running")
     STOPPING = 1, _("stopping")
     STOPPED = 2, _("stopped")
     CRASHED = 3, _("crashed")

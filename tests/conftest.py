@@ -1,7 +1,9 @@
 """Fixtures that every test may use."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -14,7 +16,7 @@ from harness.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
 NO_DATABASE = [
-    *(f"test_{name}.py" for name in ("conf", "docs", "layers", "lazy_names", "typing")),
+    *(f"test_{name}.py" for name in ("catalogs", "conf", "docs", "layers", "lazy_names", "typing")),
     "harness/scripts",
     "harness/verification",
     "harness/servers/test_installing.py",
@@ -50,6 +52,21 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     fixtures = getattr(item, "fixturenames", ())
     if "transactional_db" in fixtures or (marker and marker.kwargs.get("transaction")):
         item.add_marker(ONLY_OURS, append=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_used_tables_are_emptied() -> None:
+    """On PostgreSQL, to empty a table after a test takes 8 ms, whether it has rows or not."""
+    if connection.vendor == "postgresql":
+        connection.ops.sql_flush = _truncate_used  # type: ignore[method-assign]
+
+
+def _truncate_used(style: Any, tables: Sequence[str], **_: Any) -> list[str]:
+    with connection.cursor() as cursor:
+        used_ones = "SELECT relname FROM pg_class WHERE relname = ANY(%s) AND pg_relation_size(oid) > 0"
+        cursor.execute(used_ones, [list(tables)])
+        used = [connection.ops.quote_name(name) for (name,) in cursor.fetchall()]
+    return [f"TRUNCATE {', '.join(used)} CASCADE"] if used else []
 
 
 @pytest.fixture(autouse=True)

@@ -62,8 +62,10 @@ class EnqueuesAgain(Base):
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         if BUTTON in request.POST and self.has_enqueue_permission(request):
-            self.enqueue_again(request, self.get_queryset(request).filter(pk=unquote(object_id)))
-            return HttpResponseRedirect(request.get_full_path())
+            run = self.get_object(request, unquote(object_id))
+            if run is not None and self.has_view_permission(request, run):
+                self.enqueue_again(request, self.get_queryset(request).filter(pk=run.pk))
+                return HttpResponseRedirect(request.get_full_path())
         return super().change_view(request, object_id, form_url, extra_context)
 
     def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
@@ -43,9 +44,9 @@ _NAMESPACE: Final = re.compile(r" \([0-9a-f]+-[0-9]+\)$")
 """The end of a host's name that tells containers apart."""
 
 STATES: dict[str, tuple[Any, str]] = {
-    "running": (_("running"), "done"),
+    "running": (pgettext_lazy("executor", "running"), "done"),
     "stopping": (_("stopping"), "stopping"),
-    "lost": (_("lost"), "lost"),
+    "lost": (pgettext_lazy("executor", "lost"), "lost"),
     "crashed": (_("crashed"), "failed"),
     "stopped": (_("stopped"), "stopped"),
     "ended": (_("ended"), "ended"),
@@ -93,13 +94,13 @@ class StateFilter(admin.SimpleListFilter):
 class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     """The list and the page of executors: live ones first, then the latest."""
 
-    list_display = ("name", "state", "running_tasks", "queues_", "host_", "pid_", "heartbeat", "started_", "version")
+    list_display = ("name", "state", "running_tasks", "queues_", "process", "heartbeat", "started_", "version_")
     list_filter = (StateFilter,)
     search_fields = ("name", "host")
     sortable_by = ("name",)
     lookups = ("id", "name", "host", "alive")
     fieldsets = (
-        (None, {"fields": (("name", "state"), ("host_", "pid_", "version"))}),
+        (None, {"fields": (("name", "state"), ("host_", "pid_", "version_"))}),
         (_("Work"), {"fields": (("running_tasks", "queues_"), "codes_")}),
         (_("Lease"), {"fields": (("started_", "heartbeat", "lease"),)}),
     )
@@ -115,14 +116,20 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         return columns.badge(*STATES[state_of(executor, database_now(executor))])
 
     @admin.display(description=_("queues"))
-    def queues_(self, executor: Executor) -> str:
+    def queues_(self, executor: Executor) -> SafeString:
         served = columns.names_text(executor.queues) if executor.queues is not None else str(_("all"))
         excluded = columns.names_text(executor.exclude_queues) if executor.exclude_queues else ""
-        return str(_("%(queues)s but %(excluded)s")) % {"queues": served, "excluded": excluded} if excluded else served
+        text = str(_("%(queues)s but %(excluded)s")) % {"queues": served, "excluded": excluded} if excluded else served
+        return columns.labelled(_("queues"), text)
 
     @admin.display(description=_("host"))
     def host_(self, executor: Executor) -> str:
         return _NAMESPACE.sub("", executor.host)
+
+    @admin.display(description=_("host"))
+    def process(self, executor: Executor) -> SafeString | str:
+        """Return the host, and below it the PID."""
+        return columns.two_lines(self.host_(executor), f"{_('PID')} {executor.pid}")
 
     @admin.display(description=_("PID"))
     def pid_(self, executor: Executor) -> str:
@@ -133,16 +140,21 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         return columns.names_text(executor.codes)
 
     @admin.display(description=_("last heartbeat"))
-    def heartbeat(self, executor: Executor) -> str:
-        return str(_("%s ago")) % columns.duration_text(database_now(executor) - executor.heartbeat_at)
+    def heartbeat(self, executor: Executor) -> SafeString:
+        ago = str(_("%s ago")) % columns.duration_text(database_now(executor) - executor.heartbeat_at)
+        return columns.labelled(_("last heartbeat"), ago)
 
     @admin.display(description=_("lease until"))
     def lease(self, executor: Executor) -> str:
         return columns.moment_text(executor.expires_at)
 
     @admin.display(description=_("started"))
-    def started_(self, executor: Executor) -> str:
-        return columns.moment_text(executor.started_at)
+    def started_(self, executor: Executor) -> SafeString:
+        return columns.labelled(_("started"), columns.moment_text(executor.started_at))
+
+    @admin.display(description=_("version"))
+    def version_(self, executor: Executor) -> SafeString:
+        return columns.labelled(_("version"), executor.version)
 
     @admin.display(description=_("threads busy"))
     def running_tasks(self, executor: Executor) -> Any:
@@ -150,7 +162,7 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         count = running().get(executor.pk, 0) if known is None else known
         text = _("%(busy)d of %(threads)d") % {"busy": count, "threads": executor.threads}
         if not count:
-            return text
+            return columns.labelled(_("threads busy"), text)
         tasks = reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist")
         address = f"{tasks}?status__exact={TaskStatus.RUNNING.value}&executor={executor.pk}"
-        return format_html('<a href="{}">{}</a>', address, text)
+        return columns.labelled(_("threads busy"), format_html('<a href="{}">{}</a>', address, text))

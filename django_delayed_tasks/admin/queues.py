@@ -195,7 +195,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
         if not is_new:
             self.message_user(request, _("The queue “%s” is paused already.") % name, messages.WARNING)
             return
-        self._log(request, name, "Paused.")
+        self._log(request, name, _("Paused."))
         self.message_user(
             request, _("The queue “%s” is paused: tasks already claimed will still run.") % name, messages.SUCCESS
         )
@@ -208,7 +208,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
             self.message_user(request, _("The queue “%s” is no longer paused.") % name, messages.WARNING)
             return
         wakeup.when_committed(alias, lambda: [name])
-        self._log(request, name, "Resumed.")
+        self._log(request, name, _("Resumed."))
         self.message_user(request, _("The queue “%s” was resumed.") % name, messages.SUCCESS)
 
     def _log(self, request: HttpRequest, name: str, done: str) -> None:

@@ -140,7 +140,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         asked = list(rows.defer("payload", "state")[:MOST])
         changed = [row for row in asked if verb(settings.DATABASE, row)]
         if changed:
-            message: Any = done[:1].upper() + done[1:] + "."
+            message: Any = _("%s.") % (done[:1].upper() + done[1:])
             LogEntry.objects.log_actions(request.user.pk, changed, CHANGE, message)  # type: ignore[arg-type]
             text = ngettext("%(count)d resource was %(done)s.", "%(count)d resources were %(done)s.", len(changed))
             self.message_user(request, text % {"count": len(changed), "done": done}, messages.SUCCESS)
@@ -165,26 +165,28 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         return columns.badge(_("held"), "running") if row.holder else columns.badge(_("quarantine"), "retried")
 
     @admin.display(description=gettext_lazy("holder"))
-    def holder_(self, row: Resource) -> str:
-        return f"{row.host}, {row.pid}" if has_holder(row) else columns.EMPTY
+    def holder_(self, row: Resource) -> SafeString:
+        return columns.labelled(_("holder"), f"{row.host}, {row.pid}" if has_holder(row) else columns.EMPTY)
 
     @admin.display(description=gettext_lazy("since"))
-    def since(self, row: Resource) -> str:
-        return columns.moment_text(row.acquired_at) if has_holder(row) else columns.EMPTY
+    def since(self, row: Resource) -> SafeString:
+        return columns.labelled(_("since"), columns.moment_text(row.acquired_at) if has_holder(row) else columns.EMPTY)
 
     @admin.display(description=gettext_lazy("last heartbeat"))
-    def heartbeat(self, row: Resource) -> str:
-        if not has_holder(row) or row.renewed_at is None:
-            return columns.EMPTY
-        return str(_("%s ago")) % columns.duration_text(database_now(row) - row.renewed_at)
+    def heartbeat(self, row: Resource) -> SafeString:
+        ago = columns.EMPTY
+        if has_holder(row) and row.renewed_at is not None:
+            ago = str(_("%s ago")) % columns.duration_text(database_now(row) - row.renewed_at)
+        return columns.labelled(_("last heartbeat"), ago)
 
     @admin.display(description=gettext_lazy("busy until"))
-    def until(self, row: Resource) -> str:
-        return columns.moment_text(row.busy_before) if row.busy_before > database_now(row) else columns.EMPTY
+    def until(self, row: Resource) -> SafeString:
+        is_busy = row.busy_before > database_now(row)
+        return columns.labelled(_("busy until"), columns.moment_text(row.busy_before) if is_busy else columns.EMPTY)
 
     @admin.display(description=gettext_lazy("token"))
-    def token(self, row: Resource) -> int:
-        return row.version
+    def token(self, row: Resource) -> SafeString:
+        return columns.labelled(_("token"), row.version)
 
     @admin.display(description=gettext_lazy("payload"))
     def payload_block(self, row: Resource) -> SafeString | str:

@@ -90,15 +90,14 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         return columns.moment_text(run.finished)
 
     @admin.display(description=_("took"))
-    def took(self, run: TaskRun) -> str:
-        if not run.started:
-            return columns.EMPTY
-        return columns.labelled(_("took"), columns.short_text(run.finished - run.started))
+    def took(self, run: TaskRun) -> SafeString:
+        time = columns.short_text(run.finished - run.started) if run.started else columns.EMPTY
+        return columns.labelled(_("took"), time)
 
     @admin.display(description=_("late"))
-    def late(self, run: TaskRun) -> str:
+    def late(self, run: TaskRun) -> SafeString:
         late = lateness(run)
-        return columns.EMPTY if late is None else columns.labelled(_("late"), columns.short_text(late))
+        return columns.labelled(_("late"), columns.EMPTY if late is None else columns.short_text(late))
 
     @admin.display(description=_("attempt"))
     def attempt_(self, run: TaskRun) -> str:

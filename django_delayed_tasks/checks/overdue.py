@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from django.core.checks import CheckMessage, Warning
+from django.db import DatabaseError
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks.stats.backlogs import queues_of
 from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
@@ -28,11 +30,19 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
     if _is_starting.get():
         return
-    for queue in queues_of(look(alias), []):
+    try:
+        queues = queues_of(look(alias), [])
+    except DatabaseError:  # of tables of an older release: `migrate`, which runs this check, is to change them
+        return
+    for queue in queues:
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
+            text = _(
+                "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "
+                "the first for %(time)s."
+            )
+            values = {"tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
             yield Warning(
-                f"In the database {alias!r}, no live executor serves the queue {queue.name!r}: {tasks_text(queue.due)} "
-                f"due, the first for {duration_text(queue.latency)}.",
-                hint="Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues.",
+                text % {"alias": alias, "queue": queue.name, **values},
+                hint=_("Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues."),
                 id="django_delayed_tasks.W018",
             )

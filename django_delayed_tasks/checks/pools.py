@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from django.core.checks import CheckMessage, Warning
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.validation import name_of
@@ -18,8 +19,10 @@ def pool_problems(alias: str) -> Iterator[CheckMessage]:
     filled = set(Resource.objects.using(alias).filter(pool__in=wanted).values_list("pool", flat=True).distinct())
     for handler in handlers:
         if handler.pool not in filled:
+            text = _("%(handler)s needs a resource of the pool %(pool)r, which is empty.")
+            hint = _("Its tasks wait until there is one: Pool(%r).add(...). Or is the name misspelled?")
             yield Warning(
-                f"{name_of(handler)} needs a resource of the pool {handler.pool!r}, which is empty.",
-                hint=f"Its tasks wait until there is one: Pool({handler.pool!r}).add(...). Or is the name misspelled?",
+                text % {"handler": name_of(handler), "pool": handler.pool},
+                hint=hint % handler.pool,
                 id="django_delayed_tasks.W017",
             )

@@ -17,6 +17,7 @@ from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
 
@@ -66,8 +67,12 @@ def stopped(executor: int, options: ExecutorOptions, is_clean: bool) -> None:
 
 
 def _send(signal: Signal, sender: Any, **arguments: Any) -> None:
+    if not signal.receivers:
+        return
     try:
-        if signal.receivers:
+        try:
             signal.send_robust(sender=sender, **arguments)
+        finally:  # in a transaction that a receiver left open, the next claims would not be committed
+            kept_connections.tidy_after("a receiver of a signal")
     except BaseException:  # even a receiver's SystemExit: it must end no thread of the executor
         logger.exception("a receiver of a signal raised")

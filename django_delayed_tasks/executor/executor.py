@@ -3,10 +3,10 @@
 from contextlib import suppress
 from threading import Event
 
-from django.db import DatabaseError
+from django.db import Error
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
@@ -108,6 +108,7 @@ class Executor:
             self.lease.end()
             raise
         wakeup.enlist(self.held.wake_poller)
+        meter.watch(self.activity)
         self.settler.start()
         self.pool.start()
         self.awaited.start(self.performer)
@@ -150,6 +151,7 @@ class Executor:
             count = self.held.unfinished + self.held.awaited
             text = plural(count, "run did not end in time and is", "runs did not end in time and are")
             logger.error("%d %s left behind: %s", count, text, left)
+        meter.unwatch(self.activity)
         announcing.stopped(self.lease.executor, self.options, is_clean and is_settled)
         return is_clean and is_settled
 
@@ -157,9 +159,15 @@ class Executor:
         """Return the current runs, in threads and on the event loop."""
         return self.pool.current() + self.awaited.current()
 
+    def activity(self) -> meter.Activity:
+        """Return what this executor does now, for its metrics."""
+        codes = [task.biz_code for task in self.held.tasks()]
+        busy, held = len(self.pool.current()), self.held
+        return meter.Activity(self.options.name, self.options.threads, busy, held.awaited, len(held), codes)
+
     def _farewell(self) -> None:
         """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""
-        with suppress(DatabaseError):  # statistics only
+        with suppress(Error):  # statistics only
             self.housekeeping.flush_tally()
         self.lease.end()
         self.housekeeping.reap()

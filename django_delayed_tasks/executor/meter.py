@@ -6,9 +6,9 @@ The meter is the process's: ``start()`` sets it, and until then nothing is count
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
+from itertools import accumulate
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
 
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -16,12 +16,14 @@ from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 BOUNDS: Final = (0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 300.0, 1800.0, 3600.0)
 """Upper bounds of the buckets of lateness and run time, in seconds."""
 SHORT_BOUNDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 """Upper bounds of the buckets of what the executor itself does."""
-_ZERO = timedelta()
 
 
 class Histogram:
@@ -38,6 +40,22 @@ class Histogram:
         """Count a duration."""
         self.counts[bisect_left(self.bounds, seconds)] += 1
         self.total += seconds
+
+    def cumulative(self) -> list[tuple[str, float]]:
+        """Return each upper bound, as text, with the count of all durations up to it; "+Inf" is the last one."""
+        bounds = [*map(str, self.bounds), "+Inf"]
+        return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self.counts), strict=True)]
+
+
+class Activity(NamedTuple):
+    """What an executor does now; ``codes`` has the code of each claim that it holds."""
+
+    executor: str
+    threads: int
+    busy: int
+    awaited: int
+    held: int
+    codes: Sequence[str]
 
 
 class Meter:
@@ -82,21 +100,25 @@ class Meter:
         with self.lock:
             for settlement in settlements:
                 then, task = became.get(settlement.claim), task_of(settlement.claim)
-                if then is not None and then is not Then.RELEASED and task is not None:
+                if then is None or then is Then.RELEASED or task is None:
+                    continue
+                try:
                     self._note_end(task, settlement, then)
+                except Exception:  # a handler may have changed its task in any way
+                    logger.exception("the end of task %s cannot be counted", settlement.claim)
 
     def _note_end(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
-        code, started = task.biz_code, settlement.started
-        self.settled[code, settlement.outcome] += 1
-        if settlement.outcome is not RunOutcome.DONE:
-            self.failed[code] += is_final_failure(settlement.outcome, then)
+        code, outcome, started, finished = task.biz_code, settlement.outcome, settlement.started, settlement.finished
+        self.settled[code, outcome] += 1
+        if outcome is not RunOutcome.DONE:
+            self.failed[code] += is_final_failure(outcome, then)
         if started is None:
             return
         if task.attempts <= 1:
-            late = started - (settlement.stood_for or task.when)
-            self.lateness[code].note(max(late, _ZERO).total_seconds())
-        if settlement.finished:
-            self.run_time[code].note((settlement.finished - started).total_seconds())
+            late = (started - (settlement.stood_for or task.when)).total_seconds()
+            self.lateness[code].note(late if late > 0 else 0.0)
+        if finished:
+            self.run_time[code].note((finished - started).total_seconds())
 
 
 _current: Meter | None = None
@@ -121,4 +143,23 @@ def current() -> Meter | None:
     return _current
 
 
+_activities: set[Callable[[], Activity]] = set()
+
+
+def watch(activity: Callable[[], Activity]) -> None:
+    """Let :func:`activities` ask this executor of the process, from its start to its stop."""
+    _activities.add(activity)
+
+
+def unwatch(activity: Callable[[], Activity]) -> None:
+    """Ask this executor no more."""
+    _activities.discard(activity)
+
+
+def activities() -> list[Activity]:
+    """Return what the executors of this process do now."""
+    return [activity() for activity in list(_activities)]
+
+
 forks.forget_in_child(stop)
+forks.forget_in_child(_activities.clear)

@@ -53,15 +53,21 @@ def written(enqueued: Enqueued) -> str:
 
 def read(data: Any, function: str) -> Enqueued:
     """Return what the data of a task of ``function`` say; whatever is missing or of another type is left out."""
-    found = data if isinstance(data, Mapping) else {}
-    args, kwargs, using = found.get("args"), found.get("kwargs"), found.get(USING)
+    found = data if isinstance(data, dict) else {}
+    using = found.get(USING)
     return Enqueued(
         function,
-        list(args) if isinstance(args, list) else [],
-        dict(kwargs) if isinstance(kwargs, dict) else {},
+        *arguments_in(found),
         _moment(found.get("enqueued_at")),
         _read_using(using) if isinstance(using, dict) else {},
     )
+
+
+def arguments_in(data: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the positional and the keyword arguments in the data of a task."""
+    found = data if isinstance(data, dict) else {}
+    args, kwargs = found.get("args"), found.get("kwargs")
+    return list(args) if isinstance(args, list) else [], dict(kwargs) if isinstance(kwargs, dict) else {}
 
 
 def _read_using(using: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +89,9 @@ def _text_of(value: Any) -> Any:
 
 
 def _moment(text: Any) -> datetime | None:
-    return parse_datetime(text) if isinstance(text, str) else None
+    with suppress(ValueError):  # such as the 32nd of a month
+        return parse_datetime(text) if isinstance(text, str) else None
+    return None
 
 
 def _refuse_other_keys(enqueued: Enqueued) -> None:

@@ -6,7 +6,7 @@ signals also on a Django that has the framework.
 
 import sys
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -17,47 +17,50 @@ CORE, BACKPORT = "django.tasks", "django_tasks"
 
 @dataclass(frozen=True)
 class Family:
-    """What one family calls things; ``root`` is the package that all of it is in."""
+    """What one family calls things; ``root`` is the package that all of it is in.
+
+    Each is imported when it is first asked for, and then known: a run asks for several.
+    """
 
     root: str
 
     def _module(self, name: str) -> ModuleType:
         return import_module(f"{self.root}.{name}")
 
-    @property
+    @cached_property
     def backend_class(self) -> Any:
         """The base class of backends."""
         return self._module("backends.base").BaseTaskBackend
 
-    @property
+    @cached_property
     def base(self) -> Any:
         """The module with the classes of tasks, results, errors and contexts."""
         return self._module("base")
 
-    @property
+    @cached_property
     def signals(self) -> Any:
         """The module with the signals."""
         return self._module("signals")
 
-    @property
+    @cached_property
     def invalid_task(self) -> type[Exception]:
         """The exception for a task that the backend cannot run."""
         exceptions = self._module("exceptions")
         found: type[Exception] = getattr(exceptions, "InvalidTask", None) or exceptions.InvalidTaskError
         return found
 
-    @property
+    @cached_property
     def result_does_not_exist(self) -> type[Exception]:
         """The exception for an id of no result."""
         found: type[Exception] = self._module("exceptions").TaskResultDoesNotExist
         return found
 
-    @property
+    @cached_property
     def normalize_json(self) -> Any:
         """The function that turns a value into one that JSON has, or raises TypeError."""
         return import_module("django.utils.json" if self.root == CORE else f"{self.root}.utils").normalize_json
 
-    @property
+    @cached_property
     def task_class(self) -> Any:
         """This package's class of tasks of this family."""
         name = "core_task" if self.root == CORE else "backport_task"
@@ -72,7 +75,13 @@ def families() -> tuple[Family, ...]:
 
 def family_of(task: Any) -> Family:
     """Return the family of a task."""
-    roots = [cls.__module__ for cls in type(task).__mro__]
+    task_class: Any = type(task)
+    return _family_of_class(task_class)
+
+
+@cache
+def _family_of_class(task_class: Any) -> Family:
+    roots = [cls.__module__ for cls in task_class.__mro__]
     for family in families():
         if any(name == f"{family.root}.base" for name in roots):
             return family

@@ -25,7 +25,8 @@ def new_number() -> str:
 def id_of(task_id: int, biz_num: str) -> str:
     """Return the id of the result of a task."""
     high, low = divmod(task_id, 1 << _LOW_BITS)
-    return str(UUID(int=high << 80 | _VERSION | low << 64 | _VARIANT | _tag(biz_num)))
+    digits = f"{high << 80 | _VERSION | low << 64 | _VARIANT | _tag(biz_num):032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def key_of(result_id: Any) -> int | None:

@@ -70,7 +70,8 @@ def _result(
         errors=list(errors),
         worker_ids=[attempt.worker for attempt in attempts],
     )
-    change(result, _return_value=value)
+    if value is not None:
+        change(result, _return_value=value)
     return result
 
 

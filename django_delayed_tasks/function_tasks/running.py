@@ -1,13 +1,18 @@
-"""The run of a function: its context, its result while it runs, and the framework's signals."""
+"""The run of a function: its context, its result while it runs, and the framework's signals.
+
+The result while it runs is made only if something reads it: the function's context, a receiver of a signal, or a
+handler of the framework's log, to which its own receivers write. Otherwise it would take longer than all else in a run.
+"""
 
 import asyncio
 import json
+import logging
 import traceback
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from asgiref.sync import sync_to_async
 
@@ -22,6 +27,7 @@ from django_delayed_tasks.function_tasks.results import change, errors_of, runni
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.validation import valid_json
+from django_delayed_tasks.support.log_handlers import is_logged
 
 T = TypeVar("T")
 
@@ -34,15 +40,21 @@ def run(function: Any, task: ClaimedTask) -> Any:
         ClaimLost: the task was taken from this run, such as for taking too long.
         TypeError, InvalidTask: the function returned something that JSON does not have.
     """
-    result, arguments = _begin(function, task)
-    return _end(function, task, result, function.call(*arguments, **result.kwargs))
+    begun = _begin(function, task)
+    return _end(function, task, begun, function.call(*begun.args, **begun.kwargs))
 
 
 async def arun(function: Any, task: ClaimedTask) -> Any:
-    """Do as :func:`run` with a coroutine function; the signals' receivers are called in a thread."""
-    result, arguments = await sync_to_async(_begin)(function, task)
-    returned = await function.acall(*arguments, **result.kwargs)
-    return await _in_any_case(sync_to_async(_end)(function, task, result, returned))
+    """Do as :func:`run` with a coroutine function; what may wait for something is done in a thread.
+
+    That is a query for earlier attempts, and the receivers of the signals, except for those that write the log.
+    """
+    waits = _earlier_attempts(task) > 0 or _has_receivers(family_of(function))
+    begun = await sync_to_async(_begin)(function, task) if waits else _begin(function, task)
+    returned = await function.acall(*begun.args, **begun.kwargs)
+    if not waits:
+        return _end(function, task, begun, returned)
+    return await _in_any_case(sync_to_async(_end)(function, task, begun, returned))
 
 
 async def _in_any_case(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -54,25 +66,37 @@ async def _in_any_case(coroutine: Coroutine[Any, Any, T]) -> T:
     return awaited.result()
 
 
-def _begin(function: Any, task: ClaimedTask) -> tuple[Any, Sequence[Any]]:
-    """Announce the start; return the result so far, and the positional arguments of the call."""
+class _Begun(NamedTuple):
+    """A run that has begun: the arguments of the call, and the result so far; None if nothing reads it."""
+
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    result: Any | None
+
+
+def _begin(function: Any, task: ClaimedTask) -> _Begun:
+    """Announce the start."""
     family = family_of(function)
+    if not (function.takes_context or _is_heard(family)):
+        return _Begun(*data.arguments_in(task.biz_ext), None)
     result = _current_result(function, task)
     _send(family.signals.task_started, result)
     if not function.takes_context:
-        return result, result.args
-    return result, [context_class(family)(task_result=result, task=task), *result.args]
+        return _Begun(result.args, result.kwargs, result)
+    context = context_class(family)(task_result=result, task=task)
+    return _Begun([context, *result.args], result.kwargs, result)
 
 
-def _end(function: Any, task: ClaimedTask, result: Any, returned: Any) -> Any:
+def _end(function: Any, task: ClaimedTask, begun: _Begun, returned: Any) -> Any:
     """Announce the end; return what the function returned, as JSON has it."""
     family = family_of(function)
     value = _as_json(family, returned)
     if is_lost(task):
         raise ClaimLost(f"{task}: the claim is gone")
-    status = family.base.TaskResultStatus.SUCCESSFUL
-    change(result, status=status, finished_at=clock.host_now(), _return_value=value)
-    _send(family.signals.task_finished, result)
+    if begun.result is not None:
+        status = family.base.TaskResultStatus.SUCCESSFUL
+        change(begun.result, status=status, finished_at=clock.host_now(), _return_value=value)
+        _send(family.signals.task_finished, begun.result)
     return value
 
 
@@ -93,12 +117,37 @@ def announce_failure(function: Any, task: ClaimedTask, exception: BaseException,
 
 def _current_result(function: Any, task: ClaimedTask) -> Any:
     """Return the result while the task runs; only after the first attempt, this takes a query."""
-    before = task.attempts - 1 + task.rescues
+    before = _earlier_attempts(task)
     runs = read_runs(task.alias, task.id, before, task.version) if before else []
-    enqueued = data.read(task.biz_ext, function.module_path)
-    life = Life(task.biz_code, task.biz_num, enqueued, None, runs)
+    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path), None, runs)
     result_id = id_of(task.id, task.biz_num)
     return running_result(function, result_id, life, clock.host_now(), str(task.executor))
+
+
+def _earlier_attempts(task: ClaimedTask) -> int:
+    return task.attempts - 1 + task.rescues
+
+
+def _is_heard(family: Family) -> bool:
+    """Return whether the start or the good end of a run would be received, or be logged somewhere."""
+    return _has_receivers(family) or is_logged(family.signals.logger, logging.INFO)
+
+
+def _has_receivers(family: Family) -> bool:
+    """Return whether more receives the start or the end of a run than what writes the framework's log."""
+    signals = family.signals
+    return _has_other(signals.task_started, signals.log_task_started) or _has_other(
+        signals.task_finished, signals.log_task_finished
+    )
+
+
+def _has_other(signal: Any, own: Any) -> bool:
+    return any(key[0] != id(own) for key, *_ in signal.receivers)
+
+
+def _send(signal: Any, result: Any) -> None:
+    if signal.receivers:
+        signal.send_robust(sender=type(result.task.get_backend()), task_result=result)
 
 
 def _as_json(family: Family, value: Any) -> Any:
@@ -106,11 +155,6 @@ def _as_json(family: Family, value: Any) -> Any:
         return None
     text = valid_json(family.normalize_json(value), settings.MAX_BIZ_EXT_BYTES, "return value")
     return None if text is None else json.loads(text)
-
-
-def _send(signal: Any, result: Any) -> None:
-    if signal.receivers:
-        signal.send_robust(sender=type(result.task.get_backend()), task_result=result)
 
 
 @cache

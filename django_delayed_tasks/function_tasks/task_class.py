@@ -19,12 +19,46 @@ Call = tuple[Sequence[Any], Mapping[str, Any]]
 """The positional and the keyword arguments of one enqueuing."""
 
 
+class Enqueuing:
+    """What can be done with a function of this store: its methods are those of each family's class."""
+
+    __slots__ = ()
+
+    def using(
+        self: Any,
+        *,
+        priority: int | None = None,
+        queue_name: str | None = None,
+        run_after: datetime | timedelta | None = None,
+        backend: str | None = None,
+        biz_num: str | int | UUID | None = None,
+        once: bool | None = None,
+        trigger: Trigger | str | None = None,
+        expires: datetime | timedelta | None = None,
+    ) -> Any:
+        """Return a task that differs in these; what is None stays."""
+        given: dict[str, Any] = {
+            "priority": priority, "queue_name": queue_name, "run_after": run_after, "backend": backend,
+            "biz_num": biz_num, "once": once, "trigger": trigger, "expires": expires,
+        }  # fmt: skip
+        return replace(self, **{name: value for name, value in given.items() if value is not None})
+
+    def enqueue_on_commit(self: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Enqueue when the current transaction of the default database is committed; at once if there is none."""
+        self.get_backend().validate_task(self)
+        transaction.on_commit(lambda: self.enqueue(*args, **kwargs))
+
+    def bulk_enqueue(self: Any, calls: Iterable[Call]) -> list[Any]:
+        """Enqueue once for each ``(args, kwargs)``; return the results, in their order."""
+        return self.get_backend().bulk_enqueue((self, args, kwargs) for args, kwargs in calls)  # type: ignore[no-any-return]
+
+
 def task_class_of(family: Any, module: str) -> Any:
     """Return the class of tasks for a family, to be ``DelayedTask`` in ``module``, where pickle finds it."""
     parent: Any = family.base.Task
 
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class DelayedTask(parent):  # type: ignore[misc]
+    class DelayedTask(Enqueuing, parent):  # type: ignore[misc]
         """A task function, and how to run it.
 
         ``biz_num`` gives it a business identity: enqueuing it again reschedules it. With ``once``, a business identity
@@ -45,40 +79,17 @@ def task_class_of(family: Any, module: str) -> Any:
         atomic: bool | None = None
         expires: datetime | timedelta | None = None
 
-        def using(
-            self,
-            *,
-            priority: int | None = None,
-            queue_name: str | None = None,
-            run_after: datetime | timedelta | None = None,
-            backend: str | None = None,
-            biz_num: str | int | UUID | None = None,
-            once: bool | None = None,
-            trigger: Trigger | str | None = None,
-            expires: datetime | timedelta | None = None,
-        ) -> Any:
-            """Return a task that differs in these; what is None stays."""
-            given: dict[str, Any] = {
-                "priority": priority, "queue_name": queue_name, "run_after": run_after, "backend": backend,
-                "biz_num": biz_num, "once": once, "trigger": trigger, "expires": expires,
-            }  # fmt: skip
-            return replace(self, **{name: value for name, value in given.items() if value is not None})
-
-        def enqueue_on_commit(self, /, *args: Any, **kwargs: Any) -> None:
-            """Enqueue when the current transaction of the default database is committed; at once if there is none."""
-            self.get_backend().validate_task(self)
-            transaction.on_commit(lambda: self.enqueue(*args, **kwargs))
-
-        def bulk_enqueue(self, calls: Iterable[Call]) -> list[Any]:
-            """Enqueue once for each ``(args, kwargs)``; return the results, in their order."""
-            return self.get_backend().bulk_enqueue((self, args, kwargs) for args, kwargs in calls)  # type: ignore[no-any-return]
-
     DelayedTask.__module__, DelayedTask.__qualname__ = module, "DelayedTask"
     return DelayedTask
 
 
 def changed(task: Any, **values: Any) -> Any:
-    """Return a copy of a task with other values, which are not validated: they may come from older rows."""
+    """Return a task with these values, which are not validated: they may come from older rows.
+
+    It is a copy; without values, the task itself.
+    """
+    if not values:
+        return task
     cls = type(task)
     copy = object.__new__(cls)
     for field in fields(cls):

@@ -4,8 +4,12 @@ A middleware is a factory. It gets the next call, ``call(run)``, and returns its
 called directly.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from functools import cache
+from threading import Event
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
@@ -16,6 +20,7 @@ from django.utils.module_loading import import_string
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.support import forks
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -36,6 +41,10 @@ class Run(NamedTuple):
 Call = Callable[[Run], Any]
 AsyncCall = Callable[[Run], Awaitable[Any]]
 Middleware = Callable[[Any], Any]
+
+threads: ContextVar[ThreadPoolExecutor | None] = ContextVar("threads", default=None)
+"""What calls plain middlewares around async handlers: threads that nothing else needs, or None for the loop's own."""
+_cancelled: ContextVar[Event] = ContextVar("cancelled")
 
 
 def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
@@ -96,10 +105,34 @@ def _wrapped(middleware: Middleware, handle: Any, is_async: bool) -> Any:
     ``sync_and_async_middleware`` and ``async_only_middleware`` set.
     """
     if is_async and not getattr(middleware, "async_capable", False):
-        return sync_to_async(_made(middleware, async_to_sync(handle), False), thread_sensitive=False)
+        return _in_a_thread(middleware, handle)
     if not is_async and not getattr(middleware, "sync_capable", True):
         return async_to_sync(_made(middleware, _as_coroutine(handle), True))
     return _made(middleware, handle, is_async)
+
+
+def _in_a_thread(middleware: Middleware, handle: AsyncCall) -> AsyncCall:
+    """Return the call of a plain middleware around an async one, which is not made once the run is cancelled."""
+
+    async def in_time(run: Run) -> Any:
+        if _cancelled.get().is_set():  # while the middleware kept its thread
+            raise asyncio.CancelledError
+        return await handle(run)
+
+    made = _made(middleware, async_to_sync(in_time), False)
+
+    async def call(run: Run) -> Any:
+        _cancelled.set(cancelled := Event())
+        made_there = sync_to_async(made, thread_sensitive=False, executor=threads.get())
+        ended = asyncio.ensure_future(made_there(run))
+        try:
+            return await asyncio.shield(ended)
+        except asyncio.CancelledError:
+            cancelled.set()
+            ended.cancel()
+            return await ended
+
+    return call
 
 
 def _made(middleware: Middleware, handle: Any, is_async: bool) -> Any:
@@ -120,8 +153,14 @@ def _as_coroutine(handle: Call) -> AsyncCall:
 
 def _forget(*, setting: str, **_: Any) -> None:
     if setting == "DELAYED_TASKS":
-        _chain.cache_clear()
-        _achain.cache_clear()
+        _rebuild()
+
+
+def _rebuild() -> None:
+    """Build the middlewares again when they are needed next."""
+    _chain.cache_clear()
+    _achain.cache_clear()
 
 
 setting_changed.connect(_forget, dispatch_uid="django_delayed_tasks.handlers.middleware")
+forks.forget_in_child(_rebuild)

@@ -98,17 +98,22 @@ class Pool:
         Raises:
             InvalidTask: a value is not accepted.
         """
-        if name is not None and where is not None:
-            raise InvalidTask("where", where, "cannot be combined with a name")
         return LeasedResource(
             self,
             validation.valid_ttl(ttl),
             validation.valid_wait(wait),
             validation.valid_callback("valid", valid),
             validation.valid_at_most(at_most),
-            Wanted(self.name) if name is None else self._wanted(name),
+            self._chosen(name, where),
             validation.valid_callback("where", where),
         )
+
+    def _chosen(self, name: str | None, where: Where | None) -> Wanted:
+        if name is None:
+            return Wanted(self.name)
+        if where is not None:
+            raise InvalidTask("where", where, "cannot be combined with a name")
+        return self._wanted(name)
 
     def _wanted(self, name: str) -> Wanted:
         return Wanted(self.name, validation.valid_name(name))

@@ -16,7 +16,7 @@ def confirm(command: BaseCommand, question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise CommandError(_("%s There is no terminal to ask on: pass --yes if that is intended.") % question)
-    command.stderr.write(f"{question} [y/N] ", ending="")
+    command.stderr.write(_("%s [y/N] ") % question, ending="")
     command.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError(_("nothing was changed"))

@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import IO, Final
 
+from django.utils.translation import gettext as _
+
 from django_delayed_tasks.leases import MutexLease
 from django_delayed_tasks.management import guard
 
@@ -42,9 +44,9 @@ class GuardedCommand:
                     self._command, env=environment, start_new_session=True, preexec_fn=_dies_with_parent()
                 )
             except FileNotFoundError:
-                return _cannot_run(self._command[0], "not found", NOT_FOUND)
+                return _cannot_run(self._command[0], _("not found"), NOT_FOUND)
             except OSError as error:
-                return _cannot_run(self._command[0], error.strerror or "cannot be run", NOT_EXECUTABLE)
+                return _cannot_run(self._command[0], error.strerror or _("cannot be run"), NOT_EXECUTABLE)
             signals.pass_to(process)
             return self._watch(process, guard)
 

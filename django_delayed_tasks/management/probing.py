@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from django.core.management.base import CommandError
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor import meter
@@ -36,10 +37,11 @@ def probes_of(given: dict[str, Any]) -> Probes:
     for name in ("health_port", "metrics_port"):
         port = given[name]
         if port is not None and not 1 <= port <= LARGEST_PORT:
-            raise CommandError(f"--{name.replace('_', '-')}={port}: must be from 1 to {LARGEST_PORT}")
+            text = _("--%(option)s=%(value)s: must be from 1 to %(most)s")
+            raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": LARGEST_PORT})
     file = given["health_file"]
     if file is not None and not Path(file).resolve().parent.is_dir():
-        raise CommandError(f"--health-file={file}: its folder does not exist")
+        raise CommandError(_("--health-file=%s: its folder does not exist") % file)
     form = None if given["metrics_port"] is None else _prometheus(given["database"] or settings.DATABASE)
     path = file and Path(file).resolve()
     return Probes(path, given["health_port"], given["metrics_port"], form, given["listen"])
@@ -49,9 +51,8 @@ def _prometheus(alias: str) -> Format:
     try:
         from django_delayed_tasks.metrics.pages import Prometheus
     except ImportError as error:
-        raise CommandError(
-            f"--metrics-port needs prometheus-client ({error}): pip install 'django-delayed-tasks[metrics]'"
-        ) from None
+        text = _("--metrics-port needs prometheus-client (%s): pip install 'django-delayed-tasks[metrics]'")
+        raise CommandError(text % error) from None
     meter.start()
     return Prometheus(alias)
 

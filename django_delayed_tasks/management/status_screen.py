@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from io import StringIO
 
+from django.utils.translation import gettext as _
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -37,4 +38,4 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Ta
 
 
 def _style(cell: str) -> str:
-    return "bold red" if cell == "no executor" else ""
+    return "bold red" if cell == _("no executor") else ""

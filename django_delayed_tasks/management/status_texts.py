@@ -1,18 +1,23 @@
 """The overview as plain text: tables of words and numbers for a terminal or a log."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_delayed_tasks.stats import Bar, Overview
 from django_delayed_tasks.stats.findings import tasks_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.support.aligned import aligned
 from django_delayed_tasks.support.durations import duration_text
-from django_delayed_tasks.support.plural import plural
 
 MOST_ROWS = 10
 """The most rows of each table."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
+
+LEVELS: Final = {"error": gettext_lazy("ERROR:"), "warning": gettext_lazy("WARNING:")}
 
 Table = tuple[str, Sequence[str], list[Sequence[str]]]
 """A title, the names of the columns, and the rows."""
@@ -20,7 +25,7 @@ Table = tuple[str, Sequence[str], list[Sequence[str]]]
 
 def plain(seen: Overview) -> str:
     """Return everything as text without colors."""
-    parts = [summary(seen), *(f"{problem.level.upper()}: {problem.text} {problem.advice}" for problem in seen.problems)]
+    parts = [summary(seen), *(f"{LEVELS[problem.level]} {problem.text} {problem.advice}" for problem in seen.problems)]
     parts += [f"{line} {text}" for line, text in forecasts(seen)]
     parts += [_aligned(table) for table in tables(seen) if table[2]]
     return "\n".join(parts)
@@ -29,19 +34,44 @@ def plain(seen: Overview) -> str:
 def summary(seen: Overview) -> str:
     """Return the figures that matter first, on one line."""
     waits, alive = seen.backlog, len(seen.executors)
-    late = f"late by {duration_text(waits.latency)} ({tasks_text(waits.late_tasks)})" if waits.late else "nothing late"
-    return (
-        f"{timezone.localtime(seen.now):%Y-%m-%d %H:%M:%S %Z}: {alive} {plural(alive, 'executor')} alive, {late},"
-        f" {waits.running:,} running, {waits.pending:,} pending, {waits.failed:,} failed;"
-        f" in the last hour {seen.last_hour.done:,} done, {seen.last_hour.failed:,} failed"
+    values = {
+        "moment": f"{timezone.localtime(seen.now):%Y-%m-%d %H:%M:%S %Z}", "alive": alive, "late": _late(seen),
+        "running": f"{waits.running:,}", "pending": f"{waits.pending:,}", "failed": f"{waits.failed:,}",
+        "done_last": f"{seen.last_hour.done:,}", "failed_last": f"{seen.last_hour.failed:,}",
+    }  # fmt: skip
+    text = ngettext(
+        "%(moment)s: %(alive)d executor alive, %(late)s, %(running)s running, %(pending)s pending, %(failed)s failed;"
+        " in the last hour %(done_last)s done, %(failed_last)s failed",
+        "%(moment)s: %(alive)d executors alive, %(late)s, %(running)s running, %(pending)s pending, %(failed)s failed;"
+        " in the last hour %(done_last)s done, %(failed_last)s failed",
+        alive,
     )
+    return text % values
+
+
+def _late(seen: Overview) -> str:
+    waits = seen.backlog
+    if not waits.late:
+        return _("nothing late")
+    return _("late by %(time)s (%(tasks)s)") % {
+        "time": duration_text(waits.latency),
+        "tasks": tasks_text(waits.late_tasks),
+    }
 
 
 def forecasts(seen: Overview) -> Iterator[tuple[str, str]]:
     """Yield a small picture of each period of the forecast, with its number of tasks in words."""
-    for name, bars in (("hour", seen.forecast.hour), ("day", seen.forecast.day), ("30 days", seen.forecast.month)):
-        total = sum(bar.total for bar in bars)
-        yield sparkline(bars), f"{total:,} {plural(total, 'task')} due in the next {name}"
+    hour, day, month = (sum(bar.total for bar in bars) for bars in _ahead(seen))
+    texts = (
+        ngettext("%s task due in the next hour", "%s tasks due in the next hour", hour) % f"{hour:,}",
+        ngettext("%s task due in the next day", "%s tasks due in the next day", day) % f"{day:,}",
+        ngettext("%s task due in the next 30 days", "%s tasks due in the next 30 days", month) % f"{month:,}",
+    )
+    yield from zip(map(sparkline, _ahead(seen)), texts, strict=True)
+
+
+def _ahead(seen: Overview) -> tuple[Sequence[Bar], ...]:
+    return seen.forecast.hour, seen.forecast.day, seen.forecast.month
 
 
 def sparkline(bars: Sequence[Bar]) -> str:
@@ -58,14 +88,15 @@ def tables(seen: Overview) -> list[Table]:
 def _queues(seen: Overview) -> Table:
     rows = [
         (
-            queue.name, ", ".join(queue.served_by) or "no executor",
-            "paused" if queue.paused_at else duration_text(queue.latency) if queue.is_late else "-",
+            queue.name, ", ".join(queue.served_by) or _("no executor"),
+            _("paused") if queue.paused_at else duration_text(queue.latency) if queue.is_late else "-",
             f"> {COUNTED}" if queue.due > COUNTED else str(queue.due), str(queue.running),
             "-" if queue.pending is None else f"{queue.pending:,}",
         )
         for queue in sorted(seen.backlog.queues, key=lambda queue: -queue.latency)[:MOST_ROWS]
     ]  # fmt: skip
-    return "Queues", ("queue", "served by", "late", "due", "running", "pending"), list(rows)
+    head = (_("queue"), _("served by"), _("late"), _("due"), _("running"), _("pending"))
+    return _("Queues"), head, list(rows)
 
 
 def _failures(seen: Overview) -> Table:
@@ -73,7 +104,8 @@ def _failures(seen: Overview) -> Table:
         (one.code, one.error or "-", str(one.count), str(one.final), f"{timezone.localtime(one.latest):%H:%M}")
         for one in seen.failures_of_hour[:MOST_ROWS]
     ]
-    return "Failed in the last hour", ("code", "error", "runs", "for good", "latest"), list(rows)
+    head = (_("code"), _("error"), _("runs"), _("for good"), _("latest"))
+    return _("Failed in the last hour"), head, list(rows)
 
 
 def _running(seen: Overview) -> Table:
@@ -84,18 +116,21 @@ def _running(seen: Overview) -> Table:
         )
         for task in seen.backlog.longest
     ]  # fmt: skip
-    return "Running the longest", ("code", "number", "for", "executor", "progress"), list(rows)
+    head = (_("code"), _("number"), pgettext("duration", "for"), _("executor"), _("progress"))
+    return _("Running the longest"), head, list(rows)
 
 
 def _executors(seen: Overview) -> Table:
     rows = [
         (
-            one.name, one.host, f"{one.claimed} of {one.threads}",
-            "all" if one.queues is None else ", ".join(one.queues), "stopping" if one.is_stopping else "running",
+            one.name, one.host, _("%(claimed)s of %(threads)s") % {"claimed": one.claimed, "threads": one.threads},
+            _("all") if one.queues is None else ", ".join(one.queues),
+            _("stopping") if one.is_stopping else pgettext("executor", "running"),
         )
         for one in seen.executors[:MOST_ROWS]
     ]  # fmt: skip
-    return "Executors", ("name", "host", "busy", "queues", "state"), list(rows)
+    head = (_("name"), _("host"), _("busy"), _("queues"), _("state"))
+    return _("Executors"), head, list(rows)
 
 
 def _codes(seen: Overview) -> Table:
@@ -104,7 +139,10 @@ def _codes(seen: Overview) -> Table:
         late, took = runs.lateness.percentile(95), runs.run_time.percentile(95)
         times = [duration_text(value) if value is not None else "-" for value in (took, late)]
         rows.append((runs.code, f"{runs.total:,}", str(runs.failed), *times))
-    return f"Codes in the last {seen.span}", ("code", "runs", "failed", "95 % took", "95 % late by"), list(rows)
+    title = {
+        "hour": _("Codes in the last hour"), "day": _("Codes in the last day"), "week": _("Codes in the last week"),
+    }[seen.span]  # fmt: skip
+    return title, (_("code"), _("runs"), _("failed"), _("95 % took"), _("95 % late by")), list(rows)
 
 
 def _pools(seen: Overview) -> Table:
@@ -112,12 +150,10 @@ def _pools(seen: Overview) -> Table:
         (pool.name, str(pool.busy), str(pool.free), str(pool.disabled), str(pool.waiters))
         for pool in seen.pools[:MOST_ROWS]
     ]
-    return "Pools and mutexes", ("pool", "leased", "free", "disabled", "waiting"), list(rows)
+    head = (_("pool"), _("leased"), _("free"), _("disabled"), _("waiting"))
+    return _("Pools and mutexes"), head, list(rows)
 
 
 def _aligned(table: Table) -> str:
     title, head, rows = table
-    lines = [head, *rows]
-    widths = [max(len(line[number]) for line in lines) for number in range(len(head))]
-    texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
-    return "\n".join([f"\n{title}", *texts])
+    return "\n".join([f"\n{title}", *aligned([head, *rows])])

@@ -1,1 +1,1 @@
-"""Metrics for Prometheus; they need the extra ``metrics``."""
+"""Metrics, each defined once: pages of them for Prometheus, and instruments of OpenTelemetry, are for either extra."""

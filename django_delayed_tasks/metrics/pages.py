@@ -1,16 +1,18 @@
 """The text of metrics that Prometheus reads: of one executor, or of all executors of a supervisor."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
-from prometheus_client.core import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from django_delayed_tasks.executor import meter
-from django_delayed_tasks.executor.process.probes import Activity
-from django_delayed_tasks.metrics.cluster import of_cluster
-from django_delayed_tasks.metrics.families import of_activity, of_meter
+from django_delayed_tasks.executor.meter import Activity, Histogram
+from django_delayed_tasks.metrics import definitions
+from django_delayed_tasks.metrics.cluster import read_cluster
+from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Source
 
 KIND = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -39,8 +41,7 @@ class Prometheus:
 
     def of_executor(self, activity: Activity) -> bytes:
         """Return the metrics of one executor."""
-        counts = meter.current()
-        return _text([*(of_meter(counts) if counts else ()), *of_activity(activity)])
+        return _text([*_counted(), *_families(ACTIVE, activity)])
 
     def merged(self, pages: Mapping[str, bytes]) -> bytes:
         """Return one page with the samples of all executors, told apart by the label ``executor``."""
@@ -48,13 +49,39 @@ class Prometheus:
 
     def with_cluster(self, page: bytes) -> bytes:
         """Return the page, and the metrics of the whole cluster after it."""
-        return page + _text(of_cluster(self._alias))
+        return page + _text(_families(SHARED, read_cluster(self._alias)))
 
 
 def of_database(alias: str) -> bytes:
     """Return the metrics of the whole cluster, and what this process has counted, if it has an executor."""
+    return _text([*_counted(), *_families(SHARED, read_cluster(alias))])
+
+
+def _counted() -> list[Metric]:
     counts = meter.current()
-    return _text([*(of_meter(counts) if counts else ()), *of_cluster(alias)])
+    if counts is None:
+        return []
+    with counts.lock:
+        return _families(COUNTED, counts)
+
+
+def _families(metrics: Iterable[definitions.Metric[Source]], source: Source) -> list[Metric]:
+    return [_family(metric, source) for metric in metrics]
+
+
+def _family(metric: definitions.Metric[Source], source: Source) -> Metric:
+    kinds = {
+        Kind.COUNTER: CounterMetricFamily,
+        Kind.GAUGE: GaugeMetricFamily,
+        Kind.HISTOGRAM: HistogramMetricFamily,
+    }
+    family = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
+    for labels, value in metric.read(source):
+        if isinstance(value, Histogram):
+            family.add_metric(labels, value.cumulative(), value.total)
+        else:
+            family.add_metric(labels, value)
+    return cast(Metric, family)
 
 
 def _merged(pages: Mapping[str, bytes]) -> Iterator[Metric]:

@@ -11,6 +11,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.store.statistics import survey
 
 MOST_QUEUES: Final = 200
 MOST_RUNNING: Final = 2000
@@ -136,6 +137,29 @@ def backlog_of(seen: Look) -> Backlog:
         seen.survey.taken_at,
         dict(Counter(task.executor or 0 for task in running)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """How many tasks have a status: exact, or else the latest survey's, or else a bound that they exceed."""
+
+    tasks: int
+    is_exact: bool
+    is_surveyed: bool = False
+
+
+def count_statuses(alias: str) -> dict[TaskStatus, StatusCount]:
+    """Return how many tasks have each status, counted up to ``COUNTED``; the rest is from the latest survey."""
+    counted = {status: waiting.count_status(alias, status) for status in TaskStatus}
+    is_known = max(counted.values()) <= COUNTED
+    surveyed = {} if is_known else survey.read_totals(alias)
+    return {status: _status_count(count, surveyed.get(status, 0)) for status, count in counted.items()}
+
+
+def _status_count(counted: int, surveyed: int) -> StatusCount:
+    if counted <= COUNTED:
+        return StatusCount(counted, is_exact=True)
+    return StatusCount(max(COUNTED, surveyed), is_exact=False, is_surveyed=surveyed > COUNTED)
 
 
 def _count(seen: Look, status: TaskStatus) -> int:

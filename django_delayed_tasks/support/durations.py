@@ -2,14 +2,21 @@
 
 from datetime import timedelta
 
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+from django.utils.translation import pgettext, pgettext_lazy
+
+_UNITS = (
+    (86_400, pgettext_lazy("unit of time", "d")),
+    (3_600, pgettext_lazy("unit of time", "h")),
+    (60, pgettext_lazy("unit of time", "min")),
+    (1, pgettext_lazy("unit of time", "s")),
+)
 
 
 def duration_text(duration: timedelta) -> str:
     """Return the duration in its two largest units: "3 d 4 h", "5 min 12 s", "0.25 s"."""
     seconds = abs(duration.total_seconds())
     if seconds < 10:
-        return f"{seconds:.2f} s"
+        return seconds_text(f"{seconds:.2f}")
     whole = int(seconds)
     parts: list[str] = []
     for size, unit in _UNITS:
@@ -17,3 +24,13 @@ def duration_text(duration: timedelta) -> str:
             parts.append(f"{whole // size} {unit}")
             whole %= size
     return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+
+
+def seconds_text(number: str) -> str:
+    """Return a number of seconds with its unit: "0.25 s"."""
+    return f"{number} {pgettext('unit of time', 's')}"
+
+
+def milliseconds_text(seconds: float) -> str:
+    """Return a number of seconds as milliseconds: "250 ms"."""
+    return f"{seconds * 1000:.0f} {pgettext('unit of time', 'ms')}"

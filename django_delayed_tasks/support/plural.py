@@ -1,4 +1,4 @@
-"""Words of messages that agree with a number. Texts of the admin are translated, and use Django's ``ngettext``."""
+"""Words of log lines and exceptions that agree with a number. Translated texts use Django's ``ngettext``."""
 
 
 def plural(count: int, one: str, many: str = "") -> str:

@@ -119,7 +119,7 @@ class Trigger(ABC):
     @property
     @abstractmethod
     def description(self) -> str:
-        """The trigger in English words: "At 03:00 every day (Europe/Berlin)"."""
+        """The trigger in words of the active language: "At 03:00 every day (Europe/Berlin)"."""
 
     def __repr__(self) -> str:
         arguments = [*self._own_arguments(), *self._common_arguments()]

@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 from django.conf import settings
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers.base import Trigger
@@ -94,8 +96,12 @@ class Cron(Trigger):
 
     @property
     def description(self) -> str:
-        text = CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)).explain()
-        return f"{text} ({self.tz or settings.TIME_ZONE})"
+        return _("%(times)s (%(zone)s)") % {"times": self._times_in_words(), "zone": self.tz or settings.TIME_ZONE}
+
+    def _times_in_words(self) -> str:
+        if not (get_language() or "en").startswith("en"):  # cronsim has English words only
+            return _("At the times of “%s”") % self.expression
+        return str(CronSim(self.expression, datetime(2000, 1, 1, tzinfo=UTC)).explain())
 
     def _own_arguments(self) -> Iterator[str]:
         yield repr(self.expression)

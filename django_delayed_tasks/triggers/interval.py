@@ -6,12 +6,21 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext, pgettext_lazy
+
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers import values
 from django_delayed_tasks.triggers.base import Trigger
 
 SHORTEST = timedelta(milliseconds=1)
 _UNITS = {"days": 86400, "hours": 3600, "minutes": 60, "seconds": 1}
+_NAMES = {
+    "days": pgettext_lazy("unit of time", "days"),
+    "hours": pgettext_lazy("unit of time", "hours"),
+    "minutes": pgettext_lazy("unit of time", "minutes"),
+    "seconds": pgettext_lazy("unit of time", "seconds"),
+}
 _ACCEPTED = {"weeks": 7 * 86400, **_UNITS}
 
 
@@ -78,9 +87,10 @@ class Interval(Trigger):
 
     @property
     def description(self) -> str:
-        parts = [f"{getattr(self, unit)} {unit}" for unit in _UNITS if getattr(self, unit)]
-        since = "" if self.every == Every.START else ", counted from the end of the last run"
-        return f"Every {', '.join(parts)}{since}"
+        parts = [f"{getattr(self, unit)} {_NAMES[unit]}" for unit in _UNITS if getattr(self, unit)]
+        period = pgettext("between parts of a duration", ", ").join(parts)
+        text = _("Every %s") if self.every == Every.START else _("Every %s, counted from the end of the last run")
+        return text % period
 
     def _own_arguments(self) -> Iterator[str]:
         for unit in _UNITS:

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from django.utils.translation import gettext as _
+
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.triggers import values
 from django_delayed_tasks.triggers.base import Trigger
@@ -30,7 +32,7 @@ class Once(Trigger):
 
     @property
     def description(self) -> str:
-        return f"Once, at {self.when.isoformat(sep=' ')}"
+        return _("Once, at %s") % self.when.isoformat(sep=" ")
 
     def _own_arguments(self) -> Iterator[str]:
         yield values.literal(self.when)

@@ -34,12 +34,16 @@ ALONE = (
     "tests/executor/settling/test_settler.py",
 )
 # Tests that run side by side; many of them wait more than they compute.
-FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py")
-PROCESSES = ("tests/processes", "tests/examples")
+OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
+FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py", *OUTAGES)
+PROCESSES = ("tests/processes",)
+EXAMPLES = ("tests/examples",)
 LEASES = ("tests/leases",)
 PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
 ENGINE = ("tests/executor", "tests/races", "tests/recurring")
-OUTSIDE = ("tests/outside",)  # with programs and packages from outside: a browser, Prometheus, Wagtail
+STORE = ("tests/store", "tests/api", "tests/charsets")
+# Tests that do not depend on the database: of sources, of scripts, and with programs and packages from outside.
+ONCE = ("tests/outside", "tests/harness/scripts", "tests/triggers", "tests/test_layers.py", "tests/test_typing.py")
 
 
 def without(paths: Sequence[str]) -> tuple[str, ...]:
@@ -49,23 +53,23 @@ def without(paths: Sequence[str]) -> tuple[str, ...]:
 
 SIDE_BY_SIDE = {
     "faults": FAULTS,
-    "processes": PROCESSES,
+    "processes": (*PROCESSES, *without(OUTAGES)),
+    "examples": EXAMPLES,
     "leases": (*LEASES, *without(ALONE)),
     "pages": PAGES,
     "engine": (*ENGINE, *without(ALONE)),
-    "outside": OUTSIDE,
-    "all else": without((*FAULTS, *PROCESSES, *LEASES, *PAGES, *ENGINE, *OUTSIDE, *ALONE)),
+    "once": ONCE,
+    "store": (*STORE, *without(ALONE)),
+    "all else": without((*FAULTS, *PROCESSES, *EXAMPLES, *LEASES, *PAGES, *ENGINE, *ONCE, *STORE, *ALONE)),
 }
-ONCE = ("outside",)  # parts whose tests do not depend on the database: the first one of a run has them
 
-
-# The admin's statements are the same on MySQL as on MariaDB, down to the dialect.
-ALIKE = {("mysql", "pages"): "mariadb"}
+# What a page or a process asks of MySQL is the same as of MariaDB, down to the dialect; what goes wrong there is not.
+ALIKE = {("mysql", name): "mariadb" for name in ("pages", "processes", "examples")}
 
 
 def is_covered(database: str, name: str, databases: Sequence[str]) -> bool:
     """Return whether this part also runs on a database that is the same to it."""
-    if name in ONCE:
+    if name == "once":
         return database != databases[0]
     return ALIKE.get((database, name)) in databases
 

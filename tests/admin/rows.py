@@ -5,7 +5,7 @@ from typing import Any
 
 from django.urls import reverse
 
-from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.models import Executor, Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 
 NOW = datetime(2031, 5, 17, 9, 30, tzinfo=UTC)
@@ -56,6 +56,6 @@ def list_of(model: str) -> str:
     return reverse(f"admin:django_delayed_tasks_{model}_changelist")
 
 
-def page_of(row: Task | TaskRun | Executor, view: str = "change") -> str:
+def page_of(row: Task | TaskRun | Executor | Resource, view: str = "change") -> str:
     """The address of a row's page."""
     return reverse(f"admin:django_delayed_tasks_{row._meta.model_name}_{view}", args=[row.pk])

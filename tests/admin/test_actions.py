@@ -5,33 +5,16 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission, User
 from django.test import Client
 
-from django_delayed_tasks.admin.steering import portions, question, seen
+from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from tests.admin.pages import confirm, hidden_of, messages_of, rows_of
-from tests.admin.rows import HOUR, NOW, list_of, new_task, task
-
-LIST = list_of("task")
-ACTIONS = ["run_now", "postpone", "pause", "resume", "retry_failed", "cancel"]
-STATUS = {"run_now": 0, "postpone": 0, "pause": 0, "resume": 3, "retry_failed": 2, "cancel": 0}
+from tests.admin.actions import ACTIONS, LIST, STATUS, do
+from tests.admin.pages import messages_of, rows_of
+from tests.admin.rows import HOUR, NOW, task
 
 pytestmark = pytest.mark.usefixtures("frozen")
-
-
-def do(client: Client, action: str, *tasks: Task, everything: bool = False, **condition: str) -> Any:
-    """Select these tasks as they are in memory, run an action on them (or on all that match), and say yes if asked."""
-    response = ask(client, action, *tasks, everything=everything, **condition)
-    return confirm(client, LIST, response, **condition)
-
-
-def ask(client: Client, action: str, *tasks: Task, everything: bool = False, **condition: str) -> Any:
-    """Select these tasks as they are in memory, and start an action on them (or on all that match)."""
-    form: dict[str, Any] = {"action": action, "_selected_action": [row.pk for row in tasks]}
-    form |= {"select_across": int(everything), seen.NAME: [seen.mark(row) for row in tasks]}
-    return client.post(LIST, form, query_params=condition)
 
 
 class TestEffect:
@@ -183,108 +166,6 @@ class TestFence:
         row = task()
         boss.post(LIST, {"action": "run_now", "_selected_action": [row.pk], seen.NAME: [mark]})
         assert Task.objects.get().version == row.version
-
-
-class TestAllThatMatch:
-    def test_takes_tasks_as_they_are(self, boss: Client) -> None:
-        shown = task("failed 1", status=TaskStatus.FAILED)
-        task("failed 2", status=TaskStatus.FAILED, version=77)
-        task("failed mail", status=TaskStatus.FAILED, queue="mail")
-        task("pending")
-        response = do(boss, "retry_failed", shown, everything=True, status__exact="2", queue="default")
-        assert set(Task.objects.filter(status=0).values_list("biz_num", flat=True)) == {
-            "failed 1",
-            "failed 2",
-            "pending",
-        }
-        assert messages_of(response) == ["2 tasks were made pending again."]
-
-    def test_those_on_the_page_are_fenced(self, boss: Client) -> None:
-        shown = task("shown")
-        task("not shown")
-        Task.objects.update(version=9)
-        do(boss, "run_now", shown, everything=True)
-        assert Task.objects.get(claim_at=NOW).biz_num == "not shown"
-
-    def test_in_portions_with_progress(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(portions, "PORTION", 10)
-        Task._base_manager.bulk_create(new_task(f"{i}") for i in range(25))
-        response = confirm_once(boss, ask(boss, "run_now", Task.objects.all()[0], everything=True))
-        assert "10 of 25 examined, 10 changed." in response.content.decode()
-        assert Task.objects.filter(claim_at=NOW).count() == 10
-        response = confirm(boss, LIST, response)
-        assert Task.objects.filter(claim_at=NOW).count() == 25
-        assert messages_of(response) == ["25 tasks were made claimable at once."]
-        assert LogEntry.objects.count() == 25
-
-    def test_what_is_added_meanwhile_is_left(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(portions, "PORTION", 1)
-        task("seen 1")
-        response = confirm_once(boss, ask(boss, "run_now", task("seen 2"), everything=True))
-        task("later")
-        confirm(boss, LIST, response)
-        assert set(Task.objects.filter(claim_at=NOW).values_list("biz_num", flat=True)) == {"seen 1", "seen 2"}
-
-    @pytest.mark.parametrize("value", ["", "x", "-1", "1" * 19, None])
-    def test_nonsense_about_the_progress(self, boss: Client, value: str | None) -> None:
-        form: dict[str, Any] = hidden_of(ask(boss, "run_now", task(), everything=True)) | {"after": value}
-        response = boss.post(LIST, {name: given for name, given in form.items() if given is not None})
-        assert response.status_code == 400
-
-    def test_permission_is_checked_for_each_portion(
-        self, client_of: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(portions, "PORTION", 1)
-        client = client_of("view", "change")
-        task("1")
-        response = confirm_once(client, ask(client, "run_now", task("2"), everything=True))
-        User.objects.get().user_permissions.set(Permission.objects.filter(codename="view_task"))
-        confirm_once(client, response)
-        assert Task.objects.get(claim_at=NOW).biz_num == "1"
-
-
-def confirm_once(client: Client, response: Any) -> Any:
-    """Press the button of a page that asks, or shows progress."""
-    return client.post(LIST, hidden_of(response))
-
-
-class TestQuestion:
-    @pytest.mark.parametrize(
-        ("action", "count", "asks"),
-        [
-            ("cancel", 1, True), ("run_now", 1, False), ("run_now", 2, True), ("postpone", 1, False),
-            ("postpone", 2, True), ("retry_failed", 1, False), ("retry_failed", 2, True), ("pause", 2, False),
-            ("resume", 2, False),
-        ],
-    )  # fmt: skip
-    def test_before_what_cannot_be_undone(self, boss: Client, action: str, count: int, asks: bool) -> None:
-        response = ask(boss, action, *(task(f"{i}", status=STATUS[action]) for i in range(count)))
-        assert (response.status_code == 200) == asks
-        assert Task.objects.filter(version=4).count() == (count if asks else 0)
-
-    @pytest.mark.parametrize("action", ACTIONS)
-    def test_about_all_that_match(self, boss: Client, action: str) -> None:
-        response = ask(boss, action, task(status=STATUS[action]), everything=True)
-        assert "1 is selected." in response.content.decode()
-        assert Task.objects.filter(version=4).exists()
-
-    def test_says_how_many_and_which(self, boss: Client) -> None:
-        html = ask(boss, "cancel", *(task(f"<b>{i:02}") for i in range(22))).content.decode()
-        assert "22 are selected." in html
-        assert "&lt;b&gt;19" in html
-        assert "&lt;b&gt;20" not in html
-        assert "and 2 more" in html
-
-    def test_counts_up_to_a_bound(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(question, "COUNTED", 2)
-        html = ask(boss, "cancel", *(task(f"{i}") for i in range(3))).content.decode()
-        assert "More than 2 are selected." in html
-
-    def test_the_versions_are_those_of_the_list(self, boss: Client) -> None:
-        response = ask(boss, "cancel", task())
-        Task.objects.update(version=5)
-        assert "left unchanged" in messages_of(confirm(boss, LIST, response))[0]
-        assert Task.objects.exists()
 
 
 class TestPermission:

@@ -1,5 +1,6 @@
 """Enqueuing a function again from the history."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
+from django.urls import reverse
 
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.handlers import registry
@@ -136,3 +138,25 @@ class TestBackend:
         with pytest.raises(TaskExists):
             backend.enqueue_again(first.id)
         assert waiting().get().when is not None
+
+
+def test_only_users_who_may_see_the_run() -> None:
+    of = ran("x")
+    user = User.objects.create_user("clerk", is_staff=True)
+    user.user_permissions.set(Permission.objects.filter(codename="add_task"))
+    client = Client()
+    client.force_login(user)
+    assert press(client, of).status_code == 403
+    assert not waiting().exists()
+
+
+def test_the_address_of_no_run(boss: Client) -> None:
+    address = page_of(ran("x"))
+    answer = boss.post(re.sub(r"\d+", "abc", address), {"_enqueue_again": "1"})
+    assert (answer.status_code, answer.headers["Location"]) == (302, reverse("admin:index"))
+
+
+def test_the_page_of_a_run_whose_data_has_no_valid_moment(boss: Client) -> None:
+    of = ran("x")
+    TaskRun.objects.filter(pk=of.pk).update(biz_ext={**of.biz_ext, "enqueued_at": "2030-01-32T00:00:00"})
+    assert boss.get(page_of(of)).status_code == 200

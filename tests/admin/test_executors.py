@@ -28,8 +28,8 @@ def test_columns(boss: Client) -> None:
     [row] = rows_of(boss.get(LIST))
     assert row == {
         "name": "web/1", "state": "running", "running_tasks": "2 of 8", "queues_": "mail, shop",
-        "host_": "web.example.org", "pid_": "4711", "heartbeat": "3.00 s ago", "started_": "2031-05-17 10:30:00",
-        "version": "1.2",
+        "process": "web.example.org", "process.second": "PID 4711", "heartbeat": "3.00 s ago",
+        "started_": "2031-05-17 10:30:00", "version_": "1.2",
     }  # fmt: skip
 
 

@@ -238,10 +238,10 @@ class TestStatements:
             new_task(f"r{i}", status=TaskStatus.RUNNING, executor=owners[i % 5].pk) for i in range(60)
         )
         levels = len(self.agenda())
-        # The agenda twice, for the choice of queues and for the order; the failed level, four segments, the bounded
-        # count, the rows, the names of executors.
-        assert len(self.statements(boss)) <= 2 * levels + 8
-        assert len(self.statements(boss, status__exact="1")) == 2 * levels + 3  # keys, rows, executors' names
+        # The agenda twice, for the choice of queues and for the order; the counts of four statuses, the failed level,
+        # four segments, the bounded count, the rows, the names of executors.
+        assert len(self.statements(boss)) <= 2 * levels + 12
+        assert len(self.statements(boss, status__exact="1")) == 2 * levels + 7  # counts, keys, rows, executors' names
 
     def agenda(self) -> list[str]:
         """Return the statements for the choice of queues: two, on SQLite some for each level."""

@@ -11,7 +11,7 @@ from django.dispatch import Signal
 from django_delayed_tasks import Task, signals
 from django_delayed_tasks.api import add_task, add_tasks, reschedule_task
 from django_delayed_tasks.executor import announcing
-from django_delayed_tasks.models import Executor
+from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
 from django_delayed_tasks.store import executors
@@ -104,6 +104,24 @@ def test_a_receiver_that_leaves_ends_no_thread(caplog: pytest.LogCaptureFixture)
         signals.task_claimed.disconnect(leave)
     assert not Task.objects.exists()
     assert "a receiver of a signal raised" in caplog.text
+
+
+def test_a_receiver_that_leaves_a_transaction_open_keeps_no_claim_from_being_committed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def leave_open(**_: Any) -> None:
+        transaction.set_autocommit(False)
+
+    handler_of(lambda task: None)
+    add("1")
+    add("2")
+    signals.task_claimed.connect(leave_open)
+    try:
+        drain(threads=1, batch_size=1)
+    finally:
+        signals.task_claimed.disconnect(leave_open)
+    assert sorted(TaskRun.objects.values_list("biz_num", flat=True)) == ["1", "2"]
+    assert "a receiver of a signal left a transaction open on 'default'; it is rolled back" in caplog.text
 
 
 def test_nothing_is_sent_without_receivers(monkeypatch: pytest.MonkeyPatch) -> None:

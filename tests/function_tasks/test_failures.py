@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from django_delayed_tasks import CancelResult
 from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired, TaskTimeout
+from django_delayed_tasks.function_tasks.families import family_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.settling.reap import reap
@@ -204,7 +205,7 @@ def test_an_atomic_run_that_succeeds_has_a_result() -> None:
 
 
 def test_django_logs_what_an_executor_does(caplog: pytest.LogCaptureFixture) -> None:
-    name = type(functions.fail).__mro__[1].__module__.removesuffix(".base")
+    name = family_of(functions.fail).root
     with caplog.at_level(logging.DEBUG, logger=name):
         result: Any = functions.fail.enqueue("no")
         drain()
@@ -215,7 +216,7 @@ def test_django_logs_what_an_executor_does(caplog: pytest.LogCaptureFixture) -> 
     assert lines[-1].exc_info[0] is ValueError
 
 
-def test_a_coroutine_function_that_has_returned_ends_at_a_stop() -> None:
+def test_a_coroutine_function_that_has_returned_ends_at_a_stop(heard: list[Any]) -> None:
     """Not twice: its end waits for the thread in which ``task_finished`` is sent."""
     hangs, go_on = Event(), Event()
 
@@ -238,3 +239,4 @@ def test_a_coroutine_function_that_has_returned_ends_at_a_stop() -> None:
         go_on.set()
     result.refresh()
     assert (result.status, result.return_value) == (TaskResultStatus.SUCCESSFUL, "told")
+    assert [name for name, *_ in heard] == ["enqueued", "started", "finished"]

@@ -71,16 +71,27 @@ def wait(chrome: Chrome, is_so: Callable[[Chrome], Any], what: str) -> Any:
 
 
 def text_of(chrome: Chrome) -> str:
-    """Return the text that is seen."""
-    return str(chrome.execute_script("return document.body.innerText"))
+    """Return the text that is seen, without empty lines."""
+    return str(chrome.execute_script("return document.body.innerText.replace(/\\n+/g, '\\n')"))
 
 
 def problems_of(chrome: Chrome) -> list[str]:
-    """Return the serious problems of accessibility that axe finds on the page."""
+    """Return the serious problems of accessibility that axe finds on the page, in light and in dark."""
     chrome.execute_script(AXE.read_text())
-    found = chrome.execute_async_script("axe.run(document).then(arguments[arguments.length - 1])")
+    paint(chrome, "light")
+    found = _violations(chrome, "{}")
+    paint(chrome, "dark")  # which changes nothing but colors
+    found += _violations(chrome, "{runOnly: ['color-contrast']}")
+    paint(chrome, "light")
+    return found
+
+
+def _violations(chrome: Chrome, options: str) -> list[str]:
+    chrome.set_script_timeout(PATIENCE)
+    chrome.execute_script("document.getAnimations().forEach(animation => animation.finish())")  # colors change slowly
+    found = chrome.execute_async_script(f"axe.run(document, {options}).then(arguments[arguments.length - 1])")
     return [
-        f"{rule['id']}: {node['html'][:150]} {node.get('failureSummary', '')[:200]}"
+        f"{rule['id']}: {node['html'][:150]} {node.get('failureSummary', '')[:300]}"
         for rule in found["violations"]
         if rule["impact"] in ("serious", "critical")
         for node in rule["nodes"]

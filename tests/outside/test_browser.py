@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.urls import reverse
-from django.utils import timezone
+from django.utils import timezone, translation
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
@@ -19,7 +19,8 @@ from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.rows import list_of
 from tests.outside import browser_handlers
-from tests.outside.browser import chromium, complaints_of, text_of, wait
+from tests.outside.browser import chromium, complaints_of, problems_of, resize, text_of, wait
+from tests.outside.every_page import every_page
 from tests.processes.children import Child
 from tests.waiting import wait_until
 
@@ -103,26 +104,58 @@ def row_of(chrome: Chrome, name: str) -> Any:
 def test_a_night(chrome: Chrome, site: str, start: Start, tmp_path: Path) -> None:
     web1 = start("starttask", "--name", "web1", "--exclude-queues", "pay").wait_until_ready()
     web2 = start("starttask", "--name", "web2", "--queues", "pay").wait_until_ready()
+    see_the_forecast(chrome, site)
+    run_a_task_now(chrome, site)
+    retry_a_failed_one(chrome, site, mended=tmp_path / "mended")
+    pause_a_queue(chrome, site)
+    kill_the_only_executor_of_a_queue(chrome, site, web2)
+    read_a_chinese_page(chrome, site)
+    assert complaints_of(chrome) == []
+    assert web1.process.poll() is None
+    web1.close()
+    visit_every_page(chrome, site)
 
-    # Run a task now, and watch it settle.
+
+def see_the_forecast(chrome: Chrome, site: str) -> None:
+    for number in range(3):
+        add_task(Task(biz_code="fetch-page", biz_num=f"due {number}", when=timezone.now() + HOUR / 2))
+    chrome.get(f"{site}{list_of('overview')}")
+    shows(chrome, "Executors alive\n2", "What comes next", "fetch-page 3", "3 tasks are pending")
+    picture = chrome.find_element(By.CSS_SELECTOR, "#ddt-forecast svg")
+    assert picture.get_attribute("aria-label") == "Tasks that become due in the next hour, by minute"
+    # The bar has the height of the picture above its base, a color, and a text that is shown under the pointer.
+    bar = picture.find_element(By.CSS_SELECTOR, "rect.ddt-c0")
+    assert bar.size["height"] > 50
+    assert bar.value_of_css_property("fill") == "rgb(63, 127, 196)"
+    assert "fetch-page: 3" in str(picture.get_attribute("textContent"))
+
+    # The page refreshes itself.
+    add_task(Task(biz_code="charge-card", biz_num="order 16", when=timezone.now() + HOUR / 2))
+    shows(chrome, "charge-card 1", "4 tasks are pending")
+
+
+def run_a_task_now(chrome: Chrome, site: str) -> None:
     waiting = add_task(Task(biz_code="fetch-page", biz_num="https://example.org/1", when=timezone.now() + HOUR))
     chrome.get(f"{site}{reverse('admin:django_delayed_tasks_task_change', args=[waiting.task_id])}")
     shows(chrome, "Waits until")
     press(chrome, "[name=_run_now]")
     shows(chrome, "done", "web1", "fetch-page")
 
-    # Retry one that failed.
+
+def retry_a_failed_one(chrome: Chrome, site: str, mended: Path) -> None:
     add_task(Task(biz_code="charge-card", biz_num="order 17"))
     wait_until(lambda: Task.objects.filter(status=TaskStatus.FAILED).exists())
     chrome.get(f"{site}{list_of('task')}")
-    shows(chrome, "order 17", "ConnectionError: the bank does not answer")
+    shows(chrome, "order 17", "ConnectionError: the bank does not answer", "failed 1")
     chrome.find_element(By.PARTIAL_LINK_TEXT, "order 17").click()
     shows(chrome, "after 1 attempt.", "Attempt 1 on web2")
-    (tmp_path / "mended").touch()
+    mended.touch()
     press(chrome, "[name=_retry_failed]")
     shows(chrome, "done", "web2", "order 17")
 
-    # Pause a queue: nothing of it starts.
+
+def pause_a_queue(chrome: Chrome, site: str) -> None:
+    """Nothing of the queue starts."""
     chrome.get(f"{site}{list_of('pausedqueue')}")
     row_of(chrome, "default").find_element(By.TAG_NAME, "button").click()
     shows(chrome, "is paused: tasks already claimed will still run")
@@ -133,20 +166,54 @@ def test_a_night(chrome: Chrome, site: str, start: Start, tmp_path: Path) -> Non
     shows(chrome, "held back", "late by")
     assert not TaskRun.objects.filter(biz_num="held back").exists()
 
-    # Kill the only executor of a queue.
-    web2.process.kill()
+
+def kill_the_only_executor_of_a_queue(chrome: Chrome, site: str, executor: Child) -> None:
+    """The overview says so, as do the pages of queues and executors and the banner on the other pages."""
+    executor.process.kill()
     Executor.objects.filter(name="web2").update(expires_at=timezone.now())  # as its lease would run out later
+    chrome.get(f"{site}{list_of('overview')}")
+    shows(chrome, "The queue “pay” has no executor.", "Start an executor that serves it", "Executors alive\n1")
+    wait_until(lambda: Executor.objects.filter(name="web2", alive=None).exists())
+    shows(chrome, "The executor “web2”", "crashed")
     chrome.get(f"{site}{list_of('pausedqueue')}")
+    shows(chrome, "The queue “pay” has no executor.", "Overview of delayed tasks")
     assert "no executor" in row_of(chrome, "pay").text
     assert "web1" in row_of(chrome, "default").text
     chrome.get(f"{site}{list_of('executor')}")
-    wait_until(lambda: Executor.objects.filter(name="web2", alive=None).exists())
-    chrome.refresh()
     shows(chrome, "web2", "crashed")
 
-    # Read a Chinese page.
+
+def read_a_chinese_page(chrome: Chrome, site: str) -> None:
     chrome.add_cookie({"name": "django_language", "value": "zh-hans"})
+    chrome.get(f"{site}{list_of('overview')}")
+    with translation.override("zh-hans"):
+        ours, of_django = translation.gettext("What comes next"), translation.gettext("Home")
+    assert of_django == "首页"
+    assert ours != "What comes next"
+    shows(chrome, ours, of_django)
+    assert chrome.find_element(By.TAG_NAME, "html").get_attribute("lang") == "zh-hans"
+    chrome.delete_cookie("django_language")
+
+
+def visit_every_page(chrome: Chrome, site: str) -> None:
+    """None has a serious problem of accessibility, in light or dark, nor is any wider than a screen or a phone."""
+    found: dict[str, list[str]] = {}
+    for page in every_page():
+        chrome.get(site + page)
+        found[page] = problems_of_page(chrome)
     chrome.get(f"{site}{list_of('task')}")
-    wait(chrome, lambda page: page.find_element(By.TAG_NAME, "html").get_attribute("lang") == "zh-hans", "not Chinese")
-    assert complaints_of(chrome) == []
-    assert web1.process.poll() is None
+    press(chrome, "#action-toggle")
+    press(chrome, "select[name=action] option[value=cancel]")
+    press(chrome, "button[name=index]")
+    shows(chrome, "Cancel these tasks?")
+    found["question"] = problems_of_page(chrome)
+    assert {page: problems for page, problems in found.items() if problems} == {}
+
+
+def problems_of_page(chrome: Chrome) -> list[str]:
+    found = problems_of(chrome) + complaints_of(chrome)
+    for width in (1920, 390, 1280):
+        resize(chrome, width)
+        if (wide := chrome.execute_script("return document.documentElement.scrollWidth")) > width + 1:
+            found.append(f"{wide} wide at {width}")
+    return found

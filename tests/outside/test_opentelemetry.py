@@ -1,43 +1,25 @@
-"""OpenTelemetry's own SDK: a span for each run, linked to the span that added the task, and metrics of runs."""
+"""OpenTelemetry's own SDK: a span for each run, linked to the span that added the task."""
 
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from opentelemetry import metrics, trace
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
-from django_delayed_tasks import Fail, Task
+from django_delayed_tasks import Fail, Task, clock
 from django_delayed_tasks.api import add_task, add_tasks, reschedule_task
+from django_delayed_tasks.clock import monotonic
+from django_delayed_tasks.handlers.middleware import Run
+from django_delayed_tasks.integrations import opentelemetry
+from django_delayed_tasks.testing import make_task
 from tests.executor.batches import batched
 from tests.executor.conftest import own_handlers  # noqa: F401
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, claim, drain, handler_of, registered
+from tests.outside.telemetry import exporter, observed  # noqa: F401
 
-pytestmark = pytest.mark.django_db(transaction=True)
-PATH = "django_delayed_tasks.integrations.opentelemetry.OpenTelemetryMiddleware"
-
-exporter = InMemorySpanExporter()
-reader = InMemoryMetricReader()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _providers() -> None:
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    trace.set_tracer_provider(provider)
-    metrics.set_meter_provider(MeterProvider([reader]))
-
-
-@pytest.fixture(autouse=True)
-def traced(settings: Any, own_handlers: None) -> None:  # noqa: F811
-    settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True, "MIDDLEWARE": [PATH]}
-    exporter.clear()
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("own_handlers", "observed")]
 
 
 def added(number: str = "1", **fields: Any) -> Any:
@@ -132,18 +114,44 @@ def test_without_a_span_nothing_is_stored() -> None:
     assert Task.objects.get().trace is None
 
 
-def test_metrics_of_runs() -> None:
-    handler_of(lambda task: None)
-    add("1", when=timedelta(seconds=-40))
-    drain()
-    data = reader.get_metrics_data()
-    assert data
-    found = {
-        metric.name: point
-        for resource in data.resource_metrics
-        for scope in resource.scope_metrics
-        for metric in scope.metrics
-        for point in metric.data.data_points
-        if (point.attributes or {}).get("code") == "code"
-    }
-    assert {"delayed_tasks_lateness_seconds", "delayed_tasks_run_seconds", "delayed_tasks_runs"} <= found.keys()
+def test_a_span_that_is_not_sampled_is_not_stored() -> None:
+    unsampled = trace.NonRecordingSpan(trace.SpanContext(1, 1, is_remote=False))
+    with trace.use_span(unsampled):
+        add_task(Task(biz_code="code", biz_num="1"))
+    assert Task.objects.get().trace is None
+
+
+class ThreeSpans(opentelemetry.OpenTelemetryMiddleware):
+    """Makes few spans."""
+
+    spans_per_second = 3
+
+
+def test_only_runs_that_fail_have_a_span_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    def call(run: Run) -> Any:
+        with trace.get_tracer("test").start_as_current_span("query"):
+            if run.task.biz_num == "raises":
+                raise ValueError("no money")
+            return Fail("closed") if run.task.biz_num == "fails" else None
+
+    second = monotonic()
+    monkeypatch.setattr(clock, "monotonic", lambda: second)
+    middleware, handler = ThreeSpans(call), handler_of(lambda task: None)
+
+    def numbers_after(*numbers: str) -> list[Any]:
+        exporter.clear()
+        for number in numbers:
+            try:
+                middleware(Run(handler, [make_task("code", number)]))
+            except ValueError:
+                continue
+        runs = [span for span in exporter.get_finished_spans() if span.name == "run code"]
+        assert {span.end_time - span.start_time > 0 for span in runs if span.end_time and span.start_time} == {True}
+        return [(span.attributes or {})["delayed_tasks.number"] for span in runs]
+
+    assert numbers_after("1", "2", "3", "4", "raises", "fails") == ["1", "2", "3", "raises", "fails"]
+    assert len(exporter.get_finished_spans()) == 3 + 5  # what the others trace is not sampled
+    [raises] = [span for span in exporter.get_finished_spans() if span.events]
+    assert (raises.status.status_code, raises.events[0].name) == (StatusCode.ERROR, "exception")
+    second += 1
+    assert numbers_after("5") == ["5"]

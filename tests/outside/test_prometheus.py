@@ -92,6 +92,13 @@ def test_the_view_counts_what_this_process_ran(counting: meter.Meter) -> None:
     assert summed(samples, "overdue_seconds", queue="slow") >= 299
 
 
+def test_failures_are_counted_from_zero(counting: meter.Meter) -> None:
+    """Prometheus would take a first sample of 1 for no increase."""
+    handler_of(lambda task: None)
+    samples = seen_by_view()
+    assert (samples["failed_total", (("code", "code"),)], samples["reaped_total", (("code", "code"),)]) == (0, 0)
+
+
 def test_nothing_is_counted_unless_it_is_asked_for() -> None:
     handler_of(lambda task: None)
     add()

@@ -46,6 +46,7 @@ class Rescheduled:
 @pytest.fixture(autouse=True)
 def _own_handlers() -> Any:
     with registry.preserved():
+        registry.clear()  # a recurring task of another test would remain
         yield
 
 

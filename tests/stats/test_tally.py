@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import DataError, OperationalError
+from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import Fail
 from django_delayed_tasks.executor.settling.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of
-from django_delayed_tasks.models import Statistic
+from django_delayed_tasks.models import Executor, Statistic
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.stats import failures, rates
 from django_delayed_tasks.store.settling.settlement import Settlement, released
@@ -76,6 +76,18 @@ class TestByAnExecutor:
             add("1")
             executor.held.wake_poller.set()
             wait_until(lambda: Statistic.objects.exists())
+
+    def test_it_ends_its_lease_though_they_cannot_be_written(
+        self, live_db: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise InterfaceError("the connection is closed")
+
+        monkeypatch.setattr(rollup, "add", refuse)
+        handler_of(lambda task: None)
+        add()
+        drain()
+        assert Executor.objects.get().alive is None
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import OperationalError
+from django.db import InterfaceError, OperationalError
 
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.management.commands import taskhealth
@@ -75,12 +75,20 @@ def test_failed() -> None:
     assert health("--max-failed", "10") == (1, "UNHEALTHY: 11 runs failed in the last hour")
 
 
-def test_no_database(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OperationalError("gone away\nand more"), "gone away"),
+        (InterfaceError("the connection is closed"), "the connection is closed"),
+        (InterfaceError(), "InterfaceError"),
+    ],
+)
+def test_no_database(monkeypatch: pytest.MonkeyPatch, error: Exception, said: str) -> None:
     def refuse(using: str | None) -> None:
-        raise OperationalError("gone away\nand more")
+        raise error
 
     monkeypatch.setattr(taskhealth, "look", refuse)
-    assert health() == (3, "UNKNOWN: the database cannot be asked: gone away")
+    assert health() == (3, f"UNKNOWN: the database cannot be asked: {said}")
 
 
 @pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--database", "nowhere"]])

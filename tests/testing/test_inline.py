@@ -10,6 +10,7 @@ from django.test import TestCase, override_settings
 
 from django_delayed_tasks import Task, TaskException, add_task, add_tasks, get_runs, pause_queue, resume_queue
 from django_delayed_tasks.states import AddAction, RunOutcome, TaskStatus
+from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.testing import LiveExecutor, run_until
 from tests.executor.parts import add, handler_of
 from tests.function_tasks.functions import add_up
@@ -129,3 +130,22 @@ def test_an_executor_of_this_process_runs_it() -> None:
         add()
         executor.wait(30)
     assert seen == ["worker-1"] or seen == ["worker-2"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_goes_wrong_after_the_commit_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task is there: an error would tell the caller that it is not, and keep other hooks from being called."""
+
+    def fail(alias: str) -> None:
+        raise TaskException("there is no end of due tasks")
+
+    called: list[str] = []
+    monkeypatch.setattr(wakeup, "run_inline", fail)
+    handler_of(lambda task: None)
+    with transaction.atomic():
+        assert add_task(Task(biz_code="code", biz_num="1")).action is AddAction.CREATED
+        transaction.on_commit(lambda: called.append("the caller's hook"))
+    assert called == ["the caller's hook"]
+    assert "there is no end of due tasks" in caplog.text

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text as duration_text
+from django_delayed_tasks.support.durations import milliseconds_text
 from django_delayed_tasks.support.redaction import redacted
 
 EMPTY = "-"
@@ -36,7 +37,7 @@ def distance_text(moment: datetime, now: datetime) -> str:
 def short_text(duration: timedelta) -> str:
     """Return the duration in milliseconds if it is shorter than a second: "12 ms", "5 min 12 s"."""
     seconds = duration.total_seconds()
-    return f"{seconds * 1000:.0f} ms" if abs(seconds) < 1 else duration_text(duration)
+    return milliseconds_text(seconds) if abs(seconds) < 1 else duration_text(duration)
 
 
 def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
@@ -45,7 +46,12 @@ def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
 
 
 def labelled(label: Any, value: Any) -> SafeString:
-    """Return a value with the label that it has on narrow screens, which show rows as cards without heads."""
+    """Return a value with the label that it has on narrow screens, which show rows as cards without heads.
+
+    A card does not show an empty value.
+    """
+    if value in (EMPTY, None):
+        return format_html('<span class="ddt-none">{}</span>', EMPTY)
     return format_html('<span data-label="{}">{}</span>', label, value)
 
 

@@ -6,7 +6,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from django.contrib.admin import ChoicesFieldListFilter, ModelAdmin, SimpleListFilter
+from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.db.models import Max, Min, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
@@ -32,12 +32,6 @@ FOLDED: Final = "admin/django_delayed_tasks/filter.html"
 """The template of filters that are folded into a bar above the list."""
 
 Choices = Iterator[tuple[str, Any]]
-
-
-class StatusFilter(ChoicesFieldListFilter):
-    """Filters tasks by status."""
-
-    template = FOLDED
 
 
 class CodeFilter(SimpleListFilter):

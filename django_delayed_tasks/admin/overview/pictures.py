@@ -14,7 +14,8 @@ from django_delayed_tasks.admin.overview import charts
 from django_delayed_tasks.admin.overview.charts import Bar, Key, Picture
 from django_delayed_tasks.stats import Forecast, Overview, Runs
 from django_delayed_tasks.stats.durations import Durations
-from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.durations import duration_text, milliseconds_text
+from django_delayed_tasks.support.durations import seconds_text as with_unit
 
 MOST_CODES: Final = 6
 """The most codes that have a color of their own."""
@@ -67,7 +68,7 @@ def throughput(seen: Overview) -> Picture:
 
 def lateness(seen: Overview) -> Picture:
     """Return the picture of how late first attempts started: the median, and what 95 of 100 do not exceed."""
-    legend = [Key("ddt-c0", _("half of the runs")), Key("ddt-c1", _("95 % of the runs"))]
+    legend = [Key("ddt-c0", _("half of the runs")), Key("ddt-c1", _("%d %% of the runs") % 95)]
     drawn = [bar_of(runs.start, seen.span, _percentiles(runs.lateness)) for runs in seen.series]
     return charts.lines(_("How late runs started"), drawn, legend, seconds_text, _("Time"))
 
@@ -105,8 +106,8 @@ def count_text(count: float) -> str:
 def seconds_text(seconds: float) -> str:
     """Return a duration in words, short ones in milliseconds."""
     if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.2g} s" if seconds < 10 else duration_text(timedelta(seconds=seconds))
+        return milliseconds_text(seconds)
+    return with_unit(f"{seconds:.2g}") if seconds < 10 else duration_text(timedelta(seconds=seconds))
 
 
 def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:

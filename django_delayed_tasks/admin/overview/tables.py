@@ -140,7 +140,9 @@ class Tables:
     def _queue(self, queue: QueueBacklog) -> dict[str, Any]:
         names = queue.served_by[:3]
         more = len(queue.served_by) - len(names)
-        served = ", ".join(names) + (_(" and %d more") % more if more > 0 else "")
+        served = ", ".join(names)
+        if more > 0:
+            served = _("%(names)s and %(more)d more") % {"names": served, "more": more}
         return {
             "name": queue.name,
             "address": self._tasks(queue=queue.name),

@@ -8,7 +8,7 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext, gettext_lazy, ngettext
 
 from django_delayed_tasks.admin.steering import portions, question, seen, verbs
 from django_delayed_tasks.admin.steering.portions import Progress
@@ -133,6 +133,6 @@ def apply(request: HttpRequest, tasks: list[Task], verb: Verb) -> int:
 
 def log(request: HttpRequest, tasks: "Sequence[Task | TaskRun]", done: str) -> None:
     """Write an entry for each task, or run, into the admin's log."""
-    message: Any = done[:1].upper() + done[1:] + "."
+    message: Any = gettext("%s.") % (done[:1].upper() + done[1:])
     if tasks:
         LogEntry.objects.log_actions(request.user.pk, tasks, CHANGE, message)  # type: ignore[arg-type]

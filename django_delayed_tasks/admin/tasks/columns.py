@@ -52,7 +52,7 @@ class TaskColumns:
     def progress_(self, task: Task) -> str:
         if task.progress_fraction is None:
             return columns.EMPTY
-        reported = columns.moment_text(task.progress_at)
+        reported = columns.moment_text(task.progress_at) if task.progress_at else ""
         return " · ".join(filter(None, [f"{_percent(task.progress_fraction)} %", task.progress_note, reported]))
 
     @admin.display(description=_("when"))

@@ -15,12 +15,14 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
-from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter, StatusFilter
+from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
 from django_delayed_tasks.admin.lists.segments import Order
+from django_delayed_tasks.admin.lists.statuses import StatusFilter
 from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.actions import SteeringActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
+from django_delayed_tasks.admin.tasks.errors import ErrorFilter, ErrorPages
 from django_delayed_tasks.admin.tasks.page import TaskPages
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -71,7 +73,7 @@ class TaskChangeList(NamingChangeList):
 
 
 @admin.register(Task)
-class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
+class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """The list of tasks in the order of the claim index, or by number if a code is chosen or numbers are searched.
 
     Except for orders that the user clicks on, the order is that of an index, so that the cost of a page does not
@@ -81,7 +83,7 @@ class TaskAdmin(SteeringActions, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     list_display = (
         "number", "biz_code", "state", "when_", "queue_", "attempts_", "executor_", "trigger_", "priority_",
     )  # fmt: skip
-    list_filter = (("status", StatusFilter), DueFilter, CodeFilter, QueueFilter)
+    list_filter = (("status", StatusFilter), DueFilter, CodeFilter, QueueFilter, ErrorFilter)
     search_fields = ("biz_num",)
     search_help_text = _("Part of the number.")
     sortable_by = ("number", "when_")

@@ -7,6 +7,7 @@ from itertools import chain, islice, pairwise
 from typing import Any, Final
 
 from django.utils import timezone
+from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
@@ -134,4 +135,4 @@ def _clock(moment: datetime, zone: tzinfo, digits: str) -> str:
     except (OverflowError, ValueError):  # at the ends of the calendar, local time is out of range
         return EMPTY
     offset = local.isoformat(timespec="seconds")[19:]
-    return f"{local:%a} {local.replace(tzinfo=None).isoformat(' ', digits)} {offset}"
+    return f"{date_format(local, 'D')} {local.replace(tzinfo=None).isoformat(' ', digits)} {offset}"

@@ -91,8 +91,8 @@ class ClaimSize:
     def room(self) -> Room:
         """Return how many tasks to claim now.
 
-        For threads 0 while half of the target is held. Nothing is prefetched for the event loop, which takes so many
-        runs that a claim takes little of their time. Both are 0 if the settler is far behind.
+        For threads 0 while half of the target is held. Nothing is prefetched for the event loop: a claim for it is of
+        hundreds of runs, and so takes little of the time of each. Both are 0 if the settler is far behind.
         """
         loop = min(self._batch_size, self._held.room_on_loop) if async_codes() else 0
         return Room(self.wanted(), loop)

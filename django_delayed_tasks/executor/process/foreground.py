@@ -10,6 +10,9 @@ from threading import Timer
 from types import FrameType
 from typing import TextIO
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.membership.reaper import listed
@@ -17,7 +20,6 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.process.probes import Probed, ProbedExecutor
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.store.schedules.find import count_due
-from django_delayed_tasks.support.plural import plural
 
 logger = logging.getLogger(__name__)
 
@@ -117,9 +119,12 @@ def _run(
 def _stop(executor: Executor, stream: TextIO) -> None:
     """Stop the executor, and say how many runs this waits for; after a while also which."""
     if count := len(executor.current()):
-        runs = f"{count} {plural(count, 'run')}"
-        within = f"{executor.options.shutdown_timeout:g} s"
-        _say(stream, f"Stopping; waiting for {runs} to end, {within} at most. A second signal ends it at once.")
+        text = ngettext(
+            "Stopping; waiting for %(count)d run to end, %(seconds)s s at most. A second signal ends it at once.",
+            "Stopping; waiting for %(count)d runs to end, %(seconds)s s at most. A second signal ends it at once.",
+            count,
+        )
+        _say(stream, text % {"count": count, "seconds": f"{executor.options.shutdown_timeout:g}"})
     timer = Timer(WHICH_AFTER, _say_which, (executor, stream))
     timer.daemon = True
     timer.start()
@@ -131,7 +136,7 @@ def _stop(executor: Executor, stream: TextIO) -> None:
 
 def _say_which(executor: Executor, stream: TextIO) -> None:
     if runs := executor.current():
-        _say(stream, f"Still waiting for {listed([str(running) for running in runs])}.")
+        _say(stream, _("Still waiting for %s.") % listed([str(running) for running in runs]))
 
 
 def _say(stream: TextIO, line: str) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,7 @@ from threading import Event, Thread
 from typing import Any, NamedTuple, Protocol
 
 from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.meter import Activity
 from django_delayed_tasks.executor.process.pages import JSON, Page, PageServer
 from django_delayed_tasks.support.logs import Log
 
@@ -37,16 +38,6 @@ class Status(NamedTuple):
     def as_json(self) -> str:
         """Return it as one line."""
         return json.dumps({"live": self.is_live, "ready": self.is_ready, **self.details})
-
-
-class Activity(NamedTuple):
-    """What an executor does now; ``codes`` has the code of each claim that it holds."""
-
-    threads: int
-    busy: int
-    awaited: int
-    held: int
-    codes: Sequence[str]
 
 
 class Probed(Protocol):
@@ -162,12 +153,7 @@ class ProbedExecutor:
 
     def metrics(self, format: Format) -> bytes:
         """Return its metrics."""
-        executor = self._executor
-        codes = [task.biz_code for task in executor.held.tasks()]
-        busy = len(executor.pool.current())
-        return format.of_executor(
-            Activity(executor.options.threads, busy, executor.held.awaited, len(executor.held), codes)
-        )
+        return format.of_executor(self._executor.activity())
 
 
 class HealthFile:

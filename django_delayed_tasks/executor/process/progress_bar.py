@@ -1,23 +1,31 @@
 """The progress bar that a person sees while an executor drains, or the history is pruned."""
 
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from django_delayed_tasks import clock
-from django_delayed_tasks.support.plural import plural
 
 WIDTH = 30
+
+
+def drained(count: int) -> str:
+    """Return the last line for this number of runs, with places for their number and for the seconds that they took."""
+    return ngettext("Drained: %(runs)s run in %(seconds)s s.", "Drained: %(runs)s runs in %(seconds)s s.", count)
 
 
 class ProgressBar:
     """A progress bar on a terminal; on any other stream nothing is written until :meth:`close`.
 
-    ``verb`` begins its last line.
+    ``ended`` returns its last line, as :func:`drained` does.
     """
 
-    def __init__(self, total: int, stream: TextIO | None = None, verb: str = "Drained") -> None:
+    def __init__(self, total: int, stream: TextIO | None = None, ended: Callable[[int], str] = drained) -> None:
         self._total = total
-        self._verb = verb
+        self._ended = ended
         self._stream = stream or sys.stdout
         self._began = clock.monotonic()
         self._is_terminal = self._stream.isatty()
@@ -28,7 +36,8 @@ class ProgressBar:
             self._total = max(self._total, done)
             part = done / self._total if self._total else 1.0
             bar = "#" * round(part * WIDTH)
-            self._stream.write(f"\r[{bar:<{WIDTH}}] {done:,} of {self._total:,}, {self._rate(done):,.0f}/s ")
+            values = {"done": f"{done:,}", "total": f"{self._total:,}", "rate": f"{self._rate(done):,.0f}"}
+            self._stream.write(f"\r[{bar:<{WIDTH}}] {_('%(done)s of %(total)s, %(rate)s/s') % values} ")
             self._stream.flush()
 
     def close(self, done: int) -> None:
@@ -37,7 +46,8 @@ class ProgressBar:
             self.show(done)
             self._stream.write("\n")
         seconds = clock.monotonic() - self._began
-        self._stream.write(f"{self._verb}: {done:,} {plural(done, 'run')} in {seconds:.1f} s.\n")
+        line = self._ended(done) % {"runs": f"{done:,}", "seconds": f"{seconds:.1f}"}
+        self._stream.write(f"{line}\n")
         self._stream.flush()
 
     def _rate(self, done: int) -> float:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from contextvars import Context
@@ -14,6 +15,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck
 from django_delayed_tasks.executor.threads.stacks import stack_of
+from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -26,6 +28,7 @@ class EventLoop:
 
     ``sync_to_async``, and with it Django's async queries, uses one thread for all coroutines, whose connections stay
     open from one query to the next. ``asyncio.to_thread``, and ``sync_to_async(thread_sensitive=False)``, use others.
+    Plain middlewares keep a thread for as long as a run takes, which may wait for any of these: they have their own.
     """
 
     def __init__(self, alias: str) -> None:
@@ -35,6 +38,7 @@ class EventLoop:
         self._thread: Thread | None = None
         self._queries = KeptThreads("coroutines' queries", alias, 1)
         self._others = KeptThreads("coroutines' threads", alias, min(32, (os.cpu_count() or 1) + 4))
+        self._middlewares = KeptThreads("coroutines' middlewares", alias, sys.maxsize)
         self._sensitive = ThreadSensitiveContext()
         self._asked: float | None = None
         self._is_stopping = False
@@ -67,6 +71,7 @@ class EventLoop:
     def _context(self) -> Context:
         context = clean_context()
         context.run(SyncToAsync.thread_sensitive_context.set, self._sensitive)
+        context.run(middleware.threads.set, self._middlewares)
         return context
 
     def _repeat(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -121,5 +126,6 @@ class EventLoop:
         with suppress(RuntimeError):  # it is closed
             self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout)
+        self._middlewares.finish(timeout)
         self._queries.finish(timeout)
         self._others.finish(timeout)

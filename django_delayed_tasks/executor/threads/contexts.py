@@ -1,15 +1,17 @@
 """A clean context for each call of a project's code, so that no call finds what another has left behind.
 
 That includes the active translation and time zone, and every other context variable. Django's database connections
-belong to the thread, whatever its context. Its caches belong to the context, and would connect again in each run: so
-they are created once per thread, in the context that is copied for each call.
+belong to the thread, whatever its context. Its caches belong to the context, and would connect again in each run, and
+so do the backends of its Tasks framework, which take longer to make than a run of a function: both are created once per
+thread, in the context that is copied for each call.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from contextvars import Context
 from threading import local
-from typing import ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
 from django.core.cache import caches
 
@@ -17,10 +19,22 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _make_caches() -> None:
-    for alias in caches:
-        with suppress(Exception):  # a cache that cannot be created fails its users
-            caches[alias]
+FRAMEWORKS: Final = ("django.tasks", "django_tasks")
+"""The modules of the Tasks framework and of its backport."""
+
+
+def _make_kept() -> None:
+    for kept in (caches, *_task_backends()):
+        for alias in kept:
+            with suppress(Exception):  # what cannot be created fails its users
+                kept[alias]
+
+
+def _task_backends() -> Iterator[Any]:
+    """Yield the collections of backends of the frameworks that this process has imported."""
+    for name in FRAMEWORKS:
+        with suppress(KeyError):
+            yield sys.modules[name].task_backends
 
 
 class _Base(local):
@@ -28,7 +42,7 @@ class _Base(local):
 
     def __init__(self) -> None:
         self.context = Context()
-        self.context.run(_make_caches)
+        self.context.run(_make_kept)
 
 
 _base = _Base()

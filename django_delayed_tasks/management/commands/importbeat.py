@@ -10,8 +10,9 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
 from django.utils import timezone
 from django.utils.module_loading import import_string
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
-from django_delayed_tasks.support.plural import plural
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
 
@@ -39,12 +40,11 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, dry_run: bool, disable: bool, **options: Any) -> None:
         if not apps.is_installed("django_celery_beat"):
-            raise CommandError("django_celery_beat is not in INSTALLED_APPS")
+            raise CommandError(_("django_celery_beat is not in INSTALLED_APPS"))
         entries: Any = apps.get_app_config("django_celery_beat").get_model("PeriodicTask")._default_manager
         copied = [self._copy(entry, dry_run, disable) for entry in entries.order_by("name")]
         count = sum(copied)
-        done = "would be copied" if dry_run else "copied"
-        self.stdout.write(f"{count} {plural(count, 'entry', 'entries')} {done}, {len(copied) - count} left out.")
+        self.stdout.write(_told(count, dry_run) % {"count": count, "left": len(copied) - count})
 
     def _copy(self, entry: Any, dry_run: bool, disable: bool) -> bool:
         try:
@@ -54,7 +54,7 @@ class Command(BaseCommand):
                     enqueue(entry, recurrence)
                     self._end(entry, disable)
         except Exception as error:  # such as arguments that are no JSON, or a trigger that never fires
-            self.stdout.write(f"{entry.name}: left out: {error}")
+            self.stdout.write(_("%(name)s: left out: %(why)s") % {"name": entry.name, "why": error})
             return False
         self.stdout.write(f"{entry.name}: {recurrence.trigger}")
         return True
@@ -63,6 +63,16 @@ class Command(BaseCommand):
         if disable:
             entry.enabled = False
             entry.save()
+
+
+def _told(count: int, dry_run: bool) -> str:
+    if dry_run:
+        return ngettext(
+            "%(count)d entry would be copied, %(left)d left out.",
+            "%(count)d entries would be copied, %(left)d left out.",
+            count,
+        )
+    return ngettext("%(count)d entry copied, %(left)d left out.", "%(count)d entries copied, %(left)d left out.", count)
 
 
 def enqueue(entry: Any, recurrence: Recurrence) -> None:
@@ -81,9 +91,9 @@ def function_of(entry: Any) -> Any:
     try:
         function = import_string(entry.task)
     except ImportError as error:
-        raise NotCopied(f"{entry.task} cannot be imported: {error}") from None
+        raise NotCopied(_("%(task)s cannot be imported: %(error)s") % {"task": entry.task, "error": error}) from None
     if not hasattr(function, "enqueue_on_commit"):
-        raise NotCopied(f"{entry.task} is not decorated with @task, or TASKS names another backend")
+        raise NotCopied(_("%s is not decorated with @task, or TASKS names another backend") % entry.task)
     return function
 
 
@@ -95,15 +105,15 @@ def recurrence_of(entry: Any) -> Recurrence:
         InvalidTrigger: it has an expression that means nothing here.
     """
     if not entry.enabled:
-        raise NotCopied("it is disabled")
+        raise NotCopied(_("it is disabled"))
     if entry.one_off:
-        raise NotCopied("it runs only once: enqueue it with run_after")
+        raise NotCopied(_("it runs only once: enqueue it with run_after"))
     function_of(entry)
     if entry.crontab:
         return Recurrence(cron_of(entry.crontab, _bounds(entry, start=entry.start_time)), None)
     if entry.interval:
         return _interval(entry)
-    raise NotCopied("it is neither a crontab nor an interval entry")
+    raise NotCopied(_("it is neither a crontab nor an interval entry"))
 
 
 def _bounds(entry: Any, **more: Any) -> dict[str, Any]:
@@ -117,7 +127,9 @@ def cron_of(crontab: Any, options: dict[str, Any]) -> Cron:
         NotCopied: both fields of days are restricted: Celery wants days that suit both, cron those that suit either.
     """
     if "*" not in (crontab.day_of_month, crontab.day_of_week):
-        raise NotCopied("it restricts the day of the month and the day of the week, which means another thing in cron")
+        raise NotCopied(
+            _("it restricts the day of the month and the day of the week, which means another thing in cron")
+        )
     fields = (crontab.minute, crontab.hour, crontab.day_of_month, crontab.month_of_year, crontab.day_of_week)
     expression = " ".join(field.replace(" ", "") for field in fields)
     return Cron(expression, tz=str(crontab.timezone), **options)

@@ -4,6 +4,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
@@ -23,7 +24,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, name: str | None, resume: bool, database: str | None, **options: Any) -> None:
         if name is None:
             if resume:
-                raise CommandError("which queue? pausequeue NAME --resume")
+                raise CommandError(_("which queue? pausequeue NAME --resume"))
             self._list(api.database(database))
             return
         try:
@@ -31,9 +32,14 @@ class Command(BaseCommand):
             has_changed = change(name, using=database)
         except InvalidTask as error:
             raise CommandError(str(error)) from None
-        state = "is running" if resume else "is paused"
-        self.stdout.write(f"The queue {name!r} {state}{'' if has_changed else ' already'}.")
+        self.stdout.write(_told(resume, has_changed) % name)
 
     def _list(self, alias: str) -> None:
         for paused in PausedQueue.objects.using(alias).order_by("queue"):
             self.stdout.write(f"{paused.queue}\t{paused.paused_at:%Y-%m-%d %H:%M:%S %Z}")
+
+
+def _told(resume: bool, has_changed: bool) -> str:
+    if resume:
+        return _("The queue %r is running.") if has_changed else _("The queue %r is running already.")
+    return _("The queue %r is paused.") if has_changed else _("The queue %r is paused already.")

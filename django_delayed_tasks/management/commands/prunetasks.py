@@ -52,7 +52,7 @@ class Command(BaseCommand):
 
     def _prune(self, alias: str, older_than: timedelta, codes: Container[str], count: int) -> None:
         self.stdout.ending = ""  # the bar is drawn over itself
-        bar = ProgressBar(count, cast(Any, self.stdout), _("Deleted"))
+        bar = ProgressBar(count, cast(Any, self.stdout), _deleted)
         deleted = position = 0
         is_complete = False
         while not is_complete:
@@ -60,6 +60,10 @@ class Command(BaseCommand):
             deleted += deletion
             bar.show(deleted)
         bar.close(deleted)
+
+
+def _deleted(count: int) -> str:
+    return ngettext("Deleted: %(runs)s run in %(seconds)s s.", "Deleted: %(runs)s runs in %(seconds)s s.", count)
 
 
 def _codes(alias: str, names: list[str] | None) -> Container[str]:

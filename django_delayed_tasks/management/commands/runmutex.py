@@ -7,9 +7,11 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, Error, connections
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
 from django_delayed_tasks.leases import Mutex, mutex
+from django_delayed_tasks.management.databases import no_database
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.main_thread import require_main_thread
 
@@ -50,13 +52,13 @@ class Command(BaseCommand):
         parser.usage = "%(prog)s NAME [options] -- command ..."
 
     def handle(self, *args: Any, **given: Any) -> None:
-        require_main_thread("runmutex", "elsewhere use django_delayed_tasks.leases.mutex()")
+        require_main_thread("runmutex", _("elsewhere use django_delayed_tasks.leases.mutex()"))
         command = list(given.get("command") or self.command)
         if not command:
-            raise CommandError("which command? It is given at the end, after --")
+            raise CommandError(_("which command? It is given at the end, after --"))
         alias = given["database"]
         if alias is not None and alias not in connections:
-            raise CommandError(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
+            raise CommandError(no_database(alias))
         try:
             code = self._run(given, command)
         except ResourceUnavailable as error:
@@ -65,7 +67,7 @@ class Command(BaseCommand):
         except (InvalidTask, DatabaseError) as error:
             raise CommandError(str(error)) from None
         if code == LOST:
-            self.stderr.write(f"mutex {given['name']!r} was lost: the command was ended")
+            self.stderr.write(_("mutex %r was lost: the command was ended") % given["name"])
         if code:
             sys.exit(code)
 
@@ -83,4 +85,5 @@ class Command(BaseCommand):
         try:
             guard.__exit__(None, None, None)
         except Error as error:
-            self.stderr.write(f"mutex {guard.name!r} could not be given back; it is free after its ttl: {error}")
+            text = _("mutex %(name)r could not be given back; it is free after its ttl: %(error)s")
+            self.stderr.write(text % {"name": guard.name, "error": error})

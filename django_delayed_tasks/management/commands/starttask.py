@@ -9,6 +9,8 @@ from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import DatabaseError, connections
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks import __version__
 from django_delayed_tasks.checks.overdue import by_an_executor
@@ -20,16 +22,18 @@ from django_delayed_tasks.executor.process.refusals import refuse_unseen
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import async_codes, get_task_handlers
 from django_delayed_tasks.management import probing
+from django_delayed_tasks.management.databases import no_database
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import unapplied
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.aligned import padded
 
 MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
 """Seconds within which a second SIGTERM counts as the first: systemd and the supervisor may both send one."""
 
-NO_HANDLERS = "none: no installed app has a module task_handlers, and TASK_HANDLERS names none"
+NO_HANDLERS = gettext_lazy("none: no installed app has a module task_handlers, and TASK_HANDLERS names none")
 
 
 class Command(BaseCommand):
@@ -67,12 +71,13 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
-        require_main_thread("starttask", "elsewhere call django_delayed_tasks.start()")
+        require_main_thread("starttask", _("elsewhere call django_delayed_tasks.start()"))
         options, self._probes = self._options(given), probing.probes_of(given)
         if not 1 <= given["processes"] <= MOST_PROCESSES:
-            raise CommandError(f"--processes={given['processes']}: must be from 1 to {MOST_PROCESSES}")
+            values = {"option": "processes", "value": given["processes"], "most": MOST_PROCESSES}
+            raise CommandError(_("--%(option)s=%(value)s: must be from 1 to %(most)s") % values)
         if given["reload"] and given["processes"] > 1:
-            raise CommandError("--reload is for one process; leave out --processes")
+            raise CommandError(_("--reload is for one process; leave out --processes"))
         with kept_connections.outside_of_pools():
             self._begin(options, given)
 
@@ -111,7 +116,7 @@ class Command(BaseCommand):
 
     def _check_database(self, alias: str) -> None:
         if alias not in connections:
-            raise CommandError(f"there is no database {alias!r}; the aliases are {', '.join(connections)}")
+            raise CommandError(no_database(alias))
         try:
             refuse_unseen(alias)
         except TaskException as error:
@@ -119,10 +124,11 @@ class Command(BaseCommand):
         try:
             missing = unapplied(alias)
         except DatabaseError as error:
-            raise CommandError(f"database {alias!r} cannot be reached: {error}") from None
+            text = _("database %(alias)r cannot be reached: %(error)s")
+            raise CommandError(text % {"alias": alias, "error": error}) from None
         if missing:
-            names = ", ".join(missing)
-            raise CommandError(f"unapplied migrations on database {alias!r}: {names}. Run `manage.py migrate` first.")
+            text = _("unapplied migrations on database %(alias)r: %(names)s. Run `manage.py migrate` first.")
+            raise CommandError(text % {"alias": alias, "names": ", ".join(missing)})
 
     def _run_in_foreground(self, options: ExecutorOptions) -> int:
         with StopSignals(doubling=SAME_SIGNAL if is_supervised() else 0.0).installed() as signals:
@@ -142,9 +148,9 @@ class Command(BaseCommand):
 
     def _supervise(self, options: ExecutorOptions, processes: int) -> int:
         if not getattr(self, "_called_from_command_line", False):
-            raise CommandError("--processes starts this command repeatedly, which works only from a command line")
+            raise CommandError(_("--processes starts this command repeatedly, which works only from a command line"))
         connections.close_all()
-        self._say(f"Supervising {processes} executors; Ctrl-C ends them.")
+        self._say(_("Supervising %(count)d executors; Ctrl-C ends them.") % {"count": processes})
         supervisor = Supervisor(_command_of_a_child(sys.argv), options.name, processes, options.shutdown_timeout)
         try:
             with StopSignals().installed() as signals, probing.answering_for(self._probes, supervisor):
@@ -154,21 +160,19 @@ class Command(BaseCommand):
 
     def _banner(self, options: ExecutorOptions) -> None:
         connection = connections[options.database]
-        queues = "all" if options.queues is None else ", ".join(options.queues)
-        if options.exclude_queues:
-            queues += f" but {', '.join(options.exclude_queues)}"
         codes = sorted(get_task_handlers())
-        concurrency = f", and {options.async_concurrency} async runs" if async_codes() else ""
-        self._say(
-            f"django-delayed-tasks {__version__}: executor {options.name}\n"
-            f"  database  {options.database} ({connection.display_name})\n"
-            f"  queues    {queues}\n"
-            f"  threads   {options.threads}{concurrency}, polling every {options.poll_interval:g} s\n"
-            f"  handlers  {len(codes)}: {', '.join(codes) or NO_HANDLERS}"
-        )
+        lines = [
+            (_("database"), f"{options.database} ({connection.display_name})"),
+            (_("queues"), _queues_text(options)),
+            (_("threads"), _threads_text(options)),
+            (_("handlers"), f"{len(codes)}: {', '.join(codes) or NO_HANDLERS}"),
+        ]
+        title = _("django-delayed-tasks %(version)s: executor %(name)s")
+        texts = [f"  {padded(name, 8)}  {value}" for name, value in lines]
+        self._say("\n".join([title % {"version": __version__, "name": options.name}, *texts]))
 
     def _ready(self, executor: int) -> None:
-        self._say(f"Ready (executor {executor}). Ctrl-C stops it gracefully.")
+        self._say(_("Ready (executor %d). Ctrl-C stops it gracefully.") % executor)
 
     def _say(self, text: str) -> None:
         if self._out is sys.stdout:
@@ -176,10 +180,24 @@ class Command(BaseCommand):
             self.stdout.flush()
 
 
+def _queues_text(options: ExecutorOptions) -> str:
+    served = _("all") if options.queues is None else ", ".join(options.queues)
+    values = {"queues": served, "excluded": ", ".join(options.exclude_queues or ())}
+    return _("%(queues)s but %(excluded)s") % values if options.exclude_queues else served
+
+
+def _threads_text(options: ExecutorOptions) -> str:
+    values = {"threads": options.threads, "async": options.async_concurrency, "seconds": f"{options.poll_interval:g}"}
+    if async_codes():
+        return _("%(threads)d, and %(async)d async runs, polling every %(seconds)s s") % values
+    return _("%(threads)d, polling every %(seconds)s s") % values
+
+
 def _names(option: str, text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     if not names:
-        raise CommandError(f"--{option.replace('_', '-')}={text!r}: does not name a queue")
+        values = {"option": option.replace("_", "-"), "text": text}
+        raise CommandError(_("--%(option)s=%(text)r: does not name a queue") % values)
     return names
 
 

@@ -7,14 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import Error
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.stats.backlogs import queues_of
 from django_delayed_tasks.stats.look import Look, look, serves
 from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.support.durations import duration_text
-from django_delayed_tasks.support.plural import plural
 
 UNHEALTHY = 1
 UNKNOWN = 3
@@ -40,15 +41,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         if given["max_late"] < 0:
-            raise CommandError(f"--max-late={given['max_late']:g}: must not be negative")
+            raise CommandError(_("--max-late=%s: must not be negative") % f"{given['max_late']:g}")
         try:
             seen = look(given["database"])
             wrong = [*_executors(seen, given), *_late(seen, given), *_failed(seen, given)]
-            good = f"{len(_alive(seen, given['queue']))} alive, no task is late"
+            good = _("%(count)d alive, no task is late") % {"count": len(_alive(seen, given["queue"]))}
         except TaskException as error:
             raise CommandError(str(error)) from None
-        except DatabaseError as error:
-            self.stdout.write(f"UNKNOWN: the database cannot be asked: {str(error).splitlines()[0]}")
+        except Error as error:
+            why = _("the database cannot be asked: %s") % (str(error).partition("\n")[0] or type(error).__name__)
+            self.stdout.write(f"UNKNOWN: {why}")
             sys.exit(UNKNOWN)
         self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {good}")
         if wrong:
@@ -63,7 +65,10 @@ def _alive(seen: Look, queues: list[str] | None) -> list[str]:
 def _executors(seen: Look, given: dict[str, Any]) -> Iterator[str]:
     alive = len(_alive(seen, given["queue"]))
     if alive < given["executors"]:
-        yield f"{alive} {plural(alive, 'executor')} alive, {given['executors']} needed"
+        text = ngettext(
+            "%(alive)d executor alive, %(needed)d needed", "%(alive)d executors alive, %(needed)d needed", alive
+        )
+        yield text % {"alive": alive, "needed": given["executors"]}
 
 
 def _late(seen: Look, given: dict[str, Any]) -> Iterator[str]:
@@ -74,7 +79,8 @@ def _late(seen: Look, given: dict[str, Any]) -> Iterator[str]:
         if queue.latency > most and not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
     ]
     for queue in sorted(late, key=lambda queue: -queue.latency)[:3]:
-        yield f"queue {queue.name} late by {duration_text(queue.latency)}"
+        values = {"queue": queue.name, "time": duration_text(queue.latency)}
+        yield _("queue %(queue)s late by %(time)s") % values
 
 
 def _failed(seen: Look, given: dict[str, Any]) -> Iterator[str]:
@@ -82,4 +88,4 @@ def _failed(seen: Look, given: dict[str, Any]) -> Iterator[str]:
         return
     failed = sum(runs.failed for runs in rates_of(seen, timedelta(hours=1)))
     if failed > given["max_failed"]:
-        yield f"{failed} {plural(failed, 'run')} failed in the last hour"
+        yield ngettext("%d run failed in the last hour", "%d runs failed in the last hour", failed) % failed

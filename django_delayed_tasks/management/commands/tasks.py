@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import ngettext, pgettext_lazy
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import TaskException
@@ -15,10 +15,18 @@ from django_delayed_tasks.management.confirming import confirm
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import AddAction
 
 NOTHING: Final = 3
 """Exit code if no task was found, or none was changed."""
 LATEST_RUNS: Final = 10
+ACTIONS: Final = {
+    AddAction.CREATED: pgettext_lazy("what adding did", "created"),
+    AddAction.REPLACED: pgettext_lazy("what adding did", "replaced"),
+    AddAction.KEPT: pgettext_lazy("what adding did", "kept"),
+    AddAction.DEFERRED: pgettext_lazy("what adding did", "deferred"),
+    AddAction.FILTERED: pgettext_lazy("what adding did", "filtered"),
+}
 
 
 class Command(BaseCommand):
@@ -83,7 +91,7 @@ class Command(BaseCommand):
         if given["format"] == "json":
             self.stdout.write(output.as_json({"task_id": result.task_id, "action": str(result.action)}))
         else:
-            self.stdout.write(_("Task %(id)s: %(action)s.") % {"id": result.task_id, "action": result.action})
+            self.stdout.write(_("Task %(id)s: %(action)s.") % {"id": result.task_id, "action": ACTIONS[result.action]})
         return True
 
     def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:

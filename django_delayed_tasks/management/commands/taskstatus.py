@@ -7,6 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks import stats
 from django_delayed_tasks.exceptions import TaskException
@@ -33,7 +34,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, watch: bool, interval: float, **given: Any) -> None:
         if interval <= 0:
-            raise CommandError(f"--interval={interval:g}: must be above 0")
+            raise CommandError(_("--interval=%s: must be above 0") % f"{interval:g}")
         if not watch:
             self.stdout.write(self._look(**given))
             return

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.support.aligned import aligned
 from django_delayed_tasks.support.redaction import redacted
 
 TASK_FIELDS = (
@@ -52,8 +53,7 @@ def as_table(tasks: Iterable[Task]) -> list[str]:
     """Return a heading and a line for each task."""
     heading = (_("code"), _("number"), _("status"), _("when"), _("claimable from"), _("queue"), _("last error"))
     rows = [heading, *(_cells(task) for task in tasks)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return aligned(rows)
 
 
 def _cells(task: Task) -> Sequence[str]:

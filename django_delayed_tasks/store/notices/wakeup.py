@@ -76,11 +76,14 @@ def sees_commit(connection: Any) -> bool:
 
 
 def _call_after_commit(connection: BaseDatabaseWrapper, call: Callable[[], None]) -> None:
-    """Call it when the transaction is committed; at once in that of a TestCase, which never is."""
+    """Call it when the transaction is committed; at once in that of a TestCase, which never is.
+
+    What it raises after the commit is logged: the caller's tasks are added, and so may others be that follow.
+    """
     if is_in_test_case(connection):
         call()
     else:
-        transaction.on_commit(call, using=connection.alias)
+        transaction.on_commit(call, using=connection.alias, robust=True)
 
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:

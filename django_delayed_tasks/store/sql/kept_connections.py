@@ -127,12 +127,19 @@ class OfThread:
             self._all = keep()
         for connection in self._all:
             if connection.connection is not None:
-                _tidy(connection)
+                _tidy(connection, "a handler")
 
 
-def _tidy(connection: BaseDatabaseWrapper) -> None:
+def tidy_after(who: str) -> None:
+    """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
+    for connection in _kept.get(get_ident(), ()):
+        if connection.connection is not None:
+            _tidy(connection, who)
+
+
+def _tidy(connection: BaseDatabaseWrapper, who: str) -> None:
     if connection.in_atomic_block or _is_left_open(connection):
-        logger.error("a handler left a transaction open on %r; it is rolled back", connection.alias)
+        logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
         _close(connection)
     elif connection.errors_occurred:
         discard_unusable(connection.alias)

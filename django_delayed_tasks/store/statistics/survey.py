@@ -14,6 +14,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import Overview
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
@@ -156,6 +157,13 @@ def write(alias: str, taken_at: datetime, data: Mapping[str, Any]) -> None:
 def read(alias: str) -> Overview | None:
     """Return what the latest survey has shown; None if there was none."""
     return Overview.objects.using(alias).filter(name=NAME).first()
+
+
+def read_totals(alias: str) -> Mapping[TaskStatus, int]:
+    """Return how many tasks had each status in the latest survey; empty if there was none."""
+    # The database takes them out of the row, most of which is due times.
+    totals: Any = Overview.objects.using(alias).filter(name=NAME).values_list("data__totals", flat=True).first()
+    return {status: totals.get(str(status.value), 0) for status in TaskStatus} if isinstance(totals, dict) else {}
 
 
 def minute_of(moment: datetime) -> int:

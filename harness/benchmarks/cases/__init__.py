@@ -4,7 +4,8 @@ from importlib import import_module
 from types import ModuleType
 
 NAMES = (
-    "add", "drain", "functions", "peers", "atomic", "lateness", "storm", "backlog", "limits", "purge", "contention",
+    "add", "drain", "observed", "functions", "peers", "atomic", "lateness", "storm", "backlog", "limits", "purge",
+    "contention",
     "idle", "memory", "recovery", "sustained", "pages",
 )  # fmt: skip
 LARGE = ("peers",)

@@ -74,9 +74,14 @@ class TestEars:
 
     def test_hear_again_and_again(self, ears: Ears, elsewhere: None) -> None:
         for _ in range(5):
-            wait_until(listening)
-            notify("default", "default")
-            hear(ears)
+            assert any(self.is_heard(ears) for _ in range(3))
+
+    def is_heard(self, ears: Ears) -> bool:
+        """Notify; on MariaDB and MySQL this may end the last sleep, which a server lists until the next one begins."""
+        wait_until(listening)
+        notify("default", "default")
+        select.select([ears], [], [], LIMIT)
+        return bool(ears.hear())
 
 
 class Wakings(threading.Event):

@@ -175,6 +175,7 @@ class TestInAWholeExecutor:
         add_some("plain", *range(10, 30))
         with executing(async_concurrency=3):
             wait_until(lambda: not Task.objects.filter(biz_code="plain").exists())
-            assert len(waiting.begun) == Task.objects.filter(status=TaskStatus.RUNNING).count() == 3
+            wait_until(lambda: len(waiting.begun) == 3)
+            assert Task.objects.filter(status=TaskStatus.RUNNING).count() == 3
             waiting.go_on()
             wait_until(lambda: not Task.objects.exists())

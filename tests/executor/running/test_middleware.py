@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from contextvars import ContextVar
-from threading import current_thread
+from threading import Event, current_thread
 from types import ModuleType
 from typing import Any
 
@@ -21,10 +21,12 @@ from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.models import Executor as Row
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.support import forks
 from tests.executor.batches import batched
 from tests.executor.coroutines import async_handler_of
-from tests.executor.parts import add, drain, handler_of
+from tests.executor.parts import add, drain, executing, handler_of
 from tests.pages import ROOT, blocks
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("live_db")
 
@@ -36,6 +38,7 @@ tenant: ContextVar[str] = ContextVar("tenant", default="none")
 @pytest.fixture(autouse=True)
 def _no_events() -> None:
     events.clear()
+    go_on.clear()
 
 
 @pytest.fixture
@@ -101,6 +104,20 @@ def async_only(call: Any) -> Any:
         return await call(run)
 
     return acall
+
+
+go_on = Event()
+
+
+def held_up(call: Any) -> Any:
+    def plain(run: Any) -> Any:
+        assert go_on.wait(60)
+        try:
+            return call(run)
+        finally:
+            events.append("left")
+
+    return plain
 
 
 def instead(call: Any) -> Any:
@@ -187,6 +204,36 @@ def test_each_is_called_around_both_kinds_of_handlers(use: Any, kind: Any, name:
     assert outcome() == (RunOutcome.DONE, "")
 
 
+def test_a_plain_one_takes_no_thread_that_the_async_handlers_need(use: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    begun: list[str] = []
+
+    async def handle(task: Any) -> None:
+        begun.append(task.biz_num)
+        while len(begun) < 8:
+            await asyncio.sleep(0.001)
+        await asyncio.to_thread(events.append, "in a thread")
+
+    use("plain_only")
+    async_handler_of(handle)
+    for number in range(8):
+        add(str(number))
+    drain(threads=1)
+    assert events.count("in a thread") == 8
+
+
+def test_a_plain_one_does_not_call_the_handler_after_the_run_was_cancelled(use: Any) -> None:
+    use("held_up")
+    async_handler(timeout=0.1, max_attempts=1)
+    add()
+    with executing(threads=1):
+        wait_until(TaskRun.objects.exists)
+        go_on.set()
+        wait_until(lambda: events)
+    assert events == ["left"]
+    assert outcome() == (RunOutcome.FAILED, "TaskTimeout: the run took longer than 0.1 s")
+
+
 @kinds
 def test_it_may_answer_instead_of_the_handler(use: Any, kind: Any) -> None:
     use("instead")
@@ -256,6 +303,15 @@ def test_no_executor_starts_with_a_broken_one(use: Any, name: str, said: str) ->
 def test_without_middlewares_the_handler_is_called_directly() -> None:
     assert middleware._chain() is middleware._handle
     assert middleware._achain() is middleware._ahandle
+
+
+def test_a_forked_child_builds_its_own(use: Any) -> None:
+    use("outer")
+    chains = middleware._chain(), middleware._achain()
+    for forget in forks._forgetting:
+        if forget.__module__ == middleware.__name__:
+            forget()
+    assert (middleware._chain() is chains[0], middleware._achain() is chains[1]) == (False, False)
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
-from django_delayed_tasks import clock
+from django_delayed_tasks import clock, signals
+from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
@@ -19,7 +20,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
-from tests.executor.parts import add, claim, registered
+from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.executor.settling.test_settler import OPTIONS, answering, done, settler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -219,3 +220,30 @@ class TestOutageThatOutlastsTheStop:
         wait_until(lambda: not settler.is_alive)
         assert held.settled == 0
         assert task.claim in held
+
+
+def test_and_tells_of_failures_though_metrics_cannot_count_an_end(caplog: pytest.LogCaptureFixture) -> None:
+    """A handler may leave anything in its task: what is only counted must not stop what follows a settlement."""
+    told: list[str] = []
+
+    def spoil(task: Any) -> None:
+        if task.biz_num == "a":
+            task.when = None
+        raise ValueError(task.biz_num)
+
+    def note(task: Any, **_: Any) -> None:
+        told.append(task.biz_num)
+
+    handler_of(spoil, max_attempts=1)
+    add("a")
+    add("b")
+    signals.task_failed.connect(note)
+    meter.start()
+    try:
+        drain(threads=1)
+    finally:
+        meter.stop()
+        signals.task_failed.disconnect(note)
+    assert sorted(told) == ["a", "b"]
+    assert "claims were gone" not in caplog.text
+    assert "claim was gone" not in caplog.text

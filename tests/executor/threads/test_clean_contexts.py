@@ -17,6 +17,7 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.models import Task, TaskRun
 from tests.executor.batches import batched
 from tests.executor.parts import add, executing, handler_of
+from tests.function_tasks.framework import task_backends
 from tests.sessions import sessions
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -144,8 +145,12 @@ def test_receivers_share_the_context_of_their_run() -> None:
     assert found == ["of 1", "of 1"]
 
 
-@pytest.mark.parametrize("what", [lambda: connections["default"].connection, lambda: caches["default"]])
-def test_a_thread_keeps_its_connections_and_caches(what: Callable[[], object]) -> None:
+@pytest.mark.parametrize(
+    "what",
+    [lambda: connections["default"].connection, lambda: caches["default"], lambda: task_backends["default"]],
+    ids=["connection", "cache", "task backend"],
+)
+def test_a_thread_keeps_its_connections_caches_and_task_backends(what: Callable[[], object]) -> None:
     found: list[object] = []
     counts: list[int] = []
 

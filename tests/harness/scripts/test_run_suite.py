@@ -68,7 +68,7 @@ def test_only_what_runs_elsewhere_is_left_out() -> None:
     assert not is_covered("mysql", "engine", everywhere)
 
 
-def test_tests_of_programs_from_outside_run_on_the_first_database() -> None:
+def test_what_does_not_depend_on_the_database_runs_on_the_first_one() -> None:
     """Given several databases; then one of them, the first, has the tests that do not depend on the database."""
     for databases in (["sqlite", "mariadb", "postgres"], ["mariadb", "postgres"], ["postgres"]):
-        assert [name for name in databases if not is_covered(name, "outside", databases)] == databases[:1]
+        assert [name for name in databases if not is_covered(name, "once", databases)] == databases[:1]

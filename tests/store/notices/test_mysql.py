@@ -189,6 +189,7 @@ def test_a_successor_of_the_same_name_listens_at_once() -> None:
     with closing(Ears("default", "one")):  # its process may have been killed: the server does not know yet
         wait_until(listening)
         with closing(Ears("default", "one")) as successor:
+            wait_until(lambda: successor._connection.thread_id() in listening())
             mysql.notify("default", "mail")
             assert woken([successor]) == [successor]
 

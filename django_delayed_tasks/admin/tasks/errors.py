@@ -1,0 +1,146 @@
+"""Failed tasks by their errors: a page with the groups, and the filter for the tasks of one group.
+
+Both read the tasks that failed last, up to a bound, since errors have no index.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.db.models.functions import Right
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path
+from django.utils.http import urlencode
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.filters import FOLDED, CodeFilter
+from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
+from django_delayed_tasks.admin.lists.statuses import BY_ERROR
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+
+if TYPE_CHECKING:
+    Base = admin.ModelAdmin[Task]
+else:
+    Base = object
+
+MOST: Final = 2_000
+"""The tasks that failed last and are grouped."""
+FAILED: Final = TaskStatus.FAILED
+EXCEPTION: Final = re.compile(r"(?P<error>[\w.]+)(: (?P<message>.*))?", re.ASCII)
+"""The last line of a traceback."""
+
+
+class Failure(NamedTuple):
+    """A failed task: its key and code, the class of its error, the error's message, and when it failed."""
+
+    key: int
+    code: str
+    error: str
+    message: str
+    failed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The failed tasks of one code with one error, those that failed last first."""
+
+    code: str
+    error: str
+    failures: Sequence[Failure]
+
+    @property
+    def message(self) -> str:
+        return self.failures[0].message
+
+    @property
+    def latest(self) -> str:
+        return columns.moment_text(self.failures[0].failed_at)
+
+    @property
+    def earliest(self) -> str:
+        return columns.moment_text(self.failures[-1].failed_at)
+
+    @property
+    def query(self) -> str:
+        """The condition of the list for these tasks."""
+        code, error = CodeFilter.parameter_name, ErrorFilter.parameter_name
+        return urlencode({"status__exact": str(FAILED.value), code: self.code, error: self.error})
+
+
+def latest_failures() -> list[Failure]:
+    """Return the tasks that failed last, at most ``MOST``, the latest first."""
+    tasks: QuerySet[Any] = Task.objects.using(settings.DATABASE).filter(status=FAILED)
+    keys = Order(tasks, frozenset({FAILED})).keys(MOST)
+    if keys is None:  # too many levels to find the latest: those that come first in the claim index
+        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[:MOST])
+    rows = tasks.order_by().filter(pk__in=keys).values_list("pk", "biz_code", "claim_at", Right("last_error", 500))
+    found = [Failure(key, code, *error_of(end), failed_at) for key, code, failed_at, end in rows]
+    return sorted(found, key=lambda failure: (failure.failed_at, failure.key), reverse=True)
+
+
+def error_of(text: str) -> tuple[str, str]:
+    """Return the class of the exception that a traceback ends with, and its message; another text has no message."""
+    line = columns.last_line(text, 200)
+    found = EXCEPTION.fullmatch(line)
+    return (found["error"], found["message"] or "") if found else (line, "")
+
+
+def groups(failures: Sequence[Failure]) -> list[Group]:
+    """Return these failures by code and error, the largest group first."""
+    found: dict[tuple[str, str], list[Failure]] = defaultdict(list)
+    for failure in failures:
+        found[failure.code, failure.error].append(failure)
+    return sorted((Group(*key, some) for key, some in found.items()), key=lambda group: -len(group.failures))
+
+
+class ErrorFilter(admin.SimpleListFilter):
+    """Filters failed tasks by an error that the page of errors links to; it has no choices of its own."""
+
+    title = gettext_lazy("error")
+    parameter_name = "error"
+    template = FOLDED
+
+    def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, str]]:
+        yield from ((error, error) for error in request.GET.getlist(self.parameter_name)[-1:])
+
+    def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
+        if not self.value():
+            return queryset
+        keys = [failure.key for failure in latest_failures() if failure.error == self.value()]
+        return queryset.filter(status=FAILED, pk__in=keys)
+
+
+class ErrorPages(Base):
+    """The page with the failed tasks by their errors."""
+
+    def get_urls(self) -> Any:
+        view = self.admin_site.admin_view(self.errors_view)
+        return [path("errors/", view, name=f"django_delayed_tasks_{BY_ERROR}"), *super().get_urls()]
+
+    def errors_view(self, request: HttpRequest) -> HttpResponse:
+        """Show how many tasks failed with each error; a group leads to the list of its tasks, which has the actions."""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        failures = latest_failures()
+        context = {
+            **self.admin_site.each_context(request),
+            "title": _("Failed tasks by error"),
+            "opts": self.opts,
+            "cl": {"opts": self.opts},
+            "media": self.media,
+            "actions_on_top": True,  # without it Django's template has a style that a strict policy refuses
+            "groups": groups(failures),
+            "most": MOST if len(failures) >= MOST else None,
+        }
+        return TemplateResponse(request, "admin/django_delayed_tasks/task/errors.html", context)

@@ -1,0 +1,130 @@
+"""The metrics: the name, the kind and the labels of each, and how its samples are read. Knows no metrics library.
+
+Prometheus's pages and OpenTelemetry's instruments are both made from these definitions.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Generic, TypeVar
+
+from django_delayed_tasks.executor.meter import Activity, Histogram, Meter
+from django_delayed_tasks.handlers import find, get_task_handlers
+from django_delayed_tasks.metrics.cluster import Cluster
+
+PREFIX: Final = "delayed_tasks_"
+
+Source = TypeVar("Source")
+Labels = tuple[str, ...]
+"""The values of a sample's labels, in the order of the definition's ``labels``."""
+Samples = Iterable[tuple[Labels, float | Histogram]]
+
+
+class Kind(Enum):
+    """The kinds of metrics."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Generic[Source]):
+    """One metric; ``read(source)`` gives its samples, which are histograms if it is one."""
+
+    kind: Kind
+    short_name: str
+    text: str
+    labels: Labels
+    read: Callable[[Source], Samples]
+
+    @property
+    def name(self) -> str:
+        """The full name."""
+        return PREFIX + self.short_name
+
+    @property
+    def unit(self) -> str:
+        """The unit in UCUM, as OpenTelemetry wants it; empty for a number of things."""
+        return "s" if self.short_name.endswith("_seconds") else ""
+
+
+def _by_code(counts: Mapping[str, float | Histogram]) -> Samples:
+    return [((code,), value) for code, value in counts.items()]
+
+
+def _from_zero(counts: Mapping[str, int]) -> Samples:
+    """Return a sample for each handler, too: a first failure is then seen as an increase, from 0 to 1."""
+    return _by_code({**dict.fromkeys(get_task_handlers(), 0), **counts})
+
+
+def _settled(meter: Meter) -> Samples:
+    return [((code, outcome.name.lower()), count) for (code, outcome), count in meter.settled.items()]
+
+
+def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
+    for code, count in Counter(activity.codes).items():
+        handler = find(code)
+        if handler and handler.max_concurrent:
+            yield (code,), (handler.max_concurrent, count)
+
+
+COUNTED: Final[tuple[Metric[Meter], ...]] = (
+    Metric(Kind.COUNTER, "claimed", "Tasks claimed.", ("code",), lambda meter: _by_code(meter.claimed)),
+    Metric(Kind.COUNTER, "settled", "Ends of runs, by outcome.", ("code", "outcome"), _settled),
+    Metric(Kind.COUNTER, "failed", "Tasks that failed for good.", ("code",), lambda meter: _from_zero(meter.failed)),
+    Metric(
+        Kind.COUNTER, "reaped", "Tasks taken from dead executors.", ("code",),
+        lambda meter: _from_zero(meter.reaped),
+    ),
+    Metric(
+        Kind.HISTOGRAM, "lateness_seconds", "Seconds from the time of a task to the start of its first attempt.",
+        ("code",), lambda meter: _by_code(meter.lateness),
+    ),
+    Metric(
+        Kind.HISTOGRAM, "run_seconds", "Seconds that runs took.", ("code",), lambda meter: _by_code(meter.run_time)
+    ),
+    Metric(
+        Kind.HISTOGRAM, "claim_seconds", "Seconds that claims took.", (), lambda meter: [((), meter.claim_time)]
+    ),
+    Metric(
+        Kind.HISTOGRAM, "agenda_seconds", "Seconds that readings of the agenda took.", (),
+        lambda meter: [((), meter.agenda_time)],
+    ),
+)  # fmt: skip
+"""What a process has counted since it started; to be read while the meter's lock is held."""
+
+ACTIVE: Final[tuple[Metric[Activity], ...]] = (
+    Metric(Kind.GAUGE, "threads", "Threads that run tasks.", (), lambda now: [((), now.threads)]),
+    Metric(Kind.GAUGE, "threads_busy", "Threads that are running a task.", (), lambda now: [((), now.busy)]),
+    Metric(Kind.GAUGE, "async_runs", "Runs on the event loop.", (), lambda now: [((), now.awaited)]),
+    Metric(Kind.GAUGE, "unsettled", "Claims that are not settled.", (), lambda now: [((), now.held)]),
+    Metric(
+        Kind.GAUGE, "slots", "What max_concurrent allows in the whole cluster.", ("code",),
+        lambda now: [(labels, most) for labels, (most, _) in _slots(now)],
+    ),
+    Metric(
+        Kind.GAUGE, "slots_in_use", "Claims of this executor that count for it.", ("code",),
+        lambda now: [(labels, used) for labels, (_, used) in _slots(now)],
+    ),
+)  # fmt: skip
+"""What one executor does now."""
+
+SHARED: Final[tuple[Metric[Cluster], ...]] = (
+    Metric(
+        Kind.GAUGE, "overdue_seconds",
+        "Seconds for which the first due task of the queue has waited; paused queues are left out.", ("queue",),
+        lambda cluster: [((queue,), seconds) for queue, seconds in cluster.overdue.items()],
+    ),
+    Metric(Kind.GAUGE, "executors", "Live executors.", (), lambda cluster: [((), cluster.executors)]),
+    Metric(
+        Kind.GAUGE, "pool_size", "Enabled resources of the pool.", ("pool",),
+        lambda cluster: [((pool,), size) for pool, (size, _) in cluster.pools.items()],
+    ),
+    Metric(
+        Kind.GAUGE, "pool_in_use", "Resources of the pool that are leased.", ("pool",),
+        lambda cluster: [((pool,), in_use) for pool, (_, in_use) in cluster.pools.items()],
+    ),
+)  # fmt: skip
+"""What only the database knows; it is the same in every process."""

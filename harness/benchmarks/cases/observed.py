@@ -1,0 +1,55 @@
+"""The drain of due no-op tasks by one executor with metrics, traces and signals, against one that nothing observes.
+
+Each part is measured by itself as well. The time of the processor is noted, too: noise from other programs disturbs it
+less than it disturbs the rate. Statistics are always on but in the variant "bare", which no project can have.
+"""
+
+from harness.benchmarks.bench import Bench
+from harness.benchmarks.cases.drain import RATE, together
+from harness.benchmarks.figures import PRODUCT, Figure
+from harness.benchmarks.goals import Goal
+from harness.benchmarks.programs.together import seconds_of
+
+TASKS = 40_000
+COST = "µs of CPU/task"
+OFF, EVERYTHING, METRICS_AND_SPANS = "off", "metrics, spans and signals", "metrics and spans"
+VARIANTS = {
+    OFF: (),
+    EVERYTHING: ("metrics", "spans", "signals"),
+    METRICS_AND_SPANS: ("metrics", "spans"),
+    "metrics": ("metrics",),
+    "spans": ("spans",),
+    "signals": ("signals",),
+    "bare": ("bare",),
+}
+DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
+
+
+def measure(bench: Bench) -> None:
+    """Measure all variants in turn."""
+    for database in bench.databases:
+        for _ in bench.turns(database):
+            for variant in bench.some([*VARIANTS]):
+                one(bench, database, variant)
+
+
+def one(bench: Bench, database: str, variant: str) -> None:
+    """Measure one variant, after filling the table again."""
+    tasks = bench.size(TASKS)
+    bench.run("fill", tasks, "nothing", database=database)
+    answers = together(bench, database, [("observed", *VARIANTS[variant])])
+    if (done := sum(answer["result"] for answer in answers)) != tasks:
+        raise RuntimeError(f"{tasks} tasks were due, {done} settled")
+    bench.note(database, PRODUCT, variant, RATE, tasks / seconds_of(answers))
+    bench.note(database, PRODUCT, variant, COST, 1e6 * answers[0]["cpu"] / tasks)
+
+
+def rate_of(database: str, variant: str) -> Figure:
+    return Figure("observed", database, PRODUCT, variant, RATE)
+
+
+GOALS = [
+    Goal(f"observed: {variant}", rate_of(database, variant), 0.9, (rate_of(database, OFF),))
+    for database in DATABASES
+    for variant in (EVERYTHING, METRICS_AND_SPANS)
+]

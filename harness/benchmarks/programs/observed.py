@@ -1,0 +1,68 @@
+"""``drain`` with what observes an executor: ``observed PART …``, of ``PARTS``; without "bare", statistics are on."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import django
+from django.test import override_settings
+
+from harness.benchmarks.programs.drain import drain, executor_with
+from harness.benchmarks.programs.together import begin_together
+
+OPENTELEMETRY = "django_delayed_tasks.integrations.opentelemetry.OpenTelemetryMiddleware"
+
+
+def bare() -> None:
+    """Count no statistics either, which no project can turn off."""
+    from django_delayed_tasks.executor.settling.tally import Tally
+
+    Tally.count = lambda *args: None  # type: ignore[method-assign]
+
+
+def metrics() -> None:
+    """Count for Prometheus, as with ``--metrics-port``."""
+    from django_delayed_tasks.executor import meter
+
+    meter.start()
+
+
+def signals() -> None:
+    """Connect a receiver with every signal."""
+    from django.dispatch import Signal
+
+    from django_delayed_tasks import signals
+
+    for signal in vars(signals).values():
+        if isinstance(signal, Signal):
+            signal.connect(_receive, weak=False)
+
+
+def _receive(**_: Any) -> None:
+    pass
+
+
+def spans() -> None:
+    """Put OpenTelemetry's middleware around each run, with an exporter and a reader that keep everything in memory."""
+    from opentelemetry import metrics, trace
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
+    trace.set_tracer_provider(provider)
+    metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
+    override_settings(DELAYED_TASKS={"MIDDLEWARE": [OPENTELEMETRY]}).enable()
+
+
+PARTS: Mapping[str, Callable[[], None]] = {part.__name__: part for part in (bare, metrics, signals, spans)}
+
+if __name__ == "__main__":
+    django.setup()
+    for word in sys.argv[1:]:
+        PARTS[word]()
+    executor = executor_with({})
+    begin_together(lambda: drain(executor), executor.stop)

@@ -1,0 +1,96 @@
+"""What a poller finds of tasks that are committed late, below the watermark of their level."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from tests.executor.parts import Bench, add, handler_of
+
+pytestmark = pytest.mark.django_db
+
+
+def database_now() -> datetime:
+    return read_agenda("default").now
+
+
+def add_below_the_watermark(num: str) -> None:
+    """A task as one that is committed by a transaction that was open for a minute."""
+    add(num)
+    Task.objects.filter(biz_num=num).update(claim_at=database_now() - timedelta(minutes=1))
+
+
+def sweeps_took(bench: Bench, *seconds: float) -> None:
+    """Note the seconds of all full scans so far; the last one has just ended."""
+    bench.poller.reader.scans = FullScans()
+    for took in seconds:
+        bench.poller.reader.scans.note(clock.monotonic(), took)
+
+
+def full_scans_are_slow(bench: Bench) -> None:
+    """Make full scans slow, as they are if there are many finished tasks that the database could not remove."""
+    sweeps_took(bench, 0.0, 0.1, 0.1)
+
+
+class TestCommittedLate:
+    def test_is_found_at_once(self, bench: Bench) -> None:
+        handler_of(lambda task: None)
+        bench.poller.poll()
+        add_below_the_watermark("late")
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
+
+    def test_or_at_the_next_full_scan_where_those_are_slow(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+        handler_of(lambda task: None)
+        add("first", when=timedelta(hours=1))
+        now = clock.monotonic()
+        monkeypatch.setattr(clock, "monotonic", lambda: now)
+        bench.poller.poll()
+        full_scans_are_slow(bench)
+        add_below_the_watermark("late")
+        bench.poller.poll()
+        assert bench.numbers == (["late"] if connection.vendor == "sqlite" else [])
+        monkeypatch.setattr(clock, "monotonic", lambda: now + 2.1)
+        monkeypatch.setattr(type(bench.lease), "may_claim", True)
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
+
+    def test_which_comes_long_before_the_next_poll(self, make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A commit of this process wakes the executor once: it must not sleep over what only a full scan sees."""
+        bench = make_bench(poll_interval=600.0)
+        handler_of(lambda task: None)
+        now = clock.monotonic()
+        monkeypatch.setattr(clock, "monotonic", lambda: now)
+        bench.poller.poll()
+        full_scans_are_slow(bench)
+        add_below_the_watermark("late")
+        pause = bench.poller.poll()
+        monkeypatch.setattr(clock, "monotonic", lambda: now + pause)
+        monkeypatch.setattr(type(bench.lease), "may_claim", True)
+        bench.poller.poll()
+        assert pause <= 2.0
+        assert bench.numbers == ["late"]
+
+    def test_a_database_that_is_far_away_is_no_slow_one(self, bench: Bench) -> None:
+        handler_of(lambda task: None)
+        bench.poller.poll()
+        sweeps_took(bench, 0.099, 0.1, 0.1)
+        add_below_the_watermark("late")
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
+
+    def test_a_drain_does_not_end_without_it(self, make_bench: Any) -> None:
+        bench = make_bench(drain=True)
+        handler_of(lambda task: None)
+        bench.poller.poll()
+        full_scans_are_slow(bench)
+        bench.poller.poll()
+        add_below_the_watermark("late")
+        bench.poller.poll()
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
