@@ -127,7 +127,7 @@ class ByHand:
         self._performer = Performer(options, self._lease, self._held, self._queue, self._clock)
         peers = Peers()
         admission = Admission(options, self._held, peers)
-        self._lanes = Lanes(options, self._lease, self._held, self._queue, admission, self._clock)
+        self._lanes = Lanes(options, self._lease, self._held, self._queue, admission, peers, self._clock)
         reader = AgendaReader(self._alias, Lookahead(options), self._clock)
         self._poller = Poller(options, self._lease, self._held, peers, self._queue, admission, self._lanes, reader)
         self._reaper.reap()

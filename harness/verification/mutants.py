@@ -35,6 +35,7 @@ MUTANTS = [
     Mutant("BULK_DOES_NOT_LOOK", "an add in bulk keeps whatever row there is", replace(ZOMBIE, calls=3, bulks=1)),
     Mutant("END_UNNOTED", "the end of a run forgets to let the next task of its key in", LanesSize()),
     Mutant("SLOT_WITHOUT_VERSION", "a slot that two executors saw free is given away twice", LanesSize()),
+    Mutant("HAND_ON_LOST", "a run whose claim was taken hands its slot on", LanesSize()),
     Mutant("NO_SECOND_LOOK", "an executor that has blocked a task does not look again", LanesSize()),
 ]
 

@@ -21,6 +21,12 @@ byte slot_task = NONE, slot_claim, slot_version;
 #define IS_SAME(of_slot) (slot_version == of_slot)
 #endif
 
+#ifdef HAND_ON_LOST
+#define MAY_HAND_ON(e) true
+#else
+#define MAY_HAND_ON(e) (LIVE(e) && slot_version == held_slot[e])
+#endif
+
 /* What executors know, each of itself. */
 byte runs[EXECUTORS] = NONE;          /* the task in its handler, or one whose end it has not noted yet */
 byte claim[EXECUTORS];                /* the version of that claim */
@@ -28,11 +34,15 @@ bit freed[EXECUTORS];                 /* it is going to read the lane of the key
 bit looking[EXECUTORS];               /* it has read a task, and is yet to write */
 bit noting[EXECUTORS];                /* it has settled a run, and is yet to note that */
 bit dead[EXECUTORS];
+byte stock[EXECUTORS] = NONE;         /* a task that it has read and found no slot for: the next to get one */
+byte stock_version[EXECUTORS];
+byte held_slot[EXECUTORS];            /* the version of the slot since its claim */
 bit is_owed;                          /* the search that each executor makes from time to time is yet to come */
 byte crashes = CRASHES, changes = CHANGES;
 
 #define LIVE(e) (!dead[e] && runs[e] != NONE && status[runs[e]] == RUNNING && version[runs[e]] == claim[e])
-#define LOOKS(e) (!dead[e] && (freed[e] || looking[e] || noting[e]))
+#define IS_UNAWARE(e) (!dead[e] && runs[e] != NONE && !LIVE(e)) /* its claim was taken; its heartbeat will tell it */
+#define LOOKS(e) (!dead[e] && (freed[e] || looking[e] || noting[e] || IS_UNAWARE(e)))
 #define ANY(place) (status[0] == place || status[1] == place || status[2] == place)
 
 inline check() {
@@ -84,7 +94,7 @@ end_idle:
         printf("executor %d: has read task %d, the slot is free: %d\n", me, t, IS_FREE);
         if
         :: IS_FREE && !dead[me] -> skip
-        :: !IS_FREE && !dead[me] -> goto block
+        :: !IS_FREE && !dead[me] -> stock[me] = t; stock_version[me] = of_version; goto block
         :: dead[me] -> goto again
         fi
     };
@@ -94,7 +104,7 @@ end_idle:
         :: !dead[me] && runs[me] == NONE && version[t] == of_version && (status[t] == OPEN || status[t] == BLOCKED) && IS_SAME(of_slot) ->
             version[t]++; status[t] = RUNNING;
             slot_task = t; slot_claim = version[t]; slot_version++;
-            runs[me] = t; claim[me] = version[t];
+            runs[me] = t; claim[me] = version[t]; held_slot[me] = slot_version;
             freed[me] = 0;
             printf("executor %d: claims task %d\n", me, t)
         :: else /* what was read is read again */
@@ -129,16 +139,44 @@ block:
     goto again
 }
 
-/* running/ and settling/ of the same process: the run ends, in whatever way */
+/* running/ and settling/ of the same process: the run ends, in whatever way, or the heartbeat finds the claim taken.
+ * executor/limits/relay.py: the transaction that settles the run may hand its slot on to a task that was read before.
+ */
 proctype runner(byte me) {
+    byte t;
 end_idle:
-    atomic { !dead[me] && LIVE(me) ->
+    atomic { !dead[me] && runs[me] != NONE && !noting[me] ->
+        t = runs[me];
         if
-        :: status[runs[me]] = GONE
-        :: changes > 0 -> changes--; status[runs[me]] = OPEN
+        :: stock[me] != NONE && stock[me] != t && MAY_HAND_ON(me) && version[stock[me]] == stock_version[me] &&
+           (status[stock[me]] == OPEN || status[stock[me]] == BLOCKED) ->
+            if
+            :: LIVE(me) -> status[t] = GONE; printf("executor %d: settles task %d\n", me, t)
+            :: LIVE(me) && changes > 0 -> changes--; status[t] = OPEN;
+                printf("executor %d: settles task %d, for a retry\n", me, t)
+            :: else
+            fi;
+            t = stock[me]; stock[me] = NONE;
+            version[t]++; status[t] = RUNNING;
+            slot_task = t; slot_claim = version[t]; slot_version++;
+            runs[me] = t; claim[me] = version[t]; held_slot[me] = slot_version;
+            printf("executor %d: hands its slot on to task %d\n", me, t)
+        :: LIVE(me) -> status[t] = GONE; noting[me] = 1; printf("executor %d: settles task %d\n", me, t)
+        :: LIVE(me) && changes > 0 -> changes--; status[t] = OPEN; noting[me] = 1;
+            printf("executor %d: settles task %d, for a retry\n", me, t)
+        :: !LIVE(me) -> noting[me] = 1; printf("executor %d: drops task %d\n", me, t)
         fi;
-        noting[me] = 1;
-        printf("executor %d: settles task %d\n", me, runs[me]);
+        check()
+    };
+    goto end_idle
+}
+
+/* An executor that is late loses its claim, and goes on: another process takes the task. */
+proctype taker() {
+end_idle:
+    atomic { changes > 0 && LIVE(1) -> changes--;
+        status[runs[1]] = OPEN; version[runs[1]]++; is_owed = 1;
+        printf("reaper: takes task %d of executor 1, which is late\n", runs[1]);
         check()
     };
     goto end_idle
@@ -180,6 +218,6 @@ end_idle:
 init {
     atomic {
         status[0] = OPEN; status[1] = OPEN; status[2] = OPEN; status[NONE] = GONE; /* the last is no task */
-        run claimer(0); run claimer(1); run runner(0); run runner(1); run death(); run caller()
+        run claimer(0); run claimer(1); run runner(0); run runner(1); run death(); run taker(); run caller()
     }
 }
