@@ -73,7 +73,7 @@ class SettlerHere(Settler):
     """
 
     def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
-        super().__init__(alias, held, failures)
+        super().__init__(alias, held, failures, self.write)
         self.became: dict[Claim, Then] = {}
 
     def write(self, batch: list[Settlement]) -> Ended:

@@ -28,7 +28,10 @@ def narrow_session(connection: BaseDatabaseWrapper) -> str:
 
 
 class TextColumn(NamedTuple):
-    """A text column as the server describes it; if ``is_exact``, it must distinguish all texts."""
+    """A text column as the server describes it; if ``is_exact``, it must distinguish all texts.
+
+    ``default`` is the text that the database stores if an INSERT does not name the column.
+    """
 
     name: str
     type: str
@@ -36,6 +39,7 @@ class TextColumn(NamedTuple):
     collation: str
     is_exact: bool
     is_json: bool
+    default: str | None = None
 
     @property
     def holds_everything(self) -> bool:
@@ -54,7 +58,8 @@ class TextColumn(NamedTuple):
         if self.is_json:  # on MariaDB a LONGTEXT with a check: declared as JSON it gets the right form of both
             return f"MODIFY `{self.name}` JSON {null}"
         collate = f" COLLATE {EXACT_COLLATION}" if self.is_exact else ""
-        return f"MODIFY `{self.name}` {self.type} CHARACTER SET {CHARSET}{collate} {null}"
+        default = "" if self.default is None else f" DEFAULT '{self.default}'"
+        return f"MODIFY `{self.name}` {self.type} CHARACTER SET {CHARSET}{collate} {null}{default}"
 
 
 class TextTable(NamedTuple):
@@ -97,6 +102,7 @@ def _columns(connection: BaseDatabaseWrapper, model: type[models.Model]) -> list
         TextColumn(
             name, type_, nullable == "YES", collation,
             isinstance(fields[name], ExactCharField | models.JSONField), isinstance(fields[name], models.JSONField),
+            fields[name].db_default if fields[name].has_db_default() else None,
         )
         for name, type_, nullable, collation in _ask(connection, names, "COLUMNS", model._meta.db_table)
         if collation is not None and name in fields

@@ -18,8 +18,9 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import claim_in_slots
 from django_delayed_tasks.store.settling.reap import release
-from django_delayed_tasks.store.settling.settle import Ended, settle
+from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
+from django_delayed_tasks.store.sql.transactions import briefly
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add, executing, handler_of
 from tests.store import verbs
@@ -79,8 +80,9 @@ def test_the_slot_goes_to_the_next_task(full: LanesBench) -> None:
 
 def test_what_it_costs(full: LanesBench) -> None:
     """Next to the settlement: one statement locks, one takes the slots, one claims, however many slots there are."""
+    briefly("default", lambda cursor: None)  # it sets a limit for the connection, once
     with statements() as alone:
-        full.end_run("1", verbs.done(full.run_of("1")))
+        settle("default", [verbs.done(full.run_of("1"))], Wait.A_SECOND)
     with statements() as sent:
         end(full, "0")
     assert len(sent) == len(alone) + 3

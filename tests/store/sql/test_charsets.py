@@ -36,6 +36,10 @@ def test_a_column_that_lacks_characters(column: TextColumn, collation: str) -> N
     [
         (EXACT, f"MODIFY `biz_num` varchar(200) CHARACTER SET utf8mb4 COLLATE {EXACT_COLLATION} NOT NULL"),
         (WORDS, "MODIFY `last_error` longtext CHARACTER SET utf8mb4 NULL"),
+        (
+            EXACT._replace(default=""),
+            f"MODIFY `biz_num` varchar(200) CHARACTER SET utf8mb4 COLLATE {EXACT_COLLATION} NOT NULL DEFAULT ''",
+        ),
         (DATA, "MODIFY `biz_ext` JSON NULL"),
         (DATA._replace(is_nullable=False), "MODIFY `biz_ext` JSON NOT NULL"),
     ],
