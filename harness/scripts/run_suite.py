@@ -27,51 +27,57 @@ GRACE = 20.0  # seconds that pytest has to clean up when this process is interru
 LOOK_EVERY = 0.1  # seconds
 TESTS_FAILED = 1  # pytest's exit code; others say that pytest itself could not go through
 
-# Tests that measure the work of the whole machine or server: nothing else may run at the same time.
+# Tests that measure the work of a whole server, or change its settings: nothing else may use it at the same time.
 ALONE = (
     "tests/leases/test_contention.py",
     "tests/store/claiming/test_old_snapshots.py",
     "tests/executor/settling/test_settler.py",
 )
-# Tests that run side by side; many of them wait more than they compute.
 OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
-FAULTS = ("tests/harness/torture", "tests/harness/commands", "tests/galera", "tests/test_docs_followed.py", *OUTAGES)
-PROCESSES = ("tests/processes",)
-EXAMPLES = ("tests/examples",)
-LEASES = ("tests/leases",)
-PAGES = ("tests/admin", "tests/shop", "tests/fuzz")
-ENGINE = ("tests/executor", "tests/races", "tests/recurring")
-STORE = ("tests/store", "tests/api", "tests/charsets")
-# Tests that do not depend on the database: of sources, of scripts, and with programs and packages from outside.
-ONCE = ("tests/outside", "tests/harness/scripts", "tests/triggers", "tests/test_layers.py", "tests/test_typing.py")
-
-
-def without(paths: Sequence[str]) -> tuple[str, ...]:
-    """Options that leave these out."""
-    return tuple(f"--ignore={path}" for path in paths)
-
-
-SIDE_BY_SIDE = {
-    "faults": FAULTS,
-    "processes": (*PROCESSES, *without(OUTAGES)),
-    "examples": EXAMPLES,
-    "leases": (*LEASES, *without(ALONE)),
-    "pages": PAGES,
-    "engine": (*ENGINE, *without(ALONE)),
-    "once": ONCE,
-    "store": (*STORE, *without(ALONE)),
-    "all else": without((*FAULTS, *PROCESSES, *EXAMPLES, *LEASES, *PAGES, *ENGINE, *ONCE, *STORE, *ALONE)),
+SOURCES = ("tests/test_layers.py", "tests/test_typing.py")
+# What each part of the suite runs.
+PARTS: dict[str, tuple[str, ...]] = {
+    "faults": ("tests/harness/torture", "tests/galera", *OUTAGES),
+    "commands": ("tests/harness/commands", "tests/test_docs_followed.py"),
+    "processes": ("tests/processes",),
+    "examples": ("tests/examples",),
+    "leases": ("tests/leases",),
+    "pages": ("tests/admin", "tests/shop", "tests/fuzz"),
+    "races": ("tests/races", "tests/recurring"),
+    "executor": ("tests/executor",),
+    # Tests that do not depend on the database: of sources, of scripts, and with programs and packages from outside.
+    "once": ("tests/outside", "tests/harness/scripts", "tests/triggers", *SOURCES),
+    "store": ("tests/store", "tests/api", "tests/charsets"),
+    "all else": ("tests",),
 }
+# How long each takes on one database, about, in seconds: only the order in which they start depends on it.
+SECONDS = {
+    "faults": 190, "commands": 160, "processes": 190, "examples": 40, "leases": 170, "pages": 110, "races": 120,
+    "executor": 100, "once": 350, "store": 110, "all else": 60,
+}  # fmt: skip
+AT_ONCE = 6
+"""Parts that run at the same time, on two cores: many tests wait more than they compute."""
 
 # What a page or a process asks of MySQL is the same as of MariaDB, down to the dialect; what goes wrong there is not.
 ALIKE = {("mysql", name): "mariadb" for name in ("pages", "processes", "examples")}
+# What a command does is the same on every database: of those that need a server, on MariaDB.
+ONLY_ON = {"commands": ("sqlite", "mariadb")}
+# With SQLite alone a developer waits for the answer.
+NOT_QUICK = ("faults", "commands")
+
+
+def options_of(name: str) -> list[str]:
+    """What pytest is told to run for this part: its paths, and what of them is of other parts."""
+    others = [*ALONE, *(path for other in PARTS if other != name for path in PARTS[other])]
+    within = [path for path in others if any(path.startswith(f"{own}/") for own in PARTS[name])]
+    return [*PARTS[name], *(f"--ignore={path}" for path in within)]
 
 
 def is_covered(database: str, name: str, databases: Sequence[str]) -> bool:
     """Return whether this part also runs on a database that is the same to it."""
     if name == "once":
         return database != databases[0]
-    return ALIKE.get((database, name)) in databases
+    return ALIKE.get((database, name)) in databases or database not in ONLY_ON.get(name, KNOWN)
 
 
 @dataclass
@@ -83,6 +89,7 @@ class Part:
     options: Sequence[str]
     folder: Path | None = None
     seconds: float = 0.0
+    cpu: float = 0.0
     status: int = -1
     flaky: Sequence[str] = ()
 
@@ -106,7 +113,9 @@ class Part:
 
     def end(self, process: "subprocess.Popen[bytes]") -> None:
         """Take its result, and show its output where the terminal has not."""
+        before = cpu_of_children()
         self.status = status_of(process)
+        self.cpu = cpu_of_children() - before
         self.seconds += time.monotonic()
         if self.folder:
             self.show()
@@ -134,19 +143,31 @@ class Part:
         return self.text().rpartition("\n")[2].strip("= ") if self.folder else ""
 
 
-def run_lanes(lanes: Sequence[Sequence[Part]]) -> None:
-    """Run the lanes side by side, and in each lane one part after the other."""
+def cpu_of_children() -> float:
+    """CPU seconds of the child processes that have ended so far, with theirs."""
+    used = os.times()
+    return used.children_user + used.children_system
+
+
+def has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    """Return whether it has, and leave it to be waited for: what it used is counted then."""
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def run_lanes(lanes: Sequence[Sequence[Part]], at_once: int = AT_ONCE) -> None:
+    """Run so many lanes at once, and in each lane one part after the other; next is the lane with the most to come."""
     waiting = [list(lane) for lane in lanes]
     running: dict[int, tuple[Part, subprocess.Popen[bytes]]] = {}
     try:
         while running or any(waiting):
-            for number, lane in enumerate(waiting):
-                if lane and number not in running:
-                    part = lane.pop(0)
-                    running[number] = part, part.start()
+            free = [number for number, lane in enumerate(waiting) if lane and number not in running]
+            free.sort(key=lambda number: -sum(SECONDS.get(part.name, 0) for part in waiting[number]))
+            for number in free[: at_once - len(running)]:
+                part = waiting[number].pop(0)
+                running[number] = part, part.start()
             time.sleep(LOOK_EVERY)
             for number, (part, process) in list(running.items()):
-                if process.poll() is not None:
+                if has_ended(process):
                     del running[number]
                     part.end(process)
     except Interrupted as interrupted:
@@ -161,12 +182,6 @@ def in_order(names: Sequence[str]) -> list[str]:
     return sorted(dict.fromkeys(names), key=KNOWN.index)
 
 
-def side_by_side(databases: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """The parts that these databases have. With SQLite alone a developer waits for the answer."""
-    is_quick_look = databases == ["sqlite"]
-    return {name: options for name, options in SIDE_BY_SIDE.items() if not (is_quick_look and name == "faults")}
-
-
 def run_in_parts(databases: Sequence[str], folder: Path) -> list[Part]:
     """Run the parts in as little time as possible; return them by database. `folder` is for their output."""
 
@@ -174,17 +189,14 @@ def run_in_parts(databases: Sequence[str], folder: Path) -> list[Part]:
         chosen = [database for database in databases if not is_covered(database, name, databases)]
         return [Part(database, name, options, folder / f"{database}-{name}") for database in chosen]
 
-    chosen = side_by_side(databases)
-    lanes = [parts_of(name, options) for name, options in chosen.items()]
+    chosen = [name for name in PARTS if name not in NOT_QUICK or databases != ["sqlite"]]
+    lanes = [parts_of(name, options_of(name)) for name in chosen]
     alone = parts_of("alone", ALONE)
-    print(
-        f"Side by side on {', '.join(databases)}: {', '.join(chosen)}. What each says comes at its end.",
-        flush=True,
-    )
-    if left_out := ", ".join(name for name in SIDE_BY_SIDE if name not in chosen):
+    print(f"On {', '.join(databases)}: {', '.join(chosen)}. What each says comes at its end.", flush=True)
+    if left_out := ", ".join(name for name in PARTS if name not in chosen):
         print(f"Left out with SQLite alone, which is for a quick look: {left_out}. `make test` has all.", flush=True)
     run_lanes(lanes)
-    run_lanes([alone])
+    run_lanes([[part] for part in alone])
     parts = [part for lane in (*lanes, alone) for part in lane]
     run_failed_again(parts)
     return sorted(parts, key=lambda part: databases.index(part.database))
@@ -212,11 +224,11 @@ def run_with_options(databases: Sequence[str], options: Sequence[str]) -> list[P
 
 def table(parts: Sequence[Part]) -> str:
     """Return a table with a line per part."""
-    lines = ["", f"{'database':<10} {'part':<10} {'result':<8} {'seconds':>8}"]
+    lines = ["", f"{'database':<10} {'part':<10} {'result':<8} {'seconds':>8} {'CPU':>8}"]
     for part in parts:
         verdict = "passed" if part.status == 0 else f"exit {part.status}"
-        line = f"{part.database:<10} {part.name:<10} {verdict:<8} {part.seconds:>8.1f}  {part.closing_line()}"
-        lines.append(line.rstrip())
+        line = f"{part.database:<10} {part.name:<10} {verdict:<8} {part.seconds:>8.1f} {part.cpu:>8.1f}"
+        lines.append(f"{line}  {part.closing_line()}".rstrip())
     flaky = [f"{part.database:<10} {name}" for part in parts for name in part.flaky]
     return "\n".join([*lines, *(["", "flaky (failed, then passed alone):", *flaky] if flaky else [])])
 
@@ -236,8 +248,7 @@ def main(arguments: Sequence[str]) -> int:
             print(table(parts))
     except Interrupted as interrupted:
         return 128 + interrupted.signum
-    used = os.times()
-    cpu = used.children_user + used.children_system
+    cpu = cpu_of_children()
     print(f"{time.monotonic() - began:.0f} seconds in all, {cpu:.0f} CPU seconds without the servers", flush=True)
     return 1 if any(part.status for part in parts) else 0
 

@@ -1,10 +1,15 @@
 """A test that fails is run once more, alone; what passes then is named as flaky."""
 
+import signal
+import subprocess
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
 
-from harness.scripts.run_suite import Part, is_covered, run_failed_again, run_lanes, table
+from harness import ROOT
+from harness.scripts.run_suite import ALONE, PARTS, Part, is_covered, options_of, run_failed_again, run_lanes, table
+from harness.servers.commands import start_command
 
 FLAKY = """
 from pathlib import Path
@@ -72,3 +77,44 @@ def test_what_does_not_depend_on_the_database_runs_on_the_first_one() -> None:
     """Given several databases; then one of them, the first, has the tests that do not depend on the database."""
     for databases in (["sqlite", "mariadb", "postgres"], ["mariadb", "postgres"], ["postgres"]):
         assert [name for name in databases if not is_covered(name, "once", databases)] == databases[:1]
+
+
+def test_the_commands_run_where_they_have_tests() -> None:
+    everywhere = ["sqlite", "mariadb", "postgres", "mysql"]
+    assert [name for name in everywhere if not is_covered(name, "commands", everywhere)] == ["sqlite", "mariadb"]
+
+
+def runs(options: Sequence[str], file: str) -> bool:
+    """Return whether pytest, given these options, runs this file."""
+
+    def has(paths: Iterable[str]) -> bool:
+        return any(file == path or file.startswith(f"{path}/") for path in paths)
+
+    ignored = [option.removeprefix("--ignore=") for option in options if option.startswith("--ignore=")]
+    return has(option for option in options if not option.startswith("-")) and not has(ignored)
+
+
+def test_each_file_of_tests_is_in_one_part() -> None:
+    parts = {**{name: options_of(name) for name in PARTS}, "alone": [*ALONE]}
+    files = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    found = {file: [name for name, options in parts.items() if runs(options, file)] for file in files}
+    assert len(files) > 300
+    assert {file: names for file, names in found.items() if len(names) != 1} == {}
+
+
+def test_the_lane_with_the_most_to_come_is_next_and_no_more_run_than_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+
+    def started(part: Part) -> "subprocess.Popen[bytes]":
+        order.append(f"{part.database} {part.name}")
+        return start_command(["true"], {}, pass_on=signal.SIGINT)
+
+    monkeypatch.setattr(Part, "start", started)
+    monkeypatch.setattr(Part, "show", lambda part: None)
+    names = ("all else", "leases", "store")
+    run_lanes([[Part(on, name, [], tmp_path) for on in ("sqlite", "mariadb")] for name in names], at_once=1)
+    assert order == [
+        "sqlite leases", "sqlite store", "mariadb leases", "sqlite all else", "mariadb store", "mariadb all else",
+    ]  # fmt: skip
