@@ -28,19 +28,19 @@ TaskOf = Callable[[Claim], ClaimedTask | None]
 
 def read_agenda(seconds: float) -> None:
     """Note how long a reading of the agenda took."""
-    if counts := meter.current():
+    if counts := meter.current:
         counts.note_agenda(seconds)
 
 
 def ended(settlements: Iterable[Settlement], became: Mapping[Claim, Then], task_of: TaskOf) -> None:
     """Note ends of runs that were committed."""
-    if counts := meter.current():
+    if counts := meter.current:
         counts.note_ends(settlements, became, task_of)
 
 
 def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
     """Announce tasks that were claimed, by statements that began at this monotonic second."""
-    if counts := meter.current():
+    if counts := meter.current:
         counts.note_claim(tasks, clock.monotonic() - began)
     if signals.task_claimed.receivers:
         for task in tasks:
@@ -49,7 +49,7 @@ def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
 
 def reaped(taken: Collection[Taken]) -> None:
     """Announce tasks that were taken from dead executors."""
-    if counts := meter.current():
+    if counts := meter.current:
         counts.note_reaped(taken)
     if signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)
