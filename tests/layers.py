@@ -17,7 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("store.acceptance", "store.notices", "store.schedules", "store.claiming"),
     ("store.settling", "store.limits"),
     ("leases",),
-    ("executor.threads", "executor.options", "executor.meter"),
+    ("executor.threads", "executor.options", "executor.meter", "executor.tally"),
     ("executor.held", "executor.announcing"),
     ("executor.settling",),
     ("executor.membership",),

@@ -1,10 +1,10 @@
-"""Announces what happens outside of handlers: to the receivers of signals, and to the meter.
+"""Announces what happens outside of handlers: to the tally, to the meter, and to the receivers of signals.
 
-A signal without receivers, and a meter that is off, cost a comparison.
+A meter that is off, and a signal without receivers, cost a comparison.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from django.dispatch import Signal
@@ -12,6 +12,7 @@ from django.dispatch import Signal
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -28,28 +29,30 @@ TaskOf = Callable[[Claim], ClaimedTask | None]
 
 def read_agenda(seconds: float) -> None:
     """Note how long a reading of the agenda took."""
-    if counts := meter.current():
+    if counts := meter.current:
         counts.note_agenda(seconds)
 
 
-def ended(settlements: Iterable[Settlement], became: Mapping[Claim, Then], task_of: TaskOf) -> None:
+def ended(alias: str, settlements: Sequence[Settlement], became: Mapping[Claim, Then], task_of: TaskOf) -> None:
     """Note ends of runs that were committed."""
-    if counts := meter.current():
+    tally_of(alias).count(settlements, became, task_of)
+    if counts := meter.current:
         counts.note_ends(settlements, became, task_of)
 
 
 def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
     """Announce tasks that were claimed, by statements that began at this monotonic second."""
-    if counts := meter.current():
+    if counts := meter.current:
         counts.note_claim(tasks, clock.monotonic() - began)
     if signals.task_claimed.receivers:
         for task in tasks:
             _send(signals.task_claimed, type(find(task.biz_code)), task=task)
 
 
-def reaped(taken: Collection[Taken]) -> None:
+def reaped(alias: str, taken: Collection[Taken]) -> None:
     """Announce tasks that were taken from dead executors."""
-    if counts := meter.current():
+    tally_of(alias).count_lost(taken)
+    if counts := meter.current:
         counts.note_reaped(taken)
     if signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)

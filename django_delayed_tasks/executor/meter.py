@@ -121,26 +121,22 @@ class Meter:
             self.run_time[code].note((finished - started).total_seconds())
 
 
-_current: Meter | None = None
+current: Meter | None = None
+"""The meter of this process; None if nothing is counted."""
 
 
 def start() -> Meter:
     """Count from now on; return the meter of this process."""
-    global _current
-    if _current is None:
-        _current = Meter()
-    return _current
+    global current
+    if current is None:
+        current = Meter()
+    return current
 
 
 def stop() -> None:
     """Count no more, and forget what was counted."""
-    global _current
-    _current = None
-
-
-def current() -> Meter | None:
-    """Return the meter of this process, or None if nothing is counted."""
-    return _current
+    global current
+    current = None
 
 
 _activities: set[Callable[[], Activity]] = set()

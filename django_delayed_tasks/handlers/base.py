@@ -208,11 +208,6 @@ class TaskHandler:
         return None if self.max_lateness is None else timedelta(seconds=as_seconds(self.max_lateness))
 
     @property
-    def kept_runs(self) -> KeepHistory:
-        """The runs that leave a row in the history."""
-        return KeepHistory.ALL if isinstance(self.keep_history, timedelta) else KeepHistory(self.keep_history)
-
-    @property
     def history_period(self) -> timedelta | None:
         """How long a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
         return self.keep_history if isinstance(self.keep_history, timedelta) else None

@@ -2,7 +2,7 @@
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from threading import Lock, RLock
@@ -63,9 +63,8 @@ def get_task_handlers() -> dict[str, TaskHandler]:
         return dict(_handlers)
 
 
-def find(code: str) -> TaskHandler | None:
-    """Return the handler of this code, or None if this process has none."""
-    return _handlers.get(code)
+find: Callable[[str], TaskHandler | None] = _handlers.get
+"""Return the handler of this code, or None if this process has none."""
 
 
 def async_codes() -> frozenset[str]:

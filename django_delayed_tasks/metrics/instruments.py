@@ -52,7 +52,7 @@ def create() -> None:
 
 
 def _counted(metric: Metric[Meter], part: Part | None, _: CallbackOptions) -> list[Observation]:
-    counts = meter.current()
+    counts = meter.current
     if counts is None:
         return []
     with counts.lock:

@@ -58,7 +58,7 @@ def of_database(alias: str) -> bytes:
 
 
 def _counted() -> list[Metric]:
-    counts = meter.current()
+    counts = meter.current
     if counts is None:
         return []
     with counts.lock:

@@ -103,7 +103,7 @@ def test_nothing_is_counted_unless_it_is_asked_for() -> None:
     handler_of(lambda task: None)
     add()
     drain()
-    assert meter.current() is None
+    assert meter.current is None
     assert {name for name, _ in seen_by_view()} == {"executors"}
 
 

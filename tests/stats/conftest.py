@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.settling.tally import tally_of
+from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import registry
 from tests.admin.rows import NOW
 

@@ -7,7 +7,7 @@ import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import Fail
-from django_delayed_tasks.executor.settling.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of
+from django_delayed_tasks.executor.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of
 from django_delayed_tasks.models import Executor, Statistic
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.stats import failures, rates

@@ -57,7 +57,8 @@ class Room(NamedTuple):
 
         Tasks of a function that has been imported only now, and is async, were claimed for threads.
         """
-        on_loop = min(self.loop, sum(task.biz_code in async_codes() for task in tasks))
+        codes = async_codes()
+        on_loop = min(self.loop, len([task for task in tasks if task.biz_code in codes]))
         in_threads = len(tasks) - on_loop
         return Room(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - len(tasks)))
 

@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.membership.retention import Retention
 from django_delayed_tasks.executor.membership.surveyor import Surveyor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.tally import tally_of
+from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.records.history import oldest
 from django_delayed_tasks.store.records.once import purge_successes

@@ -7,7 +7,6 @@ from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.tally import tally_of
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.reap import Taken, take_orphans
@@ -35,12 +34,11 @@ class Reaper:
         executors.declare_expired_dead(self._alias)
         while taken := take_orphans(self._alias, self._max_rescues):
             wakeup.wake()
+            announcing.reaped(self._alias, taken)
             for one in taken:
-                tally_of(self._alias).count_lost(one.biz_code, one.settlement.error)
                 if one.given_up and is_final_failure(one.settlement.outcome, one.then):
                     self._failures.report(one.given_up, one.settlement, one.then)
             self._log(taken)
-            announcing.reaped(taken)
         return False
 
     def _log(self, taken: Sequence[Taken]) -> None:

@@ -240,7 +240,8 @@ def _failed(error: str) -> dict[str, Any]:
 
 def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
     """Return whether a run with this outcome leaves a row in the history."""
-    return outcome in _KEPT[handler.kept_runs]
+    kept = handler.keep_history
+    return isinstance(kept, timedelta) or outcome in _KEPT[kept]
 
 
 _OUTCOMES = (Done, Fail, Reschedule, Retry)

@@ -21,7 +21,6 @@ from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.running.deciding import GivenBack, Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
-from django_delayed_tasks.executor.settling.tally import tally_of
 from django_delayed_tasks.handlers import TaskHandler, middleware
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import (
@@ -269,9 +268,8 @@ def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settleme
                 sender=type(handler), task=task, handler=handler, decision=settlement, exception=settlement.exception
             )
     if became:
-        tally_of(tasks[0].alias).count(settlements, became, {task.claim: task for task in tasks}.get)
+        announcing.ended(tasks[0].alias, settlements, became, {task.claim: task for task in tasks}.get)
         with_good_ends = logs_good_ends()
         for task, settlement in zip(tasks, settlements, strict=True):
             if settlement.outcome is not RunOutcome.DONE or with_good_ends:
                 report_here(task, settlement, became[settlement.claim])
-        announcing.ended(settlements, became, {task.claim: task for task in tasks}.get)

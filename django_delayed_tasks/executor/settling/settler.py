@@ -16,7 +16,6 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
-from django_delayed_tasks.executor.settling.tally import tally_of
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
@@ -50,7 +49,6 @@ class Settler:
         self._held = held
         self._failures = failures
         self._write = write or (lambda batch: settle(alias, batch, Wait.A_SECOND))
-        self._tally = tally_of(alias)
         self._backoff = Backoff()
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
@@ -164,7 +162,6 @@ class Settler:
             self._put_aside([settlement for settlement in batch if settlement.claim in ended.waiting])
             batch = [settlement for settlement in batch if settlement.claim not in ended.waiting]
         self._report(batch, ended.became)
-        self._tally.count(batch, ended.became, self._held.get)
         self._held.remove([settlement.claim for settlement in batch])
 
     def _put_aside(self, locked: list[Settlement]) -> None:
@@ -183,7 +180,7 @@ class Settler:
         if self._backoff.failures:
             self._backoff.succeeded()
             logger.warning("settling continues")
-        announcing.ended(batch, became, self._held.get)
+        announcing.ended(self._alias, batch, became, self._held.get)
         with_good_ends = logs_good_ends()
         for settlement in batch:
             if settlement.outcome is RunOutcome.DONE and not with_good_ends:

@@ -7,7 +7,7 @@ thread, in the context that is copied for each call.
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from threading import local
@@ -30,11 +30,9 @@ def _make_kept() -> None:
                 kept[alias]
 
 
-def _task_backends() -> Iterator[Any]:
-    """Yield the collections of backends of the frameworks that this process has imported."""
-    for name in FRAMEWORKS:
-        with suppress(KeyError):
-            yield sys.modules[name].task_backends
+def _task_backends() -> list[Any]:
+    """Return the collections of backends of the frameworks that this process has imported."""
+    return [sys.modules[name].task_backends for name in FRAMEWORKS if name in sys.modules]
 
 
 class _Base(local):

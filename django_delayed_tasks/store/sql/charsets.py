@@ -102,7 +102,7 @@ def _columns(connection: BaseDatabaseWrapper, model: type[models.Model]) -> list
         TextColumn(
             name, type_, nullable == "YES", collation,
             isinstance(fields[name], ExactCharField | models.JSONField), isinstance(fields[name], models.JSONField),
-            fields[name].db_default if fields[name].has_db_default() else None,
+            default if isinstance(default := fields[name].db_default, str) else None,
         )
         for name, type_, nullable, collation in _ask(connection, names, "COLUMNS", model._meta.db_table)
         if collation is not None and name in fields

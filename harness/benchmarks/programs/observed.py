@@ -15,7 +15,7 @@ OPENTELEMETRY = "django_delayed_tasks.integrations.opentelemetry.OpenTelemetryMi
 
 def bare() -> None:
     """Count no statistics either, which no project can turn off."""
-    from django_delayed_tasks.executor.settling.tally import Tally
+    from django_delayed_tasks.executor.tally import Tally
 
     Tally.count = lambda *args: None  # type: ignore[method-assign]
 

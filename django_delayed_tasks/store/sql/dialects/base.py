@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -34,16 +34,23 @@ class Sent(NamedTuple):
 
 
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
+_KEPT_AS: Final = "_ddt_dialect"
+"""The attribute of a connection that keeps its dialect."""
+_dialects: dict[str, "type[Dialect]"] = {}
+"""By the vendor of their databases."""
 
 
 class Dialect:
-    """SQL fragments for one connection."""
+    """SQL fragments for one connection; each subclass names its ``vendor``, and is then found by :func:`dialect_of`."""
 
     for_update = " FOR UPDATE"
     keeps_escaped_json = True
     """Whether a database that cannot store all characters accepts them as escapes in JSON, as the same value."""
     driving_join = "JOIN"
     """The join that reads its left side first."""
+
+    def __init_subclass__(cls, vendor: str) -> None:
+        _dialects[vendor] = cls
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
@@ -206,3 +213,20 @@ class Dialect:
         """Return a moment that a driver returned as an aware datetime in UTC."""
         moment: datetime = datetime.fromisoformat(value) if isinstance(value, str) else value
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
+    """Return the dialect of this connection's server; it lives as long as the connection's object.
+
+    Raises:
+        NotImplementedError: the database vendor is not supported.
+    """
+    kept: Dialect | None = getattr(connection, _KEPT_AS, None)
+    if kept is not None:
+        return kept
+    try:
+        dialect = _dialects[connection.vendor](connection)
+    except KeyError:
+        raise NotImplementedError(f"database vendor {connection.vendor!r} is not supported") from None
+    setattr(connection, _KEPT_AS, dialect)
+    return dialect

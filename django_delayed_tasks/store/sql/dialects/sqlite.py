@@ -12,7 +12,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
 
-class SQLite(Dialect):
+class SQLite(Dialect, vendor="sqlite"):
     for_update = ""
     driving_join = "CROSS JOIN"
 
@@ -27,14 +27,13 @@ class SQLite(Dialect):
         # The same as adapt_datetimefield_value, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
 
+    sent_moment = stored
+
     def moment(self, when: datetime | timedelta | None) -> SQL:
         # Never a literal: sqlite3 finds prepared statements by their text.
         if not isinstance(when, datetime):
             when = clock.host_now() + (when or timedelta())
         return "%s", [self.stored(when)]
-
-    def sent_moment(self, moment: datetime) -> str:
-        return self.stored(moment)
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         # A deferred transaction that reads and then writes fails at once if another connection wrote in between,

@@ -5,7 +5,7 @@ seconds, and nothing else: the history does not depend on them.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from threading import Lock
@@ -14,6 +14,7 @@ from typing import Final
 from django_delayed_tasks.models.rollups import ERROR_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.escapes import in_ascii
@@ -70,11 +71,12 @@ class Tally:
             cell = self._counts[key] = Cell()
         cell.count(late, took)
 
-    def count_lost(self, biz_code: str, error: str) -> None:
-        """Count a run that its executor's death has cut short."""
+    def count_lost(self, taken: Iterable[Taken]) -> None:
+        """Count runs that the deaths of their executors have cut short."""
         with self._lock:
-            key = (biz_code, int(RunOutcome.LOST), rollup.shortened_error(_DIGITS.sub("#", error)))
-            self._counts.setdefault(key, Cell()).count(None, None)
+            for one in taken:
+                key = (one.biz_code, int(RunOutcome.LOST), error_of(one.settlement))
+                self._counts.setdefault(key, Cell()).count(None, None)
 
     def _key(self, biz_code: str, settlement: Settlement, then: Then) -> Key:
         outcome = settlement.outcome
