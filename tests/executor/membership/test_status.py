@@ -7,6 +7,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from django.db import transaction
 from django.db.models import F
 
 from django_delayed_tasks.executor.executor import Executor as ExecutorOfThisProcess
@@ -48,8 +49,10 @@ def statuses() -> list[tuple[bool | None, int | None]]:
 
 def declare_dead(executor: ExecutorOfThisProcess) -> None:
     """Do what another executor does when the lease has run out, and let the heartbeat find it."""
-    Executor.objects.update(expires_at=F("started_at"))
-    assert [dead.id for dead in executors.declare_expired_dead("default")] == [executor.lease.executor]
+    own = executor.lease.executor
+    with transaction.atomic():  # before its own housekeeping does it
+        Executor.objects.update(expires_at=F("started_at"))
+        assert [dead.id for dead in executors.declare_expired_dead("default")] == [own]
     executor.lease.has_news.set()
 
 
