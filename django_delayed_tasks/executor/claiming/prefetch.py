@@ -37,20 +37,16 @@ LOOK: Final = 500
 
 
 class Room(NamedTuple):
-    """How many tasks to claim for the threads, how many for the event loop, and ``most`` for both together."""
+    """How many tasks to claim for the threads, for the event loop, and in ``total``, which is no more than ``most``."""
 
     threads: int
     loop: int
-    most: int = sys.maxsize
-
-    @property
-    def total(self) -> int:
-        """How many tasks to claim in all."""
-        return min(self.threads + self.loop, self.most)
+    most: int
+    total: int
 
     def at_most(self, most: int) -> "Room":
         """Return the room for no more than ``most`` tasks, whichever they are for."""
-        return Room(min(self.threads, most), min(self.loop, most), most)
+        return room_for(min(self.threads, most), min(self.loop, most), most)
 
     def without(self, tasks: Sequence[ClaimedTask]) -> "Room":
         """Return the room that is left after these tasks were claimed.
@@ -60,7 +56,7 @@ class Room(NamedTuple):
         codes = async_codes()
         on_loop = min(self.loop, len([task for task in tasks if task.biz_code in codes]))
         in_threads = len(tasks) - on_loop
-        return Room(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - len(tasks)))
+        return room_for(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - len(tasks)))
 
     def of(self, biz_code: str) -> int:
         """Return how many tasks to claim of this code."""
@@ -72,6 +68,11 @@ class Room(NamedTuple):
             return request
         shares = Shares(codes, inside=self.loop, outside=self.threads, together=request.limit)
         return replace(request, limit=max(request.limit, LOOK), shares=shares)
+
+
+def room_for(threads: int, loop: int, most: int = sys.maxsize) -> Room:
+    """Return the room for this many tasks of each kind, and for ``most`` of both together."""
+    return Room(threads, loop, most, min(threads + loop, most))
 
 
 class ClaimSize:
@@ -96,7 +97,7 @@ class ClaimSize:
         hundreds of runs, and so takes little of the time of each. Both are 0 if the settler is far behind.
         """
         loop = min(self._batch_size, self._held.room_on_loop) if async_codes() else 0
-        return Room(self.wanted(), loop)
+        return room_for(self.wanted(), loop)
 
     def wanted(self) -> int:
         """Return how many tasks to claim for the threads now."""

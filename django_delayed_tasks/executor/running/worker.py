@@ -19,7 +19,7 @@ from django_delayed_tasks.executor.running.current_run import Batch, Running
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import is_lost, not_before
 from django_delayed_tasks.store.sql import kept_connections
@@ -179,6 +179,6 @@ class Worker(Thread):
         if running.began - self._last > IDLE or kept_connections.losses != self._losses:
             self._losses = kept_connections.losses
             kept_connections.refresh()
-        in_clean_context(self._performer.perform, running)
+        clean_context().run(self._performer.perform, running)
         self._own.tidy()
         self._last = clock.monotonic()

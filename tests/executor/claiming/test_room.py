@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks import Task, TaskHandler, register_task_handler
 from django_delayed_tasks.executor.claiming import prefetch
-from django_delayed_tasks.executor.claiming.prefetch import Room
+from django_delayed_tasks.executor.claiming.prefetch import room_for
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from tests.executor.coroutines import Blocking, Waiting, async_handler_of
@@ -120,9 +120,10 @@ def test_without_async_handlers_a_claim_is_what_it_was(make_bench: Any, monkeypa
 
 
 def test_room_for_no_more_than_are_wanted_is_for_either_kind() -> None:
-    assert Room(4, 5).at_most(20) == Room(4, 5, 20)
-    assert (Room(4, 5).at_most(6), Room(4, 5).at_most(6).total) == (Room(4, 5, 6), 6)
-    assert (Room(4, 5).at_most(3), Room(4, 5).at_most(3).total) == (Room(3, 3, 3), 3)
+    room = room_for(4, 5)
+    assert (room.at_most(20), room.at_most(20).total) == (room_for(4, 5, 20), 9)
+    assert (room.at_most(6), room.at_most(6).total) == (room_for(4, 5, 6), 6)
+    assert (room.at_most(3), room.at_most(3).total) == (room_for(3, 3, 3), 3)
 
 
 class TestWaking:
