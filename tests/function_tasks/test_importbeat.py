@@ -36,7 +36,7 @@ def test_an_entry_that_begins_later_has_its_first_time_then() -> None:
     assert recurrence_of(hourly(start_time=start)) == (Interval(hours=1), start)
 
 
-@pytest.mark.parametrize("last, ends", [(-9 * HOUR, -8 * HOUR), (-HOUR / 2, HOUR / 4), (None, -HOUR)])
+@pytest.mark.parametrize(("last", "ends"), [(-9 * HOUR, -8 * HOUR), (-HOUR / 2, HOUR / 4), (None, -HOUR)])
 def test_an_interval_without_another_time_is_left_out(last: timedelta | None, ends: timedelta) -> None:
     """A repeated import would otherwise add its task once more, each time."""
     entry = hourly(last_run_at=last and now() + last, expires=now() + ends)
