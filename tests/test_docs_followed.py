@@ -6,7 +6,7 @@ import django
 import pytest
 from django.conf import settings
 
-from tests.newcomer import SETTINGS, Newcomer
+from tests.newcomer import Newcomer
 from tests.pages import README, ROOT
 
 DOCS = ROOT / "docs"
@@ -53,32 +53,3 @@ def test_functions_of_django_tasks_run(tmp_path: Path) -> None:
         "from django_delayed_tasks import Task; print(sorted(Task.objects.values_list('biz_num', 'status'))[-1])"
     )
     assert "('reminder-A-1', 0)" in left
-
-
-FAILING = """
-from django_delayed_tasks import Fail, task_handler
-
-
-@task_handler("cancel-unpaid-order")
-def cancel_unpaid_order(task):
-    return Fail("the shop is closed")
-"""
-
-
-def test_commands_for_the_night_do_what_they_say(tmp_path: Path) -> None:
-    newcomer = Newcomer(tmp_path)
-    newcomer.has_a_project(SETTINGS)
-    newcomer.append("shop/task_handlers.py", FAILING)
-    newcomer.run("python manage.py migrate")
-    newcomer.types("from shop.task_handlers import *; cancel_unpaid_order.schedule('A-1047')")
-
-    for line in (DOCS / "how-to/three-in-the-morning.md").read_text().splitlines():
-        if line.strip().startswith("python manage.py "):
-            newcomer.run(line.strip())
-
-    assert newcomer.saw("'due')").strip() == "1 due"
-    assert "the shop is closed" in newcomer.saw("last_error")
-    assert newcomer.saw("retry_tasks").strip() == "1"
-    assert newcomer.saw("import cancel_task").strip() == "cancelled"
-    assert newcomer.saw("import reschedule_task").strip() == "False"
-    assert "newsletter" in newcomer.saw("pausequeue newsletter --resume")

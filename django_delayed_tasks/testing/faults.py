@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Self
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,9 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.handlers.naming import Code, code_named
+
+Call = Callable[[Any], Any]
+"""The call of a handler with a task, or with the tasks of a batch."""
 
 
 class Crashed(GivenBack):
@@ -132,9 +136,16 @@ def meeting(fault: Fault | None, handler: TaskHandler | None) -> Iterator[None]:
     if fault is None or handler is None:
         yield
         return
+    with calling(handler, partial(_in_the_way_of, fault, handler.is_async)):
+        yield
+
+
+@contextmanager
+def calling(handler: TaskHandler, around: Callable[[Call], Call]) -> Iterator[None]:
+    """Let ``around(original)`` be called in place of the handler within the block."""
     name = "handle_batch" if handler.is_batched else "handle"
     original, own = getattr(handler, name), vars(handler).get(name)
-    setattr(handler, name, _in_the_way_of(fault, original, handler.is_async))
+    setattr(handler, name, around(original))
     try:
         yield
     finally:
@@ -143,7 +154,7 @@ def meeting(fault: Fault | None, handler: TaskHandler | None) -> Iterator[None]:
             setattr(handler, name, own)
 
 
-def _in_the_way_of(fault: Fault, original: Callable[[Any], Any], is_async: bool) -> Callable[[Any], Any]:
+def _in_the_way_of(fault: Fault, is_async: bool, original: Call) -> Call:
     def call(argument: Any) -> Any:
         return fault.call(original, argument)
 

@@ -15,7 +15,7 @@ from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.handlers.naming import Code
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
-from django_delayed_tasks.testing.as_committed import as_committed
+from django_delayed_tasks.testing.executing.as_committed import as_committed
 
 MOST_SHOWN: Final = 20
 """Differences that a message shows."""

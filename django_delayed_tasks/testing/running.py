@@ -11,8 +11,8 @@ from django_delayed_tasks.executor.membership.recurrences import declaration_of
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.store.schedules import declare
-from django_delayed_tasks.testing.by_hand import ByHand, by_hand
 from django_delayed_tasks.testing.clocks import destination, under_way
+from django_delayed_tasks.testing.executing.by_hand import ByHand, by_hand
 from django_delayed_tasks.testing.runs import Ran, Runs
 
 MOST_RUNS: Final = 1000

@@ -71,6 +71,8 @@ entry("too often", interval=moments)
 entry("with the sun", solar=sunrise)
 entry("off", interval=hours, enabled=False)
 entry("once", interval=hours, one_off=True)
+long_ago = timezone.now() - timedelta(days=9)
+entry("dead", interval=hours, last_run_at=long_ago, expires=long_ago + timedelta(days=1))
 entry("not there", "shop.tasks.gone", interval=hours)
 entry("not a task", "json.dumps", interval=hours)
 """
@@ -169,8 +171,9 @@ def test_from_celery_beat(newcomer: Newcomer) -> None:
     assert "once: left out: it runs only once" in shown
     assert "not there: left out: shop.tasks.gone cannot be imported" in shown
     assert "not a task: left out: json.dumps is not decorated with @task" in shown
-    assert "celery.backend_cleanup: left out" in shown or "2 entries would be copied, 7 left out." in shown
-    assert "2 entries copied, 7 left out." in newcomer.saw("--disable")
+    assert "celery.backend_cleanup: left out" in shown or "2 entries would be copied, 8 left out." in shown
+    assert "dead: left out: it does not run after " in shown
+    assert "2 entries copied, 8 left out." in newcomer.saw("--disable")
 
     rows = newcomer.types(
         TASKS + "from django.utils import timezone; "

@@ -48,30 +48,31 @@ class Watchdog:
         """Check every current run once, and whether the queue moves."""
         for worker, running in self._pool.overdue(limit_of):
             if self._pool.abandon(worker, running):
-                self._take(running, f"its thread {worker.name} is given up")
+                take(running, self._held, self._clock, f"its thread {worker.name} is given up")
         for running in self._awaited.overdue(limit_of):
-            if running.abandon() and (error := self._take(running, "it is cancelled")):
+            if running.abandon() and (error := take(running, self._held, self._clock, "it is cancelled")):
                 self._awaited.cancel(running, error)
         self._awaited.watch()
         self._pool.replace_lost()
         self._held.release(self._queue.take_back_stalled(STALLED))
 
-    def _take(self, running: Running, measure: str) -> TaskTimeout | None:
-        """Settle the tasks of an abandoned run; return the error that they end with."""
-        handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
-        if handler is None:
-            return None
-        limit = handler.timeout_seconds or 0.0
-        logger.warning("%s took longer than %g s; %s", running.tasks[0], limit, measure)
-        error = TaskTimeout(f"the run took longer than {limit:g} s")
-        raised = Raised(error, f"TaskTimeout: {error}")
-        finished = self._clock.now()
-        seconds = monotonic() - running.began
-        started = finished - timedelta(seconds=seconds)
-        for task in running.tasks:
-            lose(task)
-        settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
-        self._held.finish([task.claim for task in running.tasks], seconds)
-        for settlement in settlements:
-            self._held.settle(settlement)
-        return error
+
+def take(running: Running, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
+    """Settle the tasks of an abandoned run; return the error that they end with."""
+    handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
+    if handler is None:
+        return None
+    limit = handler.timeout_seconds or 0.0
+    logger.warning("%s took longer than %g s; %s", running.tasks[0], limit, measure)
+    error = TaskTimeout(f"the run took longer than {limit:g} s")
+    raised = Raised(error, f"TaskTimeout: {error}")
+    finished = clock.now()
+    seconds = monotonic() - running.began
+    started = finished - timedelta(seconds=seconds)
+    for task in running.tasks:
+        lose(task)
+    settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
+    held.finish([task.claim for task in running.tasks], seconds)
+    for settlement in settlements:
+        held.settle(settlement)
+    return error

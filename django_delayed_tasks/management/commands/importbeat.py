@@ -136,9 +136,14 @@ def cron_of(crontab: Any, options: dict[str, Any]) -> Cron:
 
 
 def _interval(entry: Any) -> Recurrence:
-    """Return the interval, counted from the entry's last run."""
+    """Return the interval, counted from the entry's last run.
+
+    Raises:
+        NotCopied: the entry has expired, or will have at its next time.
+    """
     period = timedelta(**{entry.interval.period: entry.interval.every})
     trigger = Interval(seconds=period.total_seconds(), **_bounds(entry))
-    if entry.last_run_at:
-        return Recurrence(trigger, max(entry.last_run_at + period, timezone.now()))
-    return Recurrence(trigger, entry.start_time)
+    first = max(entry.last_run_at + period, timezone.now()) if entry.last_run_at else entry.start_time
+    if entry.expires and (first or timezone.now()) > entry.expires:
+        raise NotCopied(_("it does not run after %s, when it expires") % entry.expires)
+    return Recurrence(trigger, first)

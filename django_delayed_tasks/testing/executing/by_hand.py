@@ -5,7 +5,6 @@ of the caller: runs, also those of async handlers, their settlement, and reports
 """
 
 from asyncio import CancelledError
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -13,7 +12,6 @@ from itertools import chain
 from typing import Any, Final
 
 from asgiref.sync import async_to_sync
-from django.db import transaction
 from django.db.models import Min, Q, QuerySet
 
 from django_delayed_tasks import clock, signals
@@ -26,13 +24,11 @@ from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import Reaper
-from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
-from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
+from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.running.current_run import Batch, Running
 from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.running.watchdog import take
 from django_delayed_tasks.executor.running.worker import Performer
-from django_delayed_tasks.executor.settling.failure_reports import FailureReports, report_here, tell_failed
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import async_codes, find
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
@@ -41,10 +37,11 @@ from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
-from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.testing.as_committed import as_committed
+from django_delayed_tasks.testing.executing.as_committed import as_committed
+from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere, ReportsHere, SettlerHere
+from django_delayed_tasks.testing.executing.timeouts import timed
 from django_delayed_tasks.testing.faults import Crash, LostClaim, meeting, met
 from django_delayed_tasks.testing.runs import Ran, ran
 
@@ -53,48 +50,6 @@ Decided = dict[Claim, tuple[ClaimedTask, Settlement]]
 
 LEASE: Final = 3600.0
 """Seconds that the lease lasts: there is no heartbeat, and a test may be stopped in a debugger."""
-
-
-class ReportsHere(FailureReports):
-    """Reports ends in the caller's thread."""
-
-    def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
-        report_here(task, settlement, then)
-
-    def put(self, task: ClaimedTask, error: str, exception: BaseException | None = None) -> None:
-        tell_failed(task, error, exception)
-
-
-class SettlerHere(Settler):
-    """Settles in the caller's thread, with savepoints in the caller's transaction; no error passes by waiting.
-
-    Attributes:
-        became: what has become of the claims that were settled last.
-    """
-
-    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
-        super().__init__(alias, held, failures, self.write)
-        self.became: dict[Claim, Then] = {}
-
-    def write(self, batch: list[Settlement]) -> Ended:
-        with transaction.atomic(using=self._alias):
-            ended = settle(self._alias, batch, Wait.FOREVER)
-        self.became = {**self.became, **ended.became}
-        return ended
-
-    def wait(self, error: Exception) -> None:
-        raise error
-
-
-class AwaitedHere(AwaitedRuns):
-    """Keeps the batches of async handlers until they are awaited in the caller's thread."""
-
-    def __init__(self, options: ExecutorOptions, held: Held) -> None:
-        super().__init__(options, held)
-        self.batches: deque[Batch] = deque()
-
-    def put(self, batch: Batch) -> None:
-        self.batches.append(batch)
 
 
 class ByHand:
@@ -178,10 +133,13 @@ class ByHand:
         running = Running(batch, clock.monotonic())
         is_async = batch[0].biz_code in async_codes()
         perform = async_to_sync(self._performer.aperform) if is_async else self._performer.perform
-        try:
-            in_clean_context(perform, running)
-        except BaseException as error:
-            self._performer.lose(running, error)
+        with timed(running):
+            try:
+                in_clean_context(perform, running)
+            except BaseException as error:
+                self._performer.lose(running, error)
+        if not running.end():
+            take(running, self._held, self._clock, "its end does not count")
 
     @contextmanager
     def _deciding(self) -> Iterator[Decided]:
