@@ -52,7 +52,8 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
     """Wake executors once the caller's transaction is committed.
 
     Executors in this process look for due tasks; those in other processes, where the database can notify them, get
-    notices for ``queues()``. In the mode "inline", due tasks run then, unless this process has an executor.
+    notices for ``queues()``. Where there are neither, as for most tasks for later, nothing is done. In the mode
+    "inline", due tasks run then, unless this process has an executor.
 
     Django does not report the commit of a transaction that was begun by turning autocommit off: no notice is sent then,
     and executors find the task by polling.
@@ -60,13 +61,14 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
     connection = connections[alias]
     if not sees_commit(connection):
         return
+    named = sorted(set(queues()))
     if settings.MODE == INLINE and run_inline and not _sleepers:
-        if queues():
+        if named:
             _call_after_commit(connection, partial(run_inline, alias))
-    elif settings.NOTIFY and can_notify(alias) and (named := sorted(set(queues()))):
+    elif named and settings.NOTIFY and can_notify(alias):
         said = named if len(named) <= MOST_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
-    else:
+    elif _sleepers:
         transaction.on_commit(wake, using=alias)
 
 

@@ -1,10 +1,11 @@
 """What makes executors in other processes hear of tasks: each commit that makes one claimable soon, once."""
 
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from django_delayed_tasks import Task, add_tasks, clock, reschedule_task, resume_queue
 from django_delayed_tasks.store.notices import channels, wakeup
@@ -75,6 +76,17 @@ class TestSaying:
         reschedule_task("code", "1", None)
         resume_queue("mail")
         assert said == [wakeup.ANY, "mail"]
+
+    @pytest.mark.parametrize(("is_here", "callbacks"), [(False, 0), (True, 1)])
+    def test_nothing_follows_a_task_for_later_but_what_an_executor_here_is_told(
+        self, is_here: bool, callbacks: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sleeper = Event()
+        monkeypatch.setattr(wakeup, "_sleepers", {sleeper} if is_here else set())
+        with transaction.atomic():
+            add(when=timedelta(hours=1))
+            assert len(connection.run_on_commit) == callbacks
+        assert sleeper.is_set() is is_here
 
     def test_not_when_it_is_not_wanted(self, said: list[str], settings: Any) -> None:
         settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True, "NOTIFY": False}
