@@ -5,6 +5,7 @@ after ``--``. A Python that is not on this machine is a cell that nox names as s
 """
 
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import nox
@@ -46,6 +47,7 @@ nox.options.default_venv_backend = "virtualenv"
 nox.options.reuse_venv = "yes"
 
 
+@cache
 def find_python(version: str) -> str:
     """The path of this Python; without one the version, which nox then says it has not found."""
     found = subprocess.run([FIND, version], capture_output=True, text=True).stdout.strip()

@@ -44,6 +44,15 @@ OTHER_APPS_TOO = ("admin", "shop", "fuzz")
 FOLDER = Path(__file__).parent
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what another database shows as well."""
+    if settings.DDT_DATABASE == "sqlite":
+        return
+    covered = [item for item in items if item.get_closest_marker("same_everywhere")]
+    config.hook.pytest_deselected(items=covered)
+    items[:] = [item for item in items if item not in covered]
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark the tests that commit, unless their own mark says which apps they need; None is all."""
     marker = item.get_closest_marker("django_db")

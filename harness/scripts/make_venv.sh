@@ -41,7 +41,9 @@ has_headers || missing="$missing python3-dev"
 if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     "$python" -m venv --clear "$venv"
 fi
+# Modules are compiled afterwards, on all cores.
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade pip
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
+"$venv/bin/python" -m compileall -qq -j 0 "$venv/lib" || true  # some files are for other versions of Python
 "$venv/bin/python" -c 'import django, sys
 print("Python %d.%d.%d" % sys.version_info[:3] + ", Django " + django.__version__)'

@@ -57,6 +57,7 @@ def test_full_local_queue_is_released_and_the_run_ends(starttask: Start, folder:
     assert outcomes("held", "1") == [RunOutcome.DONE]
 
 
+@pytest.mark.same_everywhere
 @pytest.mark.parametrize("number", SIGNALS)
 def test_second_signal_ends_it_at_once(starttask: Start, folder: Folder, number: int) -> None:
     folder.shut("1")
@@ -90,6 +91,7 @@ def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(star
     assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
 
 
+@pytest.mark.same_everywhere
 def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, folder: Folder) -> None:
     gates = [folder.shut(num) for num in "12"]
     child = starttask("--name", "waiting").wait_until_ready()
@@ -105,6 +107,7 @@ def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, fol
     assert child.exit_code() == 0
 
 
+@pytest.mark.same_everywhere
 @pytest.mark.usefixtures("_alarm")
 def test_signal_may_come_at_any_moment_of_the_wait() -> None:
     until = clock.monotonic() + 1.5
@@ -126,6 +129,7 @@ def _alarm() -> Iterator[None]:
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.mark.same_everywhere
 def test_same_signal_twice_at_once_is_one_to_a_supervised_process() -> None:
     signals = StopSignals(doubling=600)
     with signals.installed():

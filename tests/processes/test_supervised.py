@@ -56,6 +56,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.same_everywhere
 def test_both_work_and_sigterm_ends_all_with_0(team: Child, folder: Folder) -> None:
     stand_still(folder)
     pids = {note.pid for note in folder.notes("started")}
@@ -102,6 +103,7 @@ def test_children_end_in_good_order_when_the_supervisor_is_killed(team: Child, f
     assert [alive(name) for name in NAMES] == [None, None]
 
 
+@pytest.mark.same_everywhere
 def test_sigterm_to_every_process_of_the_service_lets_runs_end(team: Child, folder: Folder) -> None:
     """As systemd sends it by default: the children get the signal from systemd and from the supervisor."""
     stand_still(folder)
@@ -128,6 +130,7 @@ class AfterOneStart(StopSignals):
         return self.asked > 2  # once for the round, once for each child
 
 
+@pytest.mark.same_everywhere
 def test_signal_is_heard_between_two_starts() -> None:
     idle = [sys.executable, "-c", "import time; time.sleep(600)"]
     supervisor = Supervisor(idle, "team", processes=1000, shutdown_timeout=10)
@@ -155,6 +158,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.same_everywhere
 @pytest.mark.parametrize(
     ("how", "code"),
     [
@@ -171,10 +175,12 @@ def test_its_exit_code_says_whether_all_ended_well(how: str, code: int, tmp_path
     assert supervisor.run(WhenReady(ready)) == code
 
 
+@pytest.mark.same_everywhere
 def test_pauses_before_a_restart_grow_with_the_crashes_in_a_row() -> None:
     assert [Supervised(1, crashes=crashes).pause() for crashes in range(9)] == [0, 0, 2, 4, 8, 16, 30, 30, 30]
 
 
+@pytest.mark.same_everywhere
 def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
@@ -192,6 +198,7 @@ def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.Mon
     assert found == [(1, 0.0), (2, 2.0), (1, 0.0), (2, 2.0)]
 
 
+@pytest.mark.same_everywhere
 def test_what_cannot_be_started_is_tried_again() -> None:
     supervisor = Supervisor(["/nowhere/at/all"], "team", processes=1, shutdown_timeout=1)
     signals = StopSignals()

@@ -75,6 +75,7 @@ def test_a_failure_is_not_that_of_the_caller() -> None:
     assert Task.objects.get().attempts == 1
 
 
+@pytest.mark.same_everywhere
 def test_an_endless_task_is_reported() -> None:
     handler_of(lambda task: timedelta())
     with pytest.raises(TaskException, match="no end of due tasks"):

@@ -28,7 +28,7 @@ from tests.executor.parts import add, drain, executing, handler_of
 from tests.pages import ROOT, blocks
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.same_everywhere]
 
 HERE = __name__
 events: list[str] = []
