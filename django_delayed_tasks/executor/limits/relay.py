@@ -28,6 +28,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import open_lane
 from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 
@@ -122,5 +123,5 @@ class Relay:
             announcing.claimed(tasks, began)
             self._lanes.start(tasks)
         except Exception:  # what was written is committed: the settler must not write it again
-            logger.exception("starting %d tasks failed; they are released", len(tasks))
+            logger.exception("starting %d %s failed; releasing them", len(tasks), plural(len(tasks), "task"))
             self._held.release(tasks)
