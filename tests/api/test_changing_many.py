@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from threading import Event
 from typing import Any
 from uuid import UUID
 
@@ -204,6 +205,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     told: list[str] = []
     monkeypatch.setattr(wakeup, "wake", lambda: told.append("woken"))
     monkeypatch.setattr(wakeup, "can_notify", lambda alias: False)
+    monkeypatch.setattr(wakeup, "_sleepers", {Event()})
     return told
 
 

@@ -53,9 +53,11 @@ def registered(
     return executors.register("default", identity, timedelta(seconds=lease), lambda host, pid: False)
 
 
-def claim(executor: int, limit: int = 100, queue: str = "default", priority: int = 0) -> list[ClaimedTask]:
+def claim(
+    executor: int, limit: int = 100, queue: str = "default", priority: int = 0, lane: str = ""
+) -> list[ClaimedTask]:
     """Claim due tasks for this executor."""
-    return strategy_for("default", "auto")("default", ClaimRequest(executor, queue, priority, limit))
+    return strategy_for("default", "auto")("default", ClaimRequest(executor, queue, priority, limit, lane=lane))
 
 
 def claim_one(**fields: Any) -> ClaimedTask:
