@@ -31,6 +31,7 @@ TESTS_FAILED = 1  # pytest's exit code; others say that pytest itself could not 
 ALONE = (
     "tests/leases/test_contention.py",
     "tests/store/claiming/test_old_snapshots.py",
+    "tests/recurring/test_once_cost.py",
     "tests/executor/settling/test_settler.py",
 )
 OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
