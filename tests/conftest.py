@@ -16,7 +16,9 @@ from harness.database_urls import build
 
 # What knows no database is tested with SQLite only (as the triggers are).
 NO_DATABASE = [
-    *(f"test_{name}.py" for name in ("catalogs", "conf", "docs", "layers", "lazy_names", "typing")),
+    *(f"test_{name}.py" for name in ("catalogs", "conf", "docs", "layers", "lazy_names", "outcomes", "plural")),
+    *(f"test_{name}.py" for name in ("redaction", "spans", "states", "translations", "typing")),
+    *(f"handlers/test_{name}.py" for name in ("decorator", "limits", "loading", "registry", "retries", "validation")),
     "harness/scripts",
     "harness/verification",
     "harness/servers/test_installing.py",

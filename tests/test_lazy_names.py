@@ -115,3 +115,17 @@ from django_delayed_tasks import add_task, shutdown, start
 print(sorted(name for name in sys.modules if name.startswith("django_delayed_tasks.executor")))
 """
     assert python(source) == "[]"
+
+
+def test_an_executor_begins_without_the_statistics() -> None:
+    source = """
+import sys
+import django
+from django.conf import settings
+database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={"default": database})
+django.setup()
+from django_delayed_tasks.management.commands import starttask
+print(sorted(name for name in sys.modules if name.startswith("django_delayed_tasks.stats")))
+"""
+    assert python(source) == "[]"

@@ -8,9 +8,6 @@ from django.core.checks import CheckMessage, Warning
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
-from django_delayed_tasks.stats.backlogs import queues_of
-from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
-from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.support.durations import duration_text
 
 _is_starting: ContextVar[bool] = ContextVar("is_starting", default=False)
@@ -30,6 +27,11 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
     if _is_starting.get():
         return
+    # Imported here: an executor begins sooner without the statistics.
+    from django_delayed_tasks.stats.backlogs import queues_of
+    from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
+    from django_delayed_tasks.stats.look import look
+
     try:
         queues = queues_of(look(alias), [])
     except DatabaseError:  # of tables of an older release: `migrate`, which runs this check, is to change them

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, transaction
 
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
@@ -18,14 +18,11 @@ from django_delayed_tasks.states import AddAction, IfExistsName, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.store.sql.tables import SUCCESS
 from django_delayed_tasks.store.sql.transactions import is_transient
-from harness.database_pages import pages_of
 from tests.executor.parts import claim
 from tests.executor.runs import run_one
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import NOON, Machine
-from tests.store.meters import UNIT, reads
 from tests.threads import DatabaseThread, start_thread
 
 ENDS = pytest.mark.parametrize("end", ["commit", "rollback"])
@@ -163,64 +160,3 @@ class TestRaces:
         threads = begin([lambda bulk=bulk: add_tasks(bulk, once=True, batch_size=30) for bulk in bulks])  # type: ignore[misc]
         assert [thread.result() for thread in threads] == [50] * 8
         assert set(TaskRow.objects.values_list("biz_num", flat=True)) == set(numbers[50:])
-
-
-class TestCost:
-    """A look at the unique index: what it costs does not depend on how much is remembered."""
-
-    @pytest.fixture
-    def memories(self, db: None, machine: Machine) -> Callable[[int], None]:
-        def remember(size: int) -> None:
-            """Make it remember ``size`` thousands, written by the server."""
-            Success.objects.all().delete()
-            Success.objects.bulk_create(
-                Success(biz_code="recurring", biz_num=f"x-{n}", succeeded_at=NOON) for n in range(1000)
-            )
-            more = " UNION ALL ".join(f"SELECT 'x{n}' AS name" for n in range(1, size))
-            with connection.cursor() as cursor:
-                if more:
-                    cursor.execute(
-                        f"INSERT INTO {SUCCESS} (biz_code, biz_num, succeeded_at)"
-                        f" SELECT s.biz_code, REPLACE(s.biz_num, 'x', v.name), s.succeeded_at"
-                        f" FROM {SUCCESS} s CROSS JOIN ({more}) v"
-                    )
-                if connection.vendor != "mysql":  # there it would end the test's transaction
-                    cursor.execute(f"ANALYZE {SUCCESS}")
-            assert Success.objects.count() == 1000 * size
-
-        return remember
-
-    def test_of_filtering_remembering_and_forgetting(self, memories: Callable[[int], None], machine: Machine) -> None:
-        costs: list[list[int]] = []
-        pages = []
-        for size in (1, 120):
-            memories(size)
-            costs.append([*self.filtering(), self.adding_and_settling(machine), self.forgetting()])
-            pages.append(pages_of(lambda: add(num="x-77")))
-        few, many = costs
-        unit = UNIT.get(connection.vendor, 1)
-        assert all(more <= less + 2 * unit for less, more in zip(few, many, strict=True)), (few, many)
-        assert few[0] <= 3 * unit
-        assert pages[1] <= pages[0] + 6, "its tree is a level or two higher"
-
-    def filtering(self) -> Iterator[int]:
-        for num in ("x-77", "x-999"):
-            with reads() as meter:
-                assert add(num=num) is FILTERED
-            yield meter.total
-        tasks = [Task(biz_code="recurring", biz_num=f"x-{number}") for number in range(20)]
-        with reads() as meter:
-            assert add_tasks(tasks, once=True) == 0
-        yield meter.total
-
-    def adding_and_settling(self, machine: Machine) -> int:
-        with reads() as meter:
-            assert add(num="new") is AddAction.CREATED
-            assert machine.run_at(0) is Then.GONE
-        assert Success.objects.filter(biz_num="new").exists()
-        return meter.total
-
-    def forgetting(self) -> int:
-        with reads() as meter:
-            assert api.forget("recurring", "x-5")
-        return meter.total

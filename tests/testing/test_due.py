@@ -16,18 +16,11 @@ from django_delayed_tasks import (
 )
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.parts import add, claim, handler_of, registered
+from tests.testing.parts import DONE, HOUR, numbers
 
 pytestmark = pytest.mark.django_db
-
-DONE, RETRIED, FAILED = RunOutcome.DONE, RunOutcome.RETRIED, RunOutcome.FAILED
-HOUR = timedelta(hours=1)
-
-
-def numbers(runs: Any) -> list[str]:
-    return [one.biz_num for one in runs]
 
 
 def test_what_is_due_runs_in_this_transaction() -> None:

@@ -22,11 +22,9 @@ from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.parts import add, handler_of
+from tests.testing.parts import DONE, FAILED, HOUR, RETRIED
 
 pytestmark = pytest.mark.django_db
-
-DONE, RETRIED, FAILED = RunOutcome.DONE, RunOutcome.RETRIED, RunOutcome.FAILED
-HOUR = timedelta(hours=1)
 
 
 def test_a_run_says_what_it_left() -> None:

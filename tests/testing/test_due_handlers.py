@@ -1,6 +1,5 @@
 """``run_due_tasks`` with each kind of handler: atomic, batched, async, limited."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,20 +16,14 @@ from django_delayed_tasks import (
 )
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, handler_of
 from tests.function_tasks import functions
+from tests.testing.parts import DONE, FAILED, HOUR, RETRIED, numbers
 
 pytestmark = pytest.mark.django_db
-
-DONE, RETRIED, FAILED = RunOutcome.DONE, RunOutcome.RETRIED, RunOutcome.FAILED
-HOUR = timedelta(hours=1)
-
-
-def numbers(runs: Any) -> list[str]:
-    return [one.biz_num for one in runs]
 
 
 def test_an_atomic_run_is_rolled_back_when_it_fails() -> None:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -86,6 +87,7 @@ def make(file: Path, keys: Collection[str]) -> list[Mutant]:
     return made
 
 
+@lru_cache(maxsize=1)  # `make` needs those that `keys_of` has counted
 def _changes(path: Path, source: str) -> tuple[cst.Module, list[Change]]:
     wrapper = MetadataWrapper(cst.parse_module(source))
     visitor = Visitor(OPERATORS, IgnoredCode(set(), set(), set()))
