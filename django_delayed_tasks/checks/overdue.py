@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from django.core.checks import CheckMessage, Warning
-from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.stats.backlogs import queues_of
@@ -30,11 +29,7 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
     if _is_starting.get():
         return
-    try:
-        queues = queues_of(look(alias), [])
-    except DatabaseError:  # of tables of an older release: `migrate`, which runs this check, is to change them
-        return
-    for queue in queues:
+    for queue in queues_of(look(alias), []):
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
             text = _(
                 "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "
