@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from django.core.checks import CheckMessage, Warning
-from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text
@@ -32,11 +31,7 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
     from django_delayed_tasks.stats.look import look
 
-    try:
-        queues = queues_of(look(alias), [])
-    except DatabaseError:  # of tables of an older release: `migrate`, which runs this check, is to change them
-        return
-    for queue in queues:
+    for queue in queues_of(look(alias), []):
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
             text = _(
                 "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "

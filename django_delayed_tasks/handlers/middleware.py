@@ -21,6 +21,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.coroutines import for_coroutines
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -119,7 +120,7 @@ def _in_a_thread(middleware: Middleware, handle: AsyncCall) -> AsyncCall:
             raise asyncio.CancelledError
         return await handle(run)
 
-    made = _made(middleware, async_to_sync(in_time), False)
+    made = for_coroutines(_made(middleware, async_to_sync(in_time), False))
 
     async def call(run: Run) -> Any:
         _cancelled.set(cancelled := Event())
@@ -145,8 +146,10 @@ def _made(middleware: Middleware, handle: Any, is_async: bool) -> Any:
 
 
 def _as_coroutine(handle: Call) -> AsyncCall:
+    passable = for_coroutines(handle)
+
     async def call(run: Run) -> Any:
-        return await sync_to_async(handle)(run)
+        return await sync_to_async(passable)(run)
 
     return markcoroutinefunction(call)
 

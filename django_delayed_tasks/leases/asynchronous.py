@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from django.db import Error, connections
 
+from django_delayed_tasks.support.coroutines import for_coroutines
 from django_delayed_tasks.support.logs import Log
 
 T = TypeVar("T")
@@ -44,7 +45,7 @@ async def in_thread(call: Callable[[IsCancelled], T], undo: Callable[[T], object
 
     def work() -> None:
         try:
-            returned = call(result.cancelled)
+            returned = for_coroutines(call)(result.cancelled)
         except BaseException as error:
             _fail(result, error)
         else:

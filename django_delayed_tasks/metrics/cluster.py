@@ -1,25 +1,48 @@
 """What the metrics of the whole cluster are read from: the database, with a few short queries."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from django.db import Error
 from django.db.models import Count, Q
 
 from django_delayed_tasks.models import Executor, Resource
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.resources.resources import RESERVED
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 
 class Cluster(NamedTuple):
-    """The seconds for which each queue is overdue, the live executors, and by pool its resources and those leased."""
+    """What the database says.
 
+    Attributes:
+        is_known: False if the database cannot be read.
+        overdue: by queue, the seconds for which it is overdue.
+        executors: how many executors are alive.
+        pools: by pool, how many resources it has, and how many of them are leased.
+    """
+
+    is_known: bool
     overdue: Mapping[str, float]
     executors: int
     pools: Mapping[str, tuple[int, int]]
 
 
+UNKNOWN: Final = Cluster(False, {}, 0, {})
+
+
 def read_cluster(alias: str) -> Cluster:
-    """Read how late each queue is, the live executors, and the pools."""
+    """Read how late each queue is, the live executors, and the pools; ``UNKNOWN`` if the database is away."""
+    try:
+        return _read(alias)
+    except Error as error:
+        logger.warning("the metrics of the cluster cannot be read: %s", error)
+        return UNKNOWN
+
+
+def _read(alias: str) -> Cluster:
     agenda = read_agenda(alias)
     overdue: dict[str, float] = {}
     for level in agenda.levels:
@@ -29,4 +52,4 @@ def read_cluster(alias: str) -> Cluster:
     resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED)
     busy = Count("id", filter=Q(busy_before__gt=agenda.now))
     rows = resources.order_by("pool").values_list("pool").annotate(total=Count("id"), busy=busy)
-    return Cluster(overdue, live, {pool: (total, leased) for pool, total, leased in rows})
+    return Cluster(True, overdue, live, {pool: (total, leased) for pool, total, leased in rows})

@@ -113,11 +113,18 @@ ACTIVE: Final[tuple[Metric[Activity], ...]] = (
 
 SHARED: Final[tuple[Metric[Cluster], ...]] = (
     Metric(
+        Kind.GAUGE, "database_up", "1 if the tasks' database could be read; if not, 0, and no metrics from it.",
+        (), lambda cluster: [((), int(cluster.is_known))],
+    ),
+    Metric(
         Kind.GAUGE, "overdue_seconds",
         "Seconds for which the first due task of the queue has waited; paused queues are left out.", ("queue",),
         lambda cluster: [((queue,), seconds) for queue, seconds in cluster.overdue.items()],
     ),
-    Metric(Kind.GAUGE, "executors", "Live executors.", (), lambda cluster: [((), cluster.executors)]),
+    Metric(
+        Kind.GAUGE, "executors", "Live executors.", (),
+        lambda cluster: [((), cluster.executors)] if cluster.is_known else [],
+    ),
     Metric(
         Kind.GAUGE, "pool_size", "Enabled resources of the pool.", ("pool",),
         lambda cluster: [((pool,), size) for pool, (size, _) in cluster.pools.items()],

@@ -15,11 +15,8 @@ from opentelemetry.metrics import CallbackOptions, Observation
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.meter import Histogram, Meter
-from django_delayed_tasks.metrics.cluster import Cluster, read_cluster
+from django_delayed_tasks.metrics.cluster import UNKNOWN, Cluster, read_cluster
 from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Metric, Source
-from django_delayed_tasks.support.logs import Log
-
-logger = Log(__name__)
 
 NAME = "django_delayed_tasks"
 Callback = Callable[[CallbackOptions], Iterable[Observation]]
@@ -68,8 +65,7 @@ def _active(metric: Metric[meter.Activity], _: CallbackOptions) -> list[Observat
 
 
 def _shared(metric: Metric[Cluster], look: "_Look", _: CallbackOptions) -> list[Observation]:
-    cluster = look.for_metric(metric.short_name) if meter.activities() else None
-    return list(_observations(metric, cluster)) if cluster else []
+    return list(_observations(metric, look.for_metric(metric.short_name))) if meter.activities() else []
 
 
 def _observations(
@@ -89,10 +85,10 @@ class _Look:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
-        self._cluster: Cluster | None = None
+        self._cluster = UNKNOWN
 
-    def for_metric(self, name: str) -> Cluster | None:
-        """Return the cluster, or None if it cannot be read."""
+    def for_metric(self, name: str) -> Cluster:
+        """Return the cluster as this collection sees it."""
         if not self._taken or name in self._taken:
             self._taken = set()
             self._cluster = _read()
@@ -100,15 +96,12 @@ class _Look:
         return self._cluster
 
 
-def _read() -> Cluster | None:
+def _read() -> Cluster:
     """Read the cluster; leave no connection behind in the reader's thread."""
     alias = settings.DATABASE
     was_open = connections[alias].connection is not None
     try:
         return read_cluster(alias)
-    except Exception as error:
-        logger.warning("the metrics of the cluster cannot be read: %s", error)
-        return None
     finally:
         if not was_open:
             connections[alias].close()

@@ -53,6 +53,19 @@ def test_it_is_given_back_when_the_block_fails(make: Make) -> None:
     assert is_free()
 
 
+def test_a_stop_iteration_of_the_caller_ends_the_acquisition() -> None:
+    """On Python 3.11, what awaits the thread would wait forever: no asyncio future can hold it."""
+    Pool(POOL).add("a")
+
+    async def main() -> None:
+        async with Pool(POOL).lease(where=lambda resource: next(iter(()))):
+            pass
+
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        run(main)
+    assert is_free()
+
+
 def test_it_is_given_back_when_the_block_is_cancelled(make: Make) -> None:
     async def main() -> None:
         has_begun = asyncio.Event()

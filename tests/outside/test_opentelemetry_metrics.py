@@ -116,18 +116,3 @@ def test_each_collection_looks_once(django_assert_num_queries: Any) -> None:
                 assert [name for name, _ in collected() if name == "delayed_tasks_executors"]
     finally:
         meter.unwatch(active)
-
-
-def test_a_database_that_is_away_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def away(alias: str) -> Any:
-        raise ConnectionError("away")
-
-    look = instruments._Look()
-    monkeypatch.setattr(instruments, "read_cluster", away)
-    names = ("overdue_seconds", "executors")
-    assert [look.for_metric(name) for name in names] == [None, None]
-    assert [text for text in caplog.messages if "cannot be read" in text] == [
-        "the metrics of the cluster cannot be read: away"
-    ]
-    monkeypatch.undo()
-    assert look.for_metric("executors") is not None

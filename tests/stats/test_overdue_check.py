@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.core import checks
-from django.db import connection
+from django.db import OperationalError, connection
 
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.checks.overdue import by_an_executor
@@ -74,3 +75,14 @@ def test_tables_of_an_older_release_can_be_migrated() -> None:
     with without_column(EXECUTOR, "version"):
         assert told() == []
     assert len(told()) == 1
+
+
+def test_any_other_error_is_raised() -> None:
+    def broken(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if "expires_at" in sql:
+            raise OperationalError("disk I/O error")
+        return execute(sql, params, many, context)
+
+    late(600)
+    with connection.execute_wrapper(broken), pytest.raises(OperationalError, match="disk"):
+        told()
