@@ -127,7 +127,7 @@ def test_the_special_ones_through_resources() -> None:
         (float("nan"), "not JSON"), ([float("inf")], "not JSON"), ("\0", "NUL"), ({"\0": 1}, "NUL"),
         ("\ud800", "lone surrogate"), ({"a": ["\udfff\ud800"]}, "lone surrogate"), ({1: "a", "1": "b"}, "two keys"),
         ([{"x": {None: 1, "null": 2}}], "two keys"), ({True: 1, "true": 1}, "two keys"),
-        ({1.5: 0, "1.5": 0}, "two keys"),
+        ({1.5: 0, "1.5": 0}, "two keys"), ({"a": 1, "b": 2**64}, "beyond 64 bits"), ({"a": "\0"}, "NUL"),
     ],
 )  # fmt: skip
 def test_refused_when_it_is_added(value: Any, problem: str) -> None:
