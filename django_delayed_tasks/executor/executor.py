@@ -16,9 +16,8 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.limits.relay import Relay
-from django_delayed_tasks.executor.membership.heartbeat import Heartbeat
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
-from django_delayed_tasks.executor.membership.lease import Lease
+from django_delayed_tasks.executor.membership.lease import Heartbeat, Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences

@@ -194,7 +194,7 @@ class Model:
             Then.AGAIN: again,
             Then.RECUR: again,
             Then.RETRY: replace(quiet, claim_at=max(when, now)),
-            Then.FAILED: replace(quiet, status=TaskStatus.FAILED),
+            Then.FAILED: replace(quiet, status=TaskStatus.FAILED, claim_at=now),
             Then.RESCUED: replace(quiet, claim_at=now, rescues=live.rescues + 1),
             Then.RELEASED: replace(quiet, claim_at=now),
         }[then]

@@ -13,8 +13,7 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
-from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck
-from django_delayed_tasks.executor.threads.stacks import stack_of
+from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck, stack_of
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.support.logs import Log
 

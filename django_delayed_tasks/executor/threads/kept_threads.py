@@ -1,5 +1,7 @@
 """Threads in which coroutines call functions that block, such as queries of the database."""
 
+import sys
+import traceback
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
@@ -9,7 +11,6 @@ from threading import Lock, Semaphore, Thread
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.threads.stacks import stack_of
 from django_delayed_tasks.store.sql import kept_connections
 
 P = ParamSpec("P")
@@ -17,6 +18,8 @@ R = TypeVar("R")
 
 IDLE: Final = 2.0
 """Seconds after which an idle thread checks that its connections still work."""
+FRAMES: Final = 6
+"""The innermost frames that are shown of what a thread executes."""
 
 
 class Call(NamedTuple):
@@ -170,3 +173,9 @@ def _do(call: Call) -> None:
         call.future.set_exception(error)
     else:
         call.future.set_result(result)
+
+
+def stack_of(thread: Thread | None) -> str:
+    """Return the innermost frames of what a thread executes at the moment; an empty string if it does not run."""
+    frame = sys._current_frames().get(thread.ident or 0) if thread else None
+    return "".join(traceback.format_stack(frame)[-FRAMES:]) if frame else ""

@@ -11,8 +11,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.states import CancelResult, RunOutcome
 from django_delayed_tasks.store.records.history import record_without_run
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import Claim, fence
-from django_delayed_tasks.store.sql.locks import lock_unchanged
+from django_delayed_tasks.store.sql.fences import Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.tables import FAILED, FORGET_DEFERRED, PAUSED, PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import valid_part

@@ -14,9 +14,8 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.outcomes import UNCHANGED, Unchanged
 from django_delayed_tasks.store.schedules.reschedule import shifted
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence
+from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
-from django_delayed_tasks.store.sql.locks import lock_unchanged
 from django_delayed_tasks.store.sql.tables import FAILED, PAUSED, PENDING, RESET, RESET_COUNTS, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 

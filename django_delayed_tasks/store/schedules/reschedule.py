@@ -8,9 +8,8 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import LATEST
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence
+from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
-from django_delayed_tasks.store.sql.locks import lock_unchanged
 from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RESET, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 from django_delayed_tasks.store.validation import When

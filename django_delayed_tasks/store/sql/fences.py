@@ -1,7 +1,12 @@
 """Fences: the condition, in every write that follows from a claim, that the row is still in the claimed version."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.sql.dialects import Dialect
+from django_delayed_tasks.store.sql.tables import TASK
 
 Claim = tuple[int, int]
 """(task id, version), which identifies one claim: a version is never used again."""
@@ -46,3 +51,14 @@ def _any_of(conditions: list[str]) -> str:
 def _by_hundreds(conditions: list[str]) -> Iterator[list[str]]:
     for start in range(0, len(conditions), 100):
         yield conditions[start : start + 100]
+
+
+def lock_unchanged(cursor: CursorWrapper, dialect: Dialect, seen: Collection[Claim]) -> dict[Claim, int]:
+    """Lock the tasks that are still in the version in which they were seen; return the status of each."""
+    dialect.begin_writing(cursor, TASK)
+    # The status is returned, not compared, so that only entries of the indexes on keys are read, and locked.
+    cursor.execute(
+        f"SELECT t.id, t.version, t.status FROM {dialect.to_lock(TASK, fence(seen))} WHERE {fence(seen, 't.')}"
+        f" ORDER BY t.id{dialect.for_update}"
+    )
+    return {(task_id, version): status for task_id, version, status in cursor.fetchall()}

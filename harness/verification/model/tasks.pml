@@ -87,7 +87,7 @@ settled:
     goto settle
 }
 
-/* executor/membership/heartbeat.py of a mortal executor: renews, or finds itself declared dead and registers under a fresh id.
+/* executor/membership/lease.py of a mortal executor: renews, or finds itself declared dead and registers under a fresh id.
    While it is alive nothing changes, for the length of a lease is not modelled. */
 proctype heartbeat(byte me) {
     bit is_ours;
