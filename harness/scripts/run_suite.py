@@ -35,8 +35,6 @@ ALONE = (
     "tests/executor/settling/test_settler.py",
 )
 OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
-# What calls the package's own functions, as projects do: functions of Django Tasks, the testing kit, commands.
-CALLERS = ("tests/function_tasks", "tests/handlers", "tests/management", "tests/testing")
 SOURCES = ("tests/test_layers.py", "tests/test_typing.py")
 # What each part of the suite runs.
 PARTS: dict[str, tuple[str, ...]] = {
@@ -45,7 +43,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "processes": ("tests/processes",),
     "examples": ("tests/examples",),
     "leases": ("tests/leases",),
-    "pages": ("tests/admin", "tests/shop", "tests/fuzz", *CALLERS),
+    "pages": ("tests/admin", "tests/shop", "tests/fuzz"),
     "races": ("tests/races", "tests/recurring"),
     "executor": ("tests/executor",),
     # Tests that do not depend on the database: of sources, of scripts, and with programs and packages from outside.
@@ -55,13 +53,13 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 # How long each takes on one database, about, in seconds: only the order in which they start depends on it.
 SECONDS = {
-    "faults": 190, "commands": 160, "processes": 130, "examples": 40, "leases": 150, "pages": 120, "races": 120,
-    "executor": 100, "once": 350, "store": 110, "all else": 40,
+    "faults": 190, "commands": 160, "processes": 130, "examples": 40, "leases": 150, "pages": 110, "races": 120,
+    "executor": 100, "once": 350, "store": 110, "all else": 60,
 }  # fmt: skip
 AT_ONCE = 6
 """Parts that run at the same time, on two cores: many tests wait more than they compute."""
 
-# What pages, callers and processes ask of MySQL is the same as of MariaDB, down to the dialect; what goes wrong is not.
+# What a page or a process asks of MySQL is the same as of MariaDB, down to the dialect; what goes wrong there is not.
 ALIKE = {("mysql", name): "mariadb" for name in ("pages", "processes", "examples")}
 # What a command does is the same on every database: of those that need a server, on MariaDB.
 ONLY_ON = {"commands": ("sqlite", "mariadb")}
