@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.admin.lists import columns, waiting
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, page_context
 from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
@@ -157,12 +157,7 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
             return self._steer(request)
         rows = read_queues()
         context = {
-            **self.admin_site.each_context(request),
-            "title": _("Queues"),
-            "opts": self.opts,
-            "cl": {"opts": self.opts},
-            "media": self.media,
-            "actions_on_top": True,  # without it Django's template has a style that a strict policy refuses
+            **page_context(self, request, _("Queues")),
             "rows": rows,
             "most": MOST if len(rows) >= MOST else None,
             "may_steer": self.has_steer_permission(request),

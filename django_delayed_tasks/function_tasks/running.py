@@ -142,6 +142,7 @@ def _has_receivers(family: Family) -> bool:
 
 
 def _has_other(signal: Any, own: Any) -> bool:
+    # has_listeners() would say yes in every case: the framework's own receivers are connected, too.
     return any(key[0] != id(own) for key, *_ in signal.receivers)
 
 

@@ -22,7 +22,10 @@ def is_logged(logger: logging.Logger, level: int) -> bool:
 
 
 def _has_hooks(logger: logging.Logger) -> bool:
-    """Return whether lines are seen before handlers are asked: by filters, or by a tool that replaces the method."""
+    """Return whether lines are seen before handlers are asked: by filters, or by a tool that replaces the method.
+
+    Sentry replaces ``callHandlers``, which is not documented; the documented ``handle`` would not show that.
+    """
     ask: Any = type(logger).callHandlers
     return bool(logger.filters) or type(ask) is not FunctionType or ask.__code__.co_filename != _FILE
 

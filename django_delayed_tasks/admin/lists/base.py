@@ -111,6 +111,18 @@ class ReadOnlyAdmin(DatabaseAdmin[M]):
         return False
 
 
+def page_context(page: "admin.ModelAdmin[Any]", request: HttpRequest, title: str) -> dict[str, Any]:
+    """Return what the template of a list needs to show a page that is none."""
+    return {
+        **page.admin_site.each_context(request),
+        "title": title,
+        "opts": page.opts,
+        "cl": {"opts": page.opts},
+        "media": page.media,
+        "actions_on_top": True,  # without it Django's template has a style that a strict policy refuses
+    }
+
+
 def database_now(row: Model) -> datetime:
     """Return the moment of the query that read this row, by the database's clock."""
     moment: datetime = getattr(row, "database_now")  # noqa: B009 (an annotation, unknown to the model)

@@ -12,7 +12,7 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import stats
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, page_context
 from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.tables import Tables
 from django_delayed_tasks.conf import settings
@@ -49,12 +49,7 @@ class OverviewAdmin(ReadOnlyAdmin[Overview]):
         is_fragment = FRAGMENT in request.GET
         context = {**self._content(request), **(extra_context or {})}
         if not is_fragment:
-            context |= {
-                **self.admin_site.each_context(request),
-                "title": _("Overview"), "subtitle": None, "opts": self.opts, "cl": {"opts": self.opts},
-                "media": self.media,
-                "actions_on_top": True,  # else Django's template has a style of its own in the page
-            }  # fmt: skip
+            context |= {**page_context(self, request, _("Overview")), "subtitle": None}
         template = "content" if is_fragment else "page"
         response = TemplateResponse(request, f"{FOLDER}/{template}.html", context)
         add_never_cache_headers(response)

@@ -17,11 +17,13 @@ from django.db.models.functions import Right
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path
+from django.utils.formats import number_format
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.lists.filters import FOLDED, CodeFilter
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
 from django_delayed_tasks.admin.lists.statuses import BY_ERROR
@@ -78,15 +80,29 @@ class Group:
         return urlencode({"status__exact": str(FAILED.value), code: self.code, error: self.error})
 
 
-def latest_failures() -> list[Failure]:
-    """Return the tasks that failed last, at most ``MOST``, the latest first."""
+class Latest(NamedTuple):
+    """The tasks that failed last, the latest first; ``note`` says which they are if there are more than ``MOST``."""
+
+    failures: Sequence[Failure]
+    note: str
+
+
+def latest_failures() -> Latest:
+    """Return the tasks that failed last, at most ``MOST``."""
     tasks: QuerySet[Any] = Task.objects.using(settings.DATABASE).filter(status=FAILED)
-    keys = Order(tasks, frozenset({FAILED})).keys(MOST)
-    if keys is None:  # too many levels to find the latest: those that come first in the claim index
-        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[:MOST])
-    rows = tasks.order_by().filter(pk__in=keys).values_list("pk", "biz_code", "claim_at", Right("last_error", 500))
+    keys = Order(tasks, frozenset({FAILED})).keys(MOST + 1)
+    note = _("More than %(most)s tasks have failed. These are the %(most)s that failed last.")
+    if keys is None:  # those that come first in the claim index
+        keys = list(tasks.order_by(*BY_LEVEL).values_list("pk", flat=True)[: MOST + 1])
+        note = _(
+            "More than %(most)s tasks have failed, in too many queues and priorities to find those that failed last. "
+            "These are %(most)s of them."
+        )
+    shown = note % {"most": number_format(MOST, force_grouping=True)} if len(keys) > MOST else ""
+    of_keys = tasks.order_by().filter(pk__in=keys[:MOST])
+    rows = of_keys.values_list("pk", "biz_code", "claim_at", Right("last_error", 500))
     found = [Failure(key, code, *error_of(end), failed_at) for key, code, failed_at, end in rows]
-    return sorted(found, key=lambda failure: (failure.failed_at, failure.key), reverse=True)
+    return Latest(sorted(found, key=lambda failure: (failure.failed_at, failure.key), reverse=True), shown)
 
 
 def error_of(text: str) -> tuple[str, str]:
@@ -112,12 +128,14 @@ class ErrorFilter(admin.SimpleListFilter):
     template = FOLDED
 
     def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, str]]:
-        yield from ((error, error) for error in request.GET.getlist(self.parameter_name)[-1:])
+        label = _("%(error)s (of the %(most)s tasks that failed last)")
+        for error in request.GET.getlist(self.parameter_name)[-1:]:
+            yield error, label % {"error": error, "most": number_format(MOST, force_grouping=True)}
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():
             return queryset
-        keys = [failure.key for failure in latest_failures() if failure.error == self.value()]
+        keys = [failure.key for failure in latest_failures().failures if failure.error == self.value()]
         return queryset.filter(status=FAILED, pk__in=keys)
 
 
@@ -132,15 +150,10 @@ class ErrorPages(Base):
         """Show how many tasks failed with each error; a group leads to the list of its tasks, which has the actions."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        failures = latest_failures()
+        failures, note = latest_failures()
         context = {
-            **self.admin_site.each_context(request),
-            "title": _("Failed tasks by error"),
-            "opts": self.opts,
-            "cl": {"opts": self.opts},
-            "media": self.media,
-            "actions_on_top": True,  # without it Django's template has a style that a strict policy refuses
+            **page_context(self, request, _("Failed tasks by error")),
             "groups": groups(failures),
-            "most": MOST if len(failures) >= MOST else None,
+            "note": note,
         }
         return TemplateResponse(request, "admin/django_delayed_tasks/task/errors.html", context)
