@@ -141,7 +141,7 @@ def test_after_one_lease_has_run_out_the_next_one_is_watched(bench: Bench) -> No
     keeper = housekeeping(bench)
     keeper.tick()
     moment = Executor.objects.get(name="first").started_at
-    for seconds, left in ((6.0, ["second"]), (9.0, [])):
+    for seconds, left in ((6.0, ["second"]), (20.0, [])):
         with clock.frozen_at(moment + timedelta(seconds=seconds)):
             executors.renew("default", bench.lease.executor, timedelta(seconds=15))
             keeper.tick()
