@@ -1,5 +1,7 @@
 """A task that one process adds starts at once in the executor of another, which polls every ten minutes."""
 
+from typing import Any
+
 import pytest
 
 from django_delayed_tasks import Task, add_task
@@ -21,9 +23,9 @@ def program(start: Start) -> Child:
     return child
 
 
-def the_listener() -> int:
+def the_listener() -> Any:
     """The session that listens; between two sleeps none does."""
-    found: list[int] = []
+    found: list[Any] = []
 
     def is_one() -> bool:
         found[:] = listening()
