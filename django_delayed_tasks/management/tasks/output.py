@@ -73,7 +73,8 @@ def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
     fields["status"] = str(TaskStatus(task.status).label)
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
-    values = {str(Task._meta.get_field(name).verbose_name): value for name, value in fields.items()}
+    model: Any = Task._meta
+    values = {str(model.get_field(name).verbose_name): value for name, value in fields.items()}
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
     return lines + [_run_line(run) for run in runs]
