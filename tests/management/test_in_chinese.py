@@ -87,7 +87,10 @@ def test_tasks(call: Call) -> None:
         called = call("tasks", *arguments)
         assert said in called.out + called.err
         assert english(called.out + called.err) == []
-    assert "第 1 次尝试" in call("tasks", "show", CODE, "4").out
+    shown = call("tasks", "show", CODE, "4").out
+    assert "第 1 次尝试" in shown
+    assert "\n计划时间    2" in shown  # aligned with 可认领时间, which takes two places more
+    assert english(shown, "id") == []
 
 
 def test_json_is_in_english(call: Call) -> None:

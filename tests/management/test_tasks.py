@@ -93,6 +93,7 @@ def test_show(call: Call, failed: None) -> None:
     text = call("tasks", "show", "code", "1").out
     assert "no money" in text
     assert "attempt 1" in text
+    assert "\nlast error      no money\n" in text
     assert call("tasks", "show", "code", "9").code == 3
 
 

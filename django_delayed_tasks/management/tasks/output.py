@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.support.aligned import aligned
+from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
 
 TASK_FIELDS = (
@@ -69,12 +69,14 @@ def _one_line(text: str, longest: int = 100) -> str:
 
 
 def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
-    """Return the lines that show one task and its runs."""
+    """Return the lines that show one task and its runs; the fields have the names that the admin gives them."""
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
     fields["status"] = str(TaskStatus(task.status).label)
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
-    width = max(map(len, fields))
-    lines = [f"{name.ljust(width)}  {_in_text(value, width + 2)}" for name, value in fields.items()]
+    model: Any = Task._meta
+    values = {str(model.get_field(name).verbose_name): value for name, value in fields.items()}
+    width = max(map(places, values))
+    lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
     return lines + [_run_line(run) for run in runs]
 
 
