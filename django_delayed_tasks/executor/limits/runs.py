@@ -22,14 +22,16 @@ class InSlot(NamedTuple):
 class LaneRuns:
     """Thread-safe: the lanes note the claims that they make, the settler those to which it hands slots on.
 
-    A slot that a run has left is free until another executor takes it, which its version tells.
+    A slot that a run has left is free until another executor takes it, which its version tells. The database may say
+    that a slot is free before the end of its run is noted here: a claim that takes it then is its only holder.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._keys: dict[Claim, str] = {}
         self._slots: dict[Claim, Slot] = {}
-        self._free: defaultdict[str, list[Slot]] = defaultdict(list)
+        self._holders: dict[int, Claim] = {}
+        self._free: defaultdict[str, dict[int, Slot]] = defaultdict(dict)
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -37,8 +39,15 @@ class LaneRuns:
     def begin(self, keys: Mapping[Claim, str], slots: Mapping[Claim, Slot]) -> None:
         """Note new claims with their keys; ``slots`` has those that they have taken, as they were before."""
         with self._lock:
-            self._keys |= keys
-            self._slots |= {claim: (slots[claim][0], slots[claim][1] + 1) for claim in keys if claim in slots}
+            for claim, key in keys.items():
+                self._begin(claim, key, slots.get(claim))
+
+    def _begin(self, claim: Claim, key: str, slot: Slot | None) -> None:
+        self._keys[claim] = key
+        if slot is not None:
+            if (ended := self._holders.get(slot[0])) is not None:
+                del self._slots[ended]
+            self._slots[claim], self._holders[slot[0]] = (slot[0], slot[1] + 1), claim
 
     def end(self, is_held: Callable[[Claim], bool]) -> list[str]:
         """Note which of the claims have ended; return their keys."""
@@ -48,9 +57,10 @@ class LaneRuns:
     def _ended(self, claim: Claim) -> str:
         key = self._keys.pop(claim)
         if slot := self._slots.pop(claim, None):
+            del self._holders[slot[0]]
             if len(self._free) >= REMEMBERED:
                 self._free.clear()
-            self._free[key].append(slot)
+            self._free[key][slot[0]] = slot
         return key
 
     def in_slot(self, claim: Claim) -> InSlot | None:
@@ -61,11 +71,9 @@ class LaneRuns:
 
     def hand_on(self, before: Claim, after: Claim, in_slot: InSlot) -> None:
         """Note that the second claim has taken the slot of the first one, which has ended."""
-        key, slot = in_slot
         with self._lock:
+            self._begin(after, *in_slot)
             self._keys.pop(before, None)
-            self._slots.pop(before, None)
-            self._keys[after], self._slots[after] = key, (slot[0], slot[1] + 1)
 
     def here(self) -> Counter[str]:
         """Return how many slots of each key runs of this process hold."""
@@ -75,12 +83,12 @@ class LaneRuns:
     def take_free(self, key: str) -> list[Slot]:
         """Return the slots of the key that are remembered as free, and forget them."""
         with self._lock:
-            return self._free.pop(key, [])
+            return list(self._free.pop(key, {}).values())
 
     def put_back(self, free: Mapping[str, list[Slot]]) -> None:
         """Remember these slots as free."""
         with self._lock:
-            self._free.update((key, slots) for key, slots in free.items() if slots)
+            self._free.update((key, {slot[0]: slot for slot in slots}) for key, slots in free.items() if slots)
 
     def has_free(self, key: str) -> bool:
         """Return whether free slots of the key are remembered."""
