@@ -35,22 +35,9 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
                 messages += pool_problems(alias)
             # Tables that have an error by now may not even be readable together.
             is_sound = not any(message.is_serious() for message in messages)
-            if is_sound and alias == chosen_alias() and _is_migrated(connection):
+            if is_sound and alias == chosen_alias():
                 messages += overdue_problems(alias)
     return messages
-
-
-def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
-    """Return whether the tables have all columns of this release; ``migrate`` runs the checks before it adds them."""
-    models = list(apps.get_app_config("django_delayed_tasks").get_models())
-    if len(_tables_in(connection)) < len({model._meta.db_table for model in models}):
-        return False
-    with connection.cursor() as cursor:
-        for model in models:
-            columns = connection.introspection.get_table_description(cursor, model._meta.db_table)
-            if not {field.column for field in model._meta.local_concrete_fields} <= {column.name for column in columns}:
-                return False
-    return True
 
 
 def _tables_in(connection: "BaseDatabaseWrapper") -> list[str]:
