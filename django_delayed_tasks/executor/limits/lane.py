@@ -201,9 +201,13 @@ class Lane:
         """Return the seconds until a key has a rate token again."""
         return max(0.0, min(self._timers.values(), default=float("inf")) - clock.monotonic())
 
+    def note_outpaced(self) -> None:
+        """Forget what may be wrong after a claim that others outpaced, and that its tasks are being claimed."""
+        self.runs.forget()
+        self.stock.clear()
+
     def forget(self) -> None:
         """Forget what may be wrong after an error."""
         self.open = {}
-        self.runs.forget()
-        self.stock.clear()
+        self.note_outpaced()
         self.resumes_at = float("-inf")

@@ -200,7 +200,7 @@ class Lanes:
             try:
                 pause = self._claim(lane, places, room)
             except Outpaced:
-                lane.runs.forget()
+                lane.note_outpaced()
                 return random.uniform(0, AGAIN)
             self.room.ahead.note_claim(clock.monotonic() - began)
             if pause:

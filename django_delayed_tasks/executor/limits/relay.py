@@ -98,21 +98,24 @@ class Relay:
         return self._lanes.serves(place) and not refusal(task, lane.handler, self._clock.now())
 
     def _hand_on(self, batch: list[Settlement], legs: list[Leg]) -> Ended:
-        executor, began = legs[0].after.executor, clock.monotonic()
-        legs = [leg for leg in legs if leg.after.executor == executor]
+        executor, began, claimed = legs[0].after.executor, clock.monotonic(), list[ClaimedTask]()
 
         def claim_next(cursor: CursorWrapper, ended: Collection[Claim]) -> list[ClaimedTask]:
-            slots = {leg.after: leg.in_slot.slot for leg in legs if leg.before in ended}
+            chosen = [leg for leg in legs if leg.before in ended and leg.after.executor == executor]
+            slots = {leg.after: leg.in_slot.slot for leg in chosen}
             return claim_in_slots(cursor, self._alias, executor, slots)
 
-        with self._held.claiming.settler:
-            ended = settle(self._alias, batch, Wait.A_SECOND, claim_next)
-            self._held.add(ended.claimed, is_limited=True)
-        for leg in legs:
-            if leg.after not in ended.claimed:
-                leg.lane.stock.take_back([leg.after.claim])
+        try:
+            with self._held.claiming.settler:
+                ended = settle(self._alias, batch, Wait.A_SECOND, claim_next)
+                self._held.add(ended.claimed, is_limited=True)
+            claimed += ended.claimed
+        finally:  # the lanes pass over what the stock has given, and would take their keys for empty
+            for leg in legs:
+                if leg.after not in claimed:
+                    leg.lane.stock.take_back([leg.after.claim])
         self._lanes.room.ahead.note_claim(clock.monotonic() - began)
-        self._start([leg for leg in legs if leg.after in ended.claimed], began)
+        self._start([leg for leg in legs if leg.after in claimed], began)
         return ended
 
     def _start(self, legs: list[Leg], began: float) -> None:

@@ -43,6 +43,7 @@ class LaneRuns:
                 self._begin(claim, key, slots.get(claim))
 
     def _begin(self, claim: Claim, key: str, slot: Slot | None) -> None:
+        self._leave(claim)  # a server that lost its last commits gives a version twice
         self._keys[claim] = key
         if slot is not None:
             if (ended := self._holders.get(slot[0])) is not None:
@@ -56,12 +57,16 @@ class LaneRuns:
 
     def _ended(self, claim: Claim) -> str:
         key = self._keys.pop(claim)
-        if slot := self._slots.pop(claim, None):
-            del self._holders[slot[0]]
+        if slot := self._leave(claim):
             if len(self._free) >= REMEMBERED:
                 self._free.clear()
             self._free[key][slot[0]] = slot
         return key
+
+    def _leave(self, claim: Claim) -> Slot | None:
+        if slot := self._slots.pop(claim, None):
+            del self._holders[slot[0]]
+        return slot
 
     def in_slot(self, claim: Claim) -> InSlot | None:
         """Return the key and the slot of a claim; None if it has none."""
@@ -72,8 +77,9 @@ class LaneRuns:
     def hand_on(self, before: Claim, after: Claim, in_slot: InSlot) -> None:
         """Note that the second claim has taken the slot of the first one, which has ended."""
         with self._lock:
-            self._begin(after, *in_slot)
+            self._leave(before)
             self._keys.pop(before, None)
+            self._begin(after, *in_slot)
 
     def here(self) -> Counter[str]:
         """Return how many slots of each key runs of this process hold."""

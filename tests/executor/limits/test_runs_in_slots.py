@@ -47,3 +47,13 @@ def test_a_slot_that_was_handed_on_belongs_to_the_next_run(runs: LaneRuns) -> No
     assert runs.end({SECOND}.__contains__) == []
     assert runs.in_slot(SECOND) == InSlot(KEY, (SLOT, 5))
     assert runs.here() == {KEY: 1}
+
+
+def test_a_claim_that_is_given_twice_has_one_slot(runs: LaneRuns) -> None:
+    """A server that lost its last commits gives a version twice."""
+    other = 8
+    runs.begin({FIRST: KEY}, {FIRST: (other, 1)})
+    assert runs.here() == {KEY: 1}
+    assert runs.end(set().__contains__) == [KEY]
+    runs.begin({SECOND: KEY}, {SECOND: (SLOT, 3)})
+    assert runs.in_slot(SECOND) == InSlot(KEY, (SLOT, 4))

@@ -1,0 +1,58 @@
+"""A claim that failed is not taken for one that is being made: its task is found again at once."""
+
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+
+from django_delayed_tasks.executor.limits import lanes as lanes_module
+from django_delayed_tasks.executor.limits import relay as relay_module
+from django_delayed_tasks.executor.limits.relay import Relay
+from django_delayed_tasks.executor.limits.room import Ahead
+from django_delayed_tasks.store.claiming.request import Outpaced
+from tests.executor.limits.parts import LanesBench, add_some, limited
+from tests.store import verbs
+
+
+def test_of_the_lanes(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise Outpaced
+
+    limited(max_concurrent=1)
+    add_some(1)
+    bench.poller.poll()
+    with monkeypatch.context() as patched:
+        patched.setattr(lanes_module, "claim_chosen", fail)
+        bench.tick()
+    bench.tick()
+    assert bench.numbers == ["0"]
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone away"), Outpaced()])
+def test_in_a_slot_that_was_to_be_handed_on(
+    bench: LanesBench, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Without its task, the lane of the key would seem to be empty."""
+    failed: list[Exception] = []
+
+    def fail(*arguments: Any) -> Any:
+        failed.append(error)
+        raise error
+
+    monkeypatch.setattr(Ahead, "ends", 4)
+    limited(max_concurrent=1, concurrency_key=lambda self, task: "key")
+    add_some(4)
+    bench.turn()
+    bench.end_run("0", verbs.done(bench.run_of("0")))
+    bench.tick()
+    relay = Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
+    settlement = verbs.done(bench.run_of("1"))
+    monkeypatch.setattr(relay_module, "claim_in_slots", fail)
+    if isinstance(error, OperationalError):
+        with pytest.raises(OperationalError):
+            relay.write([settlement])
+    relay.write([settlement])
+    assert failed
+    bench.end_run("1", settlement)
+    bench.tick()
+    assert bench.numbers == ["2"]
