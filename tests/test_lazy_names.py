@@ -102,30 +102,25 @@ def test_submodules_are_still_importable() -> None:
     assert python("from django_delayed_tasks import states; print(states.__name__)") == ("django_delayed_tasks.states")
 
 
-def test_setup_loads_no_executor() -> None:
-    """A web process adds tasks; it runs none."""
-    source = """
+def loaded_after_setup(statement: str, folder: str) -> str:
+    """The modules of this folder that a process has loaded after ``django.setup()`` and a statement."""
+    source = f"""
 import sys
 import django
 from django.conf import settings
-database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={"default": database})
+database = {{"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}}
+settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={{"default": database}})
 django.setup()
-from django_delayed_tasks import add_task, shutdown, start
-print(sorted(name for name in sys.modules if name.startswith("django_delayed_tasks.executor")))
+{statement}
+print(sorted(name for name in sys.modules if name.startswith("django_delayed_tasks.{folder}")))
 """
-    assert python(source) == "[]"
+    return python(source)
+
+
+def test_setup_loads_no_executor() -> None:
+    """A web process adds tasks; it runs none."""
+    assert loaded_after_setup("from django_delayed_tasks import add_task, shutdown, start", "executor") == "[]"
 
 
 def test_an_executor_begins_without_the_statistics() -> None:
-    source = """
-import sys
-import django
-from django.conf import settings
-database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, DATABASES={"default": database})
-django.setup()
-from django_delayed_tasks.management.commands import starttask
-print(sorted(name for name in sys.modules if name.startswith("django_delayed_tasks.stats")))
-"""
-    assert python(source) == "[]"
+    assert loaded_after_setup("from django_delayed_tasks.management.commands import starttask", "stats") == "[]"

@@ -156,7 +156,10 @@ def has_ended(process: "subprocess.Popen[bytes]") -> bool:
 
 
 def run_lanes(lanes: Sequence[Sequence[Part]], at_once: int = AT_ONCE) -> None:
-    """Run so many lanes at once, and in each lane one part after the other; next is the lane with the most to come."""
+    """Run ``at_once`` lanes at a time, and the parts of a lane one after the other.
+
+    When a part has ended, the lane whose remaining parts take the longest continues.
+    """
     waiting = [list(lane) for lane in lanes]
     running: dict[int, tuple[Part, subprocess.Popen[bytes]]] = {}
     try:

@@ -112,7 +112,7 @@ class ReadOnlyAdmin(DatabaseAdmin[M]):
 
 
 def page_context(page: "admin.ModelAdmin[Any]", request: HttpRequest, title: str) -> dict[str, Any]:
-    """Return what the template of a list needs to show a page that is none."""
+    """Return what Django's template of a list needs to show a page that is not a list of rows."""
     return {
         **page.admin_site.each_context(request),
         "title": title,

@@ -126,7 +126,7 @@ class Program:
 
 
 def fill(entry: dict[str, Any], tasks: int, keys: int) -> None:
-    """Create the tables again, with ``tasks`` due tasks of so many keys."""
+    """Create the tables again, with ``tasks`` due tasks that have ``keys`` different keys, or no keys if that is 0."""
     cursor = _cursor(entry)
     keyed = TASK.replace("UNIQUE(", "slot_key VARCHAR(50) NOT NULL DEFAULT '', INDEX keyed(status, slot_key), UNIQUE(")
     for statement in ("DROP TABLE IF EXISTS lean_task, lean_run, lean_lane", keyed, RUN, LANE):
