@@ -1,5 +1,10 @@
-"""The claims that this process holds, from the moment they are won until they are settled or released."""
+"""The claims that this process holds, from the moment they are won until they are settled or released.
 
+The end of a run takes no lock, since it is what threads do most often: with a lock, threads whose runs are short wait
+for each other in a queue that never empties (docs/decisions/0027).
+"""
+
+from collections import deque
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from enum import IntEnum, auto
@@ -21,21 +26,18 @@ logger = Log(__name__)
 
 
 class Stage(IntEnum):
-    """The stage that a claim has reached.
+    """The stage that a claim has reached. The claims of runs that ended, and have yet to be settled, are at none.
 
     UNFINISHED: the task waits for a thread or runs. RIDING: it is run in the same call as another task and takes no
     thread of its own. AWAITED: it runs on the event loop. AWAITED_TOO: so it does, in the same call as another task.
-    ENDED: it has yet to be settled or released.
     """
 
     UNFINISHED = auto()
     RIDING = auto()
     AWAITED = auto()
     AWAITED_TOO = auto()
-    ENDED = auto()
 
 
-STARTED = (Stage.UNFINISHED, Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO)
 ON_LOOP = (Stage.AWAITED, Stage.AWAITED_TOO)
 """The stages in which a claim neither needs a thread nor waits for the settler."""
 
@@ -61,7 +63,6 @@ class Held:
     Attributes:
         unfinished: the number of claims that wait in the local queue or run in threads; a batch counts as one.
         awaited: the number of claims that run on the event loop; a batch counts as one.
-        work_done: (the number of runs that ended, the seconds they took).
         claimed: the number of tasks that were claimed to be run here.
         settled: the number of claims that were settled, released or dropped.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
@@ -80,13 +81,14 @@ class Held:
         self._async_concurrency = options.async_concurrency
         self._lock = Lock()
         self._tasks: dict[Claim, ClaimedTask] = {}
-        self._stages: dict[Claim, Stage] = {}
-        self._counts = dict.fromkeys(Stage, 0)
+        self._at: dict[Stage, dict[Claim, bool]] = {stage: {} for stage in Stage}
+        self._unfinished, self._awaited = self._at[Stage.UNFINISHED], self._at[Stage.AWAITED]
         self._limited: set[Claim] = set()
         self.has_claimed_all = False
         self._refill_below = options.threads
         self.most = options.threads + 2 * options.batch_size
-        self.work_done = (0, 0.0)
+        self._work_done = (0, 0.0)
+        self._durations: deque[float] = deque()
         self.claimed = 0
         self.settled = 0
         self.ended: SimpleQueue[Settlement | None] = SimpleQueue()
@@ -104,8 +106,7 @@ class Held:
             if not self._tasks.keys().isdisjoint(new):  # a server that lost its last commits gives a version twice
                 self._forget(new)
             self._tasks |= new
-            self._stages |= dict.fromkeys(new, Stage.UNFINISHED)
-            self._counts[Stage.UNFINISHED] += len(new)
+            self._unfinished.update(dict.fromkeys(new, True))
             if is_limited:
                 self._limited.update(new)
             self.claimed += len(new)
@@ -125,16 +126,32 @@ class Held:
 
     def finish(self, claims: Iterable[Claim], seconds: float = 0.0) -> None:
         """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
-        claims = list(claims)
-        with self._lock:
-            before = self._counts[Stage.UNFINISHED]
-            awaited = self._counts[Stage.AWAITED]
-            self._move_held(claims, STARTED, Stage.ENDED)
-            ended = before - self._counts[Stage.UNFINISHED]
-            self.work_done = self.work_done[0] + ended, self.work_done[1] + ended * seconds
+        has_left_loop = False
+        for claim in claims:
+            stage = self._leave(claim)
+            has_left_loop |= stage is Stage.AWAITED
+            if stage is Stage.UNFINISHED:
+                self._durations.append(seconds)
         if self.lanes_lack_threads:
             self.wake_lanes.set()
-        self._refill(self.awaited < awaited and self.room_on_loop > 0)
+        self._refill(has_left_loop and self.room_on_loop > 0)
+
+    def _leave(self, claim: Claim) -> Stage | None:
+        """Take a claim out of its stage, and return that; only one of several threads gets it."""
+        for stage, claims in self._at.items():
+            if claims.pop(claim, False):
+                return stage
+        return None
+
+    @property
+    def work_done(self) -> tuple[int, float]:
+        """(the number of runs that ended in threads, the seconds they took)."""
+        with self._lock:
+            runs, seconds = self._work_done
+            for _ in range(len(self._durations)):
+                runs, seconds = runs + 1, seconds + self._durations.popleft()
+            self._work_done = runs, seconds
+            return self._work_done
 
     def settle(self, settlement: Settlement) -> None:
         """Let the settler write how a claim ended; it is held until then."""
@@ -203,12 +220,12 @@ class Held:
         From now on the poller is woken when fewer than half of them are left.
         """
         self._refill_below = max(self._threads, target // 2)
-        return target - self._counts[Stage.UNFINISHED] if self.wants_more else 0
+        return target - self.unfinished if self.wants_more else 0
 
     @property
     def wants_more(self) -> bool:
         """Whether it is time to claim: there are few unfinished claims, and the settler is not far behind."""
-        return self._counts[Stage.UNFINISHED] < self._refill_below and not self.is_full
+        return len(self._unfinished) < self._refill_below and not self.is_full
 
     @property
     def has_room(self) -> bool:
@@ -218,12 +235,12 @@ class Held:
     @property
     def room_on_loop(self) -> int:
         """How many more runs the event loop can take; 0 if the settler is far behind."""
-        return 0 if self.is_full else max(0, self._async_concurrency - self._counts[Stage.AWAITED])
+        return 0 if self.is_full else max(0, self._async_concurrency - len(self._awaited))
 
     @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        return len(self._tasks) - sum(self._counts[stage] for stage in ON_LOOP) >= 2 * self.most
+        return len(self._tasks) - sum(len(self._at[stage]) for stage in ON_LOOP) >= 2 * self.most
 
     def _refill(self, has_room: bool) -> None:
         """Wake the poller if there is new room, or the threads are short of work."""
@@ -234,28 +251,20 @@ class Held:
         """Mark the claim as one to be released; it no longer counts as claimed."""
         with self._lock:
             if claim in self._tasks:
-                self._move_held((claim,), tuple(Stage), Stage.ENDED)
+                self._leave(claim)
                 self.claimed -= 1
 
     def _move(self, claims: Iterable[Claim], before: tuple[Stage, ...], after: Stage) -> None:
         with self._lock:
-            self._move_held(claims, before, after)
-
-    def _move_held(self, claims: Iterable[Claim], before: tuple[Stage, ...], after: Stage) -> None:
-        stages, counts = self._stages, self._counts
-        for claim in claims:
-            stage = stages.get(claim)
-            if stage in before:
-                stages[claim] = after
-                counts[stage] -= 1
-                counts[after] += 1
+            for claim in claims:
+                if any(self._at[stage].pop(claim, False) for stage in before):
+                    self._at[after][claim] = True
 
     def _forget(self, claims: Iterable[Claim]) -> int:
         forgotten = 0
         for claim in claims:
-            if stage := self._stages.pop(claim, None):
-                del self._tasks[claim]
-                self._counts[stage] -= 1
+            if self._tasks.pop(claim, None):
+                self._leave(claim)
                 self._limited.discard(claim)
                 forgotten += 1
         return forgotten
@@ -279,11 +288,11 @@ class Held:
 
     @property
     def unfinished(self) -> int:
-        return self._counts[Stage.UNFINISHED]
+        return len(self._unfinished)
 
     @property
     def awaited(self) -> int:
-        return self._counts[Stage.AWAITED]
+        return len(self._awaited)
 
     def __len__(self) -> int:
         return len(self._tasks)

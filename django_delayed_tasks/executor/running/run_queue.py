@@ -7,6 +7,7 @@ not wait here: they are run on the event loop.
 
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock
 
@@ -101,21 +102,23 @@ class RunQueue:
         """Wait for the next batch and return it; None tells the calling thread to end."""
         has_batch = self._tickets.get()
         self._last_taken = monotonic()
-        if not has_batch:
-            return None
-        with self._lock:
-            return self._first()
+        return self._first() if has_batch else None
 
     def _first(self) -> Batch:
         """Remove and return the batch whose turn it is; there is one for each ticket."""
+        while True:
+            with suppress(IndexError):  # another thread has just taken the last one of the line
+                return self._next_line().popleft()
+
+    def _next_line(self) -> deque[Batch]:
         if not self._permitted:
-            return self._batches.popleft()
+            return self._batches
         if self._batches:
             others, permitted = self._batches[0][0].priority, self._permitted[0][0].priority
             self._is_turn_of_permitted = permitted > others or (permitted == others and not self._is_turn_of_permitted)
             if not self._is_turn_of_permitted:
-                return self._batches.popleft()
-        return self._permitted.popleft()
+                return self._batches
+        return self._permitted
 
     def take_back(self) -> list[ClaimedTask]:
         """Remove and return all waiting tasks: they will not be started."""

@@ -99,7 +99,7 @@ def test_prefetches_for_fast_handlers_and_not_for_slow_ones(make_bench: Any) -> 
     bench.poller.poll()
     assert len(bench.delivered) == 4
     for _ in range(20):
-        bench.held.work_done = (bench.held.work_done[0] + 100, bench.held.work_done[1] + 0.01)
+        bench.held._durations.extend([0.0001] * 100)
         bench.poller.claim_size.wanted()
     bench.finish(bench.delivered[-2:], seconds=0.0001)
     bench.poller.poll()

@@ -132,7 +132,7 @@ def test_as_many_more_as_runs_end_during_a_claim(later: Later) -> None:
     for _ in range(50):
         ahead.note_claim(0.01)
     assert ahead.ends == 0
-    held.work_done = 100, 0.5
+    held._work_done = 100, 0.5
     later(WINDOW)
     assert ahead.ends == pytest.approx(CLAIMS * 100 / WINDOW * 0.01, abs=1)
     later(WINDOW)
@@ -147,7 +147,7 @@ def test_it_forgets_no_rate_between_two_looks(later: Later) -> None:
     for _ in range(50):
         ahead.note_claim(0.01)
     for number in range(1, 200):
-        held.work_done = number * 10, 0.5
+        held._work_done = number * 10, 0.5
         later(0.01)
         assert ahead.ends <= CLAIMS * 1000 * 0.01
     assert ahead.ends == pytest.approx(CLAIMS * 1000 * 0.01, abs=1)
