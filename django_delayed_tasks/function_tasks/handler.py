@@ -2,6 +2,7 @@
 
 import sys
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from asgiref.sync import iscoroutinefunction
@@ -15,6 +16,14 @@ from django_delayed_tasks.handlers.functions import code_of_function, load_funct
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.outcomes import Done
 from django_delayed_tasks.states import KeepHistory
+
+
+@cache
+def _running() -> Any:
+    """Return the module that runs functions; a process that only enqueues does not load it."""
+    from django_delayed_tasks.function_tasks import running
+
+    return running
 
 
 class FunctionHandler(TaskHandler):
@@ -43,31 +52,25 @@ class FunctionHandler(TaskHandler):
 
     def handle(self, task: Any) -> Done | None:
         """Call the function; its return value is the result."""
-        from django_delayed_tasks.function_tasks import running
-
-        value = running.run(self.task, task)
+        value = _running().run(self.task, task)
         return None if value is None else Done(result=value)
 
     def backoff_after(self, task: Any, exception: BaseException) -> timedelta | None:
         """Return what the option ``backoff`` says."""
         if self.options.backoff is None:
             return self.backoff(task.attempts)
-        from django_delayed_tasks.function_tasks import running
-
-        delay = self.options.backoff(exception, running.failed_result(self.task, task, exception))
+        delay = self.options.backoff(exception, _running().failed_result(self.task, task, exception))
         return None if delay is None else timedelta(seconds=as_seconds(delay))
 
     def on_failed(self, task: Any, error: str, exception: BaseException | None = None) -> None:
         """Send ``task_finished``, inside an ``except`` as the framework's receivers expect."""
-        from django_delayed_tasks.function_tasks import running
-
         ended = exception or ClaimLost(error)
         frames = ended.__traceback__
         try:
             raise ended
         except BaseException:
             ended.__traceback__ = frames  # without this method, which is not where it was raised
-            running.announce_failure(self.task, task, ended, error)
+            _running().announce_failure(self.task, task, ended, error)
 
 
 class CoroutineFunctionHandler(FunctionHandler):
@@ -75,9 +78,7 @@ class CoroutineFunctionHandler(FunctionHandler):
 
     async def handle(self, task: Any) -> Done | None:  # type: ignore[override]
         """Await the function; its return value is the result."""
-        from django_delayed_tasks.function_tasks import running
-
-        value = await running.arun(self.task, task)
+        value = await _running().arun(self.task, task)
         return None if value is None else Done(result=value)
 
 

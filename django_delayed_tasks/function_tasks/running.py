@@ -40,8 +40,11 @@ def run(function: Any, task: ClaimedTask) -> Any:
         ClaimLost: the task was taken from this run, such as for taking too long.
         TypeError, InvalidTask: the function returned something that JSON does not have.
     """
-    begun = _begin(function, task)
-    return _end(function, task, begun, function.call(*begun.args, **begun.kwargs))
+    if _needs_result(function):
+        begun = _begin(function, task)
+        return _end(function, task, begun, function.call(*begun.args, **begun.kwargs))
+    args, kwargs = data.arguments_in(task.biz_ext)
+    return _value(function, task, function.call(*args, **kwargs))
 
 
 async def arun(function: Any, task: ClaimedTask) -> Any:
@@ -74,11 +77,16 @@ class _Begun(NamedTuple):
     result: Any | None
 
 
+def _needs_result(function: Any) -> bool:
+    """Return whether anything reads the result while the function runs, or as soon as it has returned."""
+    return function.takes_context or _is_heard(family_of(function))
+
+
 def _begin(function: Any, task: ClaimedTask) -> _Begun:
     """Announce the start."""
-    family = family_of(function)
-    if not (function.takes_context or _is_heard(family)):
+    if not _needs_result(function):
         return _Begun(*data.arguments_in(task.biz_ext), None)
+    family = family_of(function)
     result = _current_result(function, task)
     _send(family.signals.task_started, result)
     if not function.takes_context:
@@ -89,14 +97,20 @@ def _begin(function: Any, task: ClaimedTask) -> _Begun:
 
 def _end(function: Any, task: ClaimedTask, begun: _Begun, returned: Any) -> Any:
     """Announce the end; return what the function returned, as JSON has it."""
-    family = family_of(function)
-    value = _as_json(family, returned)
-    if is_lost(task):
-        raise ClaimLost(f"{task}: the claim is gone")
+    value = _value(function, task, returned)
     if begun.result is not None:
+        family = family_of(function)
         status = family.base.TaskResultStatus.SUCCESSFUL
         change(begun.result, status=status, finished_at=clock.host_now(), _return_value=value)
         _send(family.signals.task_finished, begun.result)
+    return value
+
+
+def _value(function: Any, task: ClaimedTask, returned: Any) -> Any:
+    """Return what a function returned, as JSON has it, if its end still counts."""
+    value = None if returned is None else _as_json(family_of(function), returned)
+    if is_lost(task):
+        raise ClaimLost(f"{task}: the claim is gone")
     return value
 
 
@@ -143,7 +157,8 @@ def _has_receivers(family: Family) -> bool:
 
 def _has_other(signal: Any, own: Any) -> bool:
     # has_listeners() would say yes in every case: the framework's own receivers are connected, too.
-    return any(key[0] != id(own) for key, *_ in signal.receivers)
+    own_id = id(own)
+    return any([entry[0][0] != own_id for entry in signal.receivers])
 
 
 def _send(signal: Any, result: Any) -> None:
@@ -152,8 +167,6 @@ def _send(signal: Any, result: Any) -> None:
 
 
 def _as_json(family: Family, value: Any) -> Any:
-    if value is None:
-        return None
     text = valid_json(family.normalize_json(value), settings.MAX_BIZ_EXT_BYTES, "return value")
     return None if text is None else json.loads(text)
 

@@ -1,7 +1,6 @@
 """Whether a line of a log would get anywhere, for code that would do much only to write it."""
 
 import logging
-from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
 
@@ -18,7 +17,15 @@ def is_logged(logger: logging.Logger, level: int) -> bool:
     """
     if not logger.isEnabledFor(level):
         return False
-    return _has_hooks(logger) or any(_may_take(handler, level) for handler in _handlers_of(logger))
+    if _has_hooks(logger):
+        return True
+    asked: logging.Logger | None = logger
+    while asked is not None:
+        for handler in asked.handlers:
+            if handler.level <= level and (settings.DEBUG or not _is_for_debug(handler)):
+                return True
+        asked = asked.parent if asked.propagate else None
+    return False
 
 
 def _has_hooks(logger: logging.Logger) -> bool:
@@ -30,12 +37,5 @@ def _has_hooks(logger: logging.Logger) -> bool:
     return bool(logger.filters) or type(ask) is not FunctionType or ask.__code__.co_filename != _FILE
 
 
-def _handlers_of(logger: logging.Logger | None) -> Iterator[logging.Handler]:
-    while logger is not None:
-        yield from logger.handlers
-        logger = logger.parent if logger.propagate else None
-
-
-def _may_take(handler: logging.Handler, level: int) -> bool:
-    is_for_debug = any(type(one) is RequireDebugTrue for one in handler.filters)
-    return handler.level <= level and (settings.DEBUG or not is_for_debug)
+def _is_for_debug(handler: logging.Handler) -> bool:
+    return RequireDebugTrue in map(type, handler.filters)
