@@ -158,7 +158,7 @@ def _has_receivers(family: Family) -> bool:
 def _has_other(signal: Any, own: Any) -> bool:
     # has_listeners() would say yes in every case: the framework's own receivers are connected, too.
     own_id = id(own)
-    return any([entry[0][0] != own_id for entry in signal.receivers])
+    return any(entry[0][0] != own_id for entry in signal.receivers)
 
 
 def _send(signal: Any, result: Any) -> None:
