@@ -156,9 +156,10 @@ def _has_receivers(family: Family) -> bool:
 
 
 def _has_other(signal: Any, own: Any) -> bool:
+    """Return whether a signal has another receiver than ``own``, which is connected once at most."""
     # has_listeners() would say yes in every case: the framework's own receivers are connected, too.
-    own_id = id(own)
-    return any(entry[0][0] != own_id for entry in signal.receivers)
+    receivers = signal.receivers
+    return len(receivers) > 1 or (len(receivers) == 1 and receivers[0][0][0] != id(own))
 
 
 def _send(signal: Any, result: Any) -> None:
