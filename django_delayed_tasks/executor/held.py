@@ -1,7 +1,7 @@
 """The claims that this process holds, from the moment they are won until they are settled or released.
 
 The end of a run takes no lock, since it is what threads do most often: with a lock, threads whose runs are short wait
-for each other in a queue that never empties (docs/decisions/0027).
+for each other in a queue that never empties (docs/decisions/0028).
 """
 
 from collections import deque
