@@ -65,11 +65,11 @@ def test_list_says_that_there_are_more(call: Call) -> None:
 
 
 def test_list_as_text_is_a_table(call: Call) -> None:
-    Task.objects.filter(pk=add("a-1")).update(last_error="first line\nsecond line")
+    Task.objects.filter(pk=add("a-1")).update(last_error="Traceback …\n  File …\nOSError: down\n")
     heading, line = call("tasks", "list").out.splitlines()
     assert heading.split()[:3] == ["code", "number", "status"]
     assert line.split()[:3] == ["code", "a-1", "pending"]
-    assert line.endswith("default  first line")
+    assert line.endswith("default  OSError: down")
     assert line.index("a-1") == heading.index("number")
 
 
@@ -95,6 +95,17 @@ def test_show(call: Call, failed: None) -> None:
     assert "attempt 1" in text
     assert "\nlast error      no money\n" in text
     assert call("tasks", "show", "code", "9").code == 3
+
+
+def test_show_a_task_that_has_ended(call: Call, transactional_db: None) -> None:
+    handler_of(lambda task: None)
+    add("1")
+    drain()
+    called = call("tasks", "show", "code", "1")
+    assert (called.code, called.err.strip()) == (3, "There is no such task now; these are its last runs.")
+    assert called.out.strip().endswith("done  attempt 1")
+    [run] = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["runs"]
+    assert run["outcome"] == "done"
 
 
 def test_secrets_are_hidden(call: Call, settings: Any) -> None:

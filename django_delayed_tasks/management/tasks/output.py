@@ -57,15 +57,17 @@ def as_table(tasks: Iterable[Task]) -> list[str]:
 
 
 def _cells(task: Task) -> Sequence[str]:
-    error = task.last_error.strip().partition("\n")[0]
     status = str(TaskStatus(task.status).label)
     return (
-        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue, _one_line(error),
+        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue,
+        _last_line(task.last_error),
     )  # fmt: skip
 
 
-def _one_line(text: str, longest: int = 100) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _last_line(text: str, longest: int = 100) -> str:
+    """Return the line of a traceback that has the exception."""
+    line = text.strip().rpartition("\n")[2]
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
@@ -77,7 +79,7 @@ def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
     values = {str(model.get_field(name).verbose_name): value for name, value in fields.items()}
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
-    return lines + [_run_line(run) for run in runs]
+    return lines + [run_line(run) for run in runs]
 
 
 def _in_text(value: Any, indent: int) -> str:
@@ -85,11 +87,11 @@ def _in_text(value: Any, indent: int) -> str:
     return text.strip().replace("\n", "\n" + " " * indent)
 
 
-def _run_line(run: TaskRun) -> str:
+def run_line(run: TaskRun) -> str:
+    """Return when a run ended, how, and why."""
     outcome = RunOutcome(run.outcome).label
-    error = _one_line(run.error.strip().rpartition("\n")[2])
     attempt = _("attempt %d") % run.attempt
-    return f"{local(run.finished)}  {outcome}  {attempt}  {error}".rstrip()
+    return f"{local(run.finished)}  {outcome}  {attempt}  {_last_line(run.error)}".rstrip()
 
 
 def local(moment: datetime) -> str:
