@@ -75,6 +75,7 @@ def test_tasks(call: Call) -> None:
     wanted = {
         ("list",): "等待中",
         ("next",): "可认领时间",
+        ("next", "--until", "1h"): "触发器",
         ("run-now", CODE, "2"): "任务现在已到期。",
         ("retry", CODE, "--all"): "1 个失败的任务已重新等待执行。",
         ("cancel", CODE, "--all", "--dry-run"): "选中了 4 个任务。",

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError
 from django.utils import timezone
 
-from django_delayed_tasks import Fail
+from django_delayed_tasks import Fail, Interval
 from django_delayed_tasks.api import pause_queue, pause_task
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -82,6 +82,24 @@ def test_next_is_what_runs_next(call: Call) -> None:
     assert listed(call, "next") == ["soon", "other", "later"]
     assert listed(call, "next", "--limit", "2") == ["soon", "other"]
     assert listed(call, "next", "--queue", "slow") == ["other"]
+
+
+def test_next_until_has_each_time_of_a_recurring_task(call: Call) -> None:
+    add("soon", when=HOUR)
+    add("again", when=2 * HOUR, trigger=Interval(hours=1))
+    add("later", when=5 * HOUR)
+    planned = json.loads(call("tasks", "next", "--until", "in 3h30m", "--format", "json").out)
+    assert [(run["biz_num"], run["is_later"]) for run in planned] == [
+        ("soon", False), ("again", False), ("again", True),
+    ]  # fmt: skip
+    called = call("tasks", "next", "--until", "3h30m", "--limit", "2")
+    heading, first, second = called.out.splitlines()
+    assert heading.split() == ["claimable", "from", "code", "number", "queue", "attempt", "trigger"]
+    assert "soon" in first
+    assert second.endswith("1        Interval(hours=1)")
+    assert called.err.strip() == "There are more runs: see --limit."
+    with pytest.raises(CommandError, match="not allowed with"):
+        call("tasks", "next", "--until", "4h", "--queue", "default")
 
 
 def test_show(call: Call, failed: None) -> None:

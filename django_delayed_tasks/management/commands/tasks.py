@@ -56,12 +56,25 @@ class Command(BaseCommand):
         if verb == "list":
             return self._list(selection.listed(given), given)
         if verb == "next":
-            return self._list(selection.coming(given), given)
+            return self._next(given)
         if verb == "show":
             return self._show(given)
         if verb == "add":
             return self._add(given)
         return self._change(verbs.CHANGES[verb](given), given)
+
+    def _next(self, given: dict[str, Any]) -> bool:
+        if given["until"] is None:
+            return self._list(selection.coming(given), given)
+        found = selection.planned(given)
+        runs = found[: given["limit"]]
+        if given["format"] == "json":
+            self.stdout.write(output.as_json([output.planned_as_dict(run) for run in runs]))
+        else:
+            self.stdout.write("\n".join(output.planned_as_table(runs)))
+        if len(found) > len(runs):
+            self.stderr.write(_("There are more runs: see --limit."))
+        return True
 
     def _list(self, found: list[Task], given: dict[str, Any]) -> bool:
         tasks = found[: given["limit"]]

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
 
@@ -54,6 +55,18 @@ def as_table(tasks: Iterable[Task]) -> list[str]:
     heading = (_("code"), _("number"), _("status"), _("when"), _("claimable from"), _("queue"), _("last error"))
     rows = [heading, *(_cells(task) for task in tasks)]
     return aligned(rows)
+
+
+def planned_as_dict(run: PlannedRun) -> dict[str, Any]:
+    """Return the fields of a planned run as JSON values."""
+    return {name: _shown(name, value) for name, value in run._asdict().items()}
+
+
+def planned_as_table(runs: Iterable[PlannedRun]) -> list[str]:
+    """Return a heading and a line for each planned run."""
+    heading = (_("claimable from"), _("code"), _("number"), _("queue"), _("attempt"), _("trigger"))
+    rows = [(local(run.at), run.biz_code, run.biz_num, run.queue, str(run.attempt), run.trigger or "") for run in runs]
+    return aligned([heading, *rows])
 
 
 def _cells(task: Task) -> Sequence[str]:
