@@ -15,6 +15,7 @@ from django_delayed_tasks import Fail, Interval
 from django_delayed_tasks.api import pause_queue, pause_task
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.management.conftest import Call
 from tests.pages import ROOT, blocks
@@ -124,6 +125,14 @@ def test_show_a_task_that_has_ended(call: Call, transactional_db: None) -> None:
     assert called.out.strip().endswith("done  attempt 1")
     [run] = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["runs"]
     assert run["outcome"] == "done"
+
+
+def test_show_says_what_a_blocked_task_waits_for(call: Call) -> None:
+    handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext["customer"])
+    Task.objects.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
+    text = call("tasks", "show", "code", "1").out
+    assert "pending; blocked: waits for a run, or for the rate, of its key 'acme'\n" in text
+    assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["status"] == "pending"
 
 
 def test_secrets_are_hidden(call: Call, settings: Any) -> None:

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
@@ -70,11 +71,14 @@ def planned_as_table(runs: Iterable[PlannedRun]) -> list[str]:
 
 
 def _cells(task: Task) -> Sequence[str]:
-    status = str(TaskStatus(task.status).label)
     return (
-        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue,
+        task.biz_code, task.biz_num, _state(task), local(task.when), local(task.claim_at), task.queue,
         _last_line(task.last_error),
     )  # fmt: skip
+
+
+def _state(task: Task) -> str:
+    return str(TaskStatus(task.status).label)
 
 
 def _last_line(text: str, longest: int = 100) -> str:
@@ -86,7 +90,7 @@ def _last_line(text: str, longest: int = 100) -> str:
 def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
     """Return the lines that show one task and its runs; the fields have the names that the admin gives them."""
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
-    fields["status"] = str(TaskStatus(task.status).label)
+    fields["status"] = "; ".join(filter(None, (_state(task), blocked_text(task))))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     model: Any = Task._meta
     values = {str(model.get_field(name).verbose_name): value for name, value in fields.items()}
