@@ -3,6 +3,9 @@
 import inspect
 import json
 import re
+import subprocess
+import sys
+import tomllib
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from dataclasses import fields
@@ -231,3 +234,26 @@ def test_data_migrations_depend_on_the_latest_migration() -> None:
     *_, latest = sorted(path.stem for path in (ROOT / PACKAGE / "migrations").glob("0*.py"))
     for page in ("how-to/deploy.md", "examples/own-task-table/README.md"):
         assert f'("{PACKAGE}", "{latest}")' in (ROOT / "docs" / page).read_text()
+
+
+def test_the_readme_fits_in_180_lines() -> None:
+    assert len(README.read_text().splitlines()) <= 180
+
+
+@every_page
+def test_lines_have_at_most_120_characters(page: Path) -> None:
+    """But for tables, links, headings, which are signatures in the reference, and Chinese."""
+    long = [line for line in pages.prose(page).splitlines() if len(line) > 120 and not line.startswith(("|", "#"))]
+    assert "zh-CN" in page.name or [line for line in long if "](http" not in line] == []
+
+
+def test_extras_are_those_of_the_package() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for_work_on_the_package = {"test", "bench", "docs", "dev"}
+    assert names(rows(ROOT / "docs/how-to/install.md", "Extras")) == set(extras) - for_work_on_the_package
+
+
+def test_the_name_of_an_installed_package_is_enough_to_add_an_extra() -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--dry-run", "--no-index", "django-delayed-tasks[testing]"]
+    done = subprocess.run(pip, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "Would install" in done.stdout) == (0, False), done.stderr

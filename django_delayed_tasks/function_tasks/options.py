@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from django.utils.module_loading import import_string
 
 from django_delayed_tasks.function_tasks.task_class import OF_FUNCTION
+from django_delayed_tasks.handlers import takes
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import find, withdraw
 from django_delayed_tasks.triggers import Trigger
@@ -24,6 +25,8 @@ FUNCTIONS = "functions"
 """The key in ``OPTIONS`` of a dict of options by the dotted paths of functions."""
 _IMPORTED = ("backoff", "concurrency_key")
 """The options that settings may give as dotted paths."""
+BACKOFF = ("exception", "task_result")
+"""What the option ``backoff`` is called with."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,9 @@ def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
     for name in _IMPORTED:
         if isinstance(merged.get(name), str):
             merged[name] = import_string(merged[name])
+    backoff = merged.get("backoff")
+    if backoff is not None and not (callable(backoff) and takes(backoff, *BACKOFF)):
+        raise ValueError(f"backoff={backoff!r}: expected a function to be called with ({', '.join(BACKOFF)})")
     return FunctionOptions(**merged)
 
 

@@ -5,7 +5,7 @@ from django_delayed_tasks.handlers.decorator import task_handler
 from django_delayed_tasks.handlers.functions import find_function
 from django_delayed_tasks.handlers.registry import async_codes, find, get_task_handlers, load, register_task_handler
 from django_delayed_tasks.handlers.retries import exponential
-from django_delayed_tasks.handlers.validation import takes_exception
+from django_delayed_tasks.handlers.validation import takes, takes_exception
 
 __all__ = [
     "HandleResult",
@@ -17,6 +17,7 @@ __all__ = [
     "get_task_handlers",
     "load",
     "register_task_handler",
+    "takes",
     "takes_exception",
     "task_handler",
 ]

@@ -168,18 +168,19 @@ def _method(name: str, arguments: Sequence[str]) -> Callable[[Any], str | None]:
             return "expected a plain method, not an async one"
         if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
             return "expected a method that returns, not a generator"
-        takes = _takes(value, *arguments) or (arguments == ON_FAILED and _takes(value, *arguments, exception=None))
-        return None if takes else f"expected to be called with ({', '.join(arguments)})"
+        fits = takes(value, *arguments) or (arguments == ON_FAILED and takes(value, *arguments, exception=None))
+        return None if fits else f"expected to be called with ({', '.join(arguments)})"
 
     return accepts
 
 
 def takes_exception(on_failed: Callable[..., Any]) -> bool:
     """Return whether this ``on_failed`` takes the exception, too; it may be called without."""
-    return _takes(on_failed, *ON_FAILED, exception=None)
+    return takes(on_failed, *ON_FAILED, exception=None)
 
 
-def _takes(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
+def takes(function: Callable[..., Any], *arguments: str, **named: Any) -> bool:
+    """Return whether the function can be called with these arguments, as far as can be read."""
     try:
         # The signature of the wrapper: a decorator may add or remove arguments.
         signature = inspect.signature(function, follow_wrapped=False)

@@ -4,6 +4,7 @@
 """
 
 import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,13 @@ def page(figures: Figures, about: Mapping[str, Any]) -> str:
 
 
 def machine(about: Mapping[str, Any]) -> str:
-    """Return one line about the machine."""
+    """Return a sentence about the machine."""
     versions = [f"Python {about['python']}", f"Django {about['django']}", *about.get("databases", ())]
     few, many = (times_of(pick(about["repeats"])) for pick in (min, max))
     times = many if few == many else f"{few} to {many}"
     quick = " A quick run: a tenth of the usual size, rough figures." if about["quick"] else ""
-    return f"Measured {times} on {about['processors']} processors with {', '.join(versions)}.{quick}"
+    text = f"Measured {times} on {about['processors']} processors with {', '.join(versions)}.{quick}"
+    return textwrap.fill(text, 120, break_on_hyphens=False)
 
 
 def times_of(repeats: int) -> str:

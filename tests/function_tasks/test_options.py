@@ -61,7 +61,12 @@ def test_arguments_of_the_decorator() -> None:
 
 @pytest.mark.parametrize(
     ("option", "problem"),
-    [({"max_attempts": 0}, "max_attempts=0: expected an int of at least 1"), ({"rate": "often"}, "rate='often'")],
+    [
+        ({"max_attempts": 0}, "max_attempts=0: expected an int of at least 1"),
+        ({"rate": "often"}, "rate='often'"),
+        ({"backoff": lambda attempt: 5}, r"expected a function to be called with \(exception, task_result\)"),
+        ({"backoff": 5}, "backoff=5: expected a function"),
+    ],
 )
 def test_options_that_are_not_valid(option: dict[str, Any], problem: str) -> None:
     decorate = task_options(**option)

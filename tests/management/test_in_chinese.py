@@ -75,13 +75,15 @@ def test_tasks(call: Call) -> None:
     wanted = {
         ("list",): "等待中",
         ("next",): "可认领时间",
+        ("next", "--until", "1h"): "触发器",
         ("run-now", CODE, "2"): "任务现在已到期。",
         ("retry", CODE, "--all"): "1 个失败的任务已重新等待执行。",
         ("cancel", CODE, "--all", "--dry-run"): "选中了 4 个任务。",
         ("reschedule", CODE, "2", "--by", "2h"): "已将 1 个任务改期。",
         ("cancel", CODE, "2", "--yes"): "已取消 1 个任务；执行中的正在停止。",
         ("cancel", CODE, "2", "--yes", "--format", "text"): "没有更改任何任务：任务不存在，或其状态不允许此操作。",
-        ("show", CODE, "2"): "没有这个任务。",
+        ("show", CODE, "2"): "现在没有这个任务；以下是它最近的执行记录。",
+        ("show", CODE, "no such"): "没有这个任务。",
     }
     for arguments, said in wanted.items():
         called = call("tasks", *arguments)

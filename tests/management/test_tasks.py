@@ -11,10 +11,11 @@ import pytest
 from django.core.management import CommandError
 from django.utils import timezone
 
-from django_delayed_tasks import Fail
+from django_delayed_tasks import Fail, Interval
 from django_delayed_tasks.api import pause_queue, pause_task
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.management.conftest import Call
 from tests.pages import ROOT, blocks
@@ -65,11 +66,11 @@ def test_list_says_that_there_are_more(call: Call) -> None:
 
 
 def test_list_as_text_is_a_table(call: Call) -> None:
-    Task.objects.filter(pk=add("a-1")).update(last_error="first line\nsecond line")
+    Task.objects.filter(pk=add("a-1")).update(last_error="Traceback …\n  File …\nOSError: down\n")
     heading, line = call("tasks", "list").out.splitlines()
     assert heading.split()[:3] == ["code", "number", "status"]
     assert line.split()[:3] == ["code", "a-1", "pending"]
-    assert line.endswith("default  first line")
+    assert line.endswith("default  OSError: down")
     assert line.index("a-1") == heading.index("number")
 
 
@@ -84,6 +85,24 @@ def test_next_is_what_runs_next(call: Call) -> None:
     assert listed(call, "next", "--queue", "slow") == ["other"]
 
 
+def test_next_until_has_each_time_of_a_recurring_task(call: Call) -> None:
+    add("soon", when=HOUR)
+    add("again", when=2 * HOUR, trigger=Interval(hours=1))
+    add("later", when=5 * HOUR)
+    planned = json.loads(call("tasks", "next", "--until", "in 3h30m", "--format", "json").out)
+    assert [(run["biz_num"], run["is_later"]) for run in planned] == [
+        ("soon", False), ("again", False), ("again", True),
+    ]  # fmt: skip
+    called = call("tasks", "next", "--until", "3h30m", "--limit", "2")
+    heading, first, second = called.out.splitlines()
+    assert heading.split() == ["claimable", "from", "code", "number", "queue", "attempt", "trigger"]
+    assert "soon" in first
+    assert second.endswith("1        Interval(hours=1)")
+    assert called.err.strip() == "There are more runs: see --limit."
+    with pytest.raises(CommandError, match="not allowed with"):
+        call("tasks", "next", "--until", "4h", "--queue", "default")
+
+
 def test_show(call: Call, failed: None) -> None:
     shown = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)
     assert (shown["biz_num"], shown["status"], shown["attempts"]) == ("1", "failed", 1)
@@ -95,6 +114,25 @@ def test_show(call: Call, failed: None) -> None:
     assert "attempt 1" in text
     assert "\nlast error      no money\n" in text
     assert call("tasks", "show", "code", "9").code == 3
+
+
+def test_show_a_task_that_has_ended(call: Call, transactional_db: None) -> None:
+    handler_of(lambda task: None)
+    add("1")
+    drain()
+    called = call("tasks", "show", "code", "1")
+    assert (called.code, called.err.strip()) == (3, "There is no such task now; these are its last runs.")
+    assert called.out.strip().endswith("done  attempt 1")
+    [run] = json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["runs"]
+    assert run["outcome"] == "done"
+
+
+def test_show_says_what_a_blocked_task_waits_for(call: Call) -> None:
+    handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext["customer"])
+    Task.objects.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
+    text = call("tasks", "show", "code", "1").out
+    assert "pending; blocked: waits for a run, or for the rate, of its key 'acme'\n" in text
+    assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["status"] == "pending"
 
 
 def test_secrets_are_hidden(call: Call, settings: Any) -> None:

@@ -1,6 +1,5 @@
 """The display of a task's values, in the list and on its page."""
 
-from contextlib import suppress
 from typing import Any, Final
 
 from django.contrib import admin
@@ -12,10 +11,9 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
 from django_delayed_tasks.admin.lists.executor_names import executor_text
 from django_delayed_tasks.admin.triggers import outlook
-from django_delayed_tasks.handlers import find
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.sql.lanes import is_blocked
+from django_delayed_tasks.stats.blocked import blocked_text
 
 LONGEST_SHOWN: Final = 60
 """The most characters of a trigger that the list shows."""
@@ -24,14 +22,6 @@ LONGEST_SHOWN: Final = 60
 def _percent(fraction: float) -> int:
     # Rounded down: a run in progress must not show 100.
     return int(fraction * 100)
-
-
-def _key_of(task: Task) -> str:
-    """Return the concurrency key of a task, "" if it cannot be told here."""
-    handler = find(task.biz_code)
-    with suppress(Exception):
-        return repr(handler.concurrency_key(task)) if handler else ""
-    return ""
 
 
 class TaskColumns:
@@ -98,9 +88,7 @@ class TaskColumns:
     def due(self, task: Task) -> str:
         if task.status != TaskStatus.PENDING:
             return columns.EMPTY
-        if is_blocked(task.lane):
-            return _("blocked: waits for a run, or for the rate, of its key %(key)s") % {"key": _key_of(task)}
-        return columns.distance_text(task.claim_at, database_now(task))
+        return blocked_text(task) or columns.distance_text(task.claim_at, database_now(task))
 
     @admin.display(description=_("executor"))
     def executor_(self, task: Task) -> str:

@@ -20,7 +20,10 @@ from django_delayed_tasks.states import KeepHistory, RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_early, planned, recurs, run_extra
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.validation import LONGEST_ERROR, storable, valid_json, valid_when
+from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import shown
+
+logger = Log(__name__)
 
 _KEPT: dict[str, frozenset[RunOutcome]] = {
     KeepHistory.ALL: frozenset(RunOutcome),
@@ -213,9 +216,9 @@ def _lost(task: ClaimedTask, error: str, max_rescues: int | None) -> dict[str, A
 
 def _backoff(handler: TaskHandler, attempt: int) -> timedelta:
     try:
-        return _valid_delay(in_clean_context(handler.backoff, attempt), attempt)
-    except Exception:  # a failing backoff() must not cost the task its retry
-        return TaskHandler().backoff(attempt)
+        return _valid_delay(in_clean_context(handler.backoff, attempt))
+    except Exception as error:  # a failing backoff() must not cost the task its retry
+        return _default_delay(handler, attempt, error)
 
 
 def _delay_after(handler: TaskHandler, task: ClaimedTask, error: BaseException) -> timedelta | None:
@@ -224,14 +227,22 @@ def _delay_after(handler: TaskHandler, task: ClaimedTask, error: BaseException) 
         return _backoff(handler, task.attempts)
     try:
         delay = in_clean_context(handler.backoff_after, task, error)
-        return None if delay is None else _valid_delay(delay, task.attempts)
-    except Exception:
-        return TaskHandler().backoff(task.attempts)
+        return None if delay is None else _valid_delay(delay)
+    except Exception as error:
+        return _default_delay(handler, task.attempts, error)
 
 
-def _valid_delay(delay: Any, attempt: int) -> timedelta:
+def _valid_delay(delay: Any) -> timedelta:
+    if not isinstance(delay, timedelta):
+        raise InvalidOutcome(f"{shown(delay)} was returned: expected a timedelta")
     valid_when(delay, "backoff")
-    return delay if isinstance(delay, timedelta) else TaskHandler().backoff(attempt)
+    return delay
+
+
+def _default_delay(handler: TaskHandler, attempt: int, error: Exception) -> timedelta:
+    text = "%s: its backoff failed, and the default pause is used: %s"
+    logger.error(text, handler.get_biz_code(), error, exc_info=error)
+    return TaskHandler().backoff(attempt)
 
 
 def _failed(error: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.management.confirming import confirm
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
 
 NOTHING: Final = 3
@@ -56,12 +56,25 @@ class Command(BaseCommand):
         if verb == "list":
             return self._list(selection.listed(given), given)
         if verb == "next":
-            return self._list(selection.coming(given), given)
+            return self._next(given)
         if verb == "show":
             return self._show(given)
         if verb == "add":
             return self._add(given)
         return self._change(verbs.CHANGES[verb](given), given)
+
+    def _next(self, given: dict[str, Any]) -> bool:
+        if given["until"] is None:
+            return self._list(selection.coming(given), given)
+        found = selection.planned(given)
+        runs = found[: given["limit"]]
+        if given["format"] == "json":
+            self.stdout.write(output.as_json([output.planned_as_dict(run) for run in runs]))
+        else:
+            self.stdout.write("\n".join(output.planned_as_table(runs)))
+        if len(found) > len(runs):
+            self.stderr.write(_("There are more runs: see --limit."))
+        return True
 
     def _list(self, found: list[Task], given: dict[str, Any]) -> bool:
         tasks = found[: given["limit"]]
@@ -75,16 +88,26 @@ class Command(BaseCommand):
 
     def _show(self, given: dict[str, Any]) -> bool:
         task = selection.named(given).first()
+        code, number = (task.biz_code, task.biz_num) if task else (given["code"], given["number"])
+        runs = list(api._runs_of(code, str(number), given["database"])[:LATEST_RUNS])
         if task is None:
-            self.stderr.write(_("There is no such task."))
-            return False
-        runs = list(api._runs_of(task.biz_code, str(task.biz_num), given["database"])[:LATEST_RUNS])
-        if given["format"] == "json":
+            self._show_ended(runs, given)
+        elif given["format"] == "json":
             shown = output.task_as_dict(task) | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:
             self.stdout.write("\n".join(output.as_text(task, runs)))
-        return True
+        return task is not None
+
+    def _show_ended(self, runs: list[TaskRun], given: dict[str, Any]) -> None:
+        if not runs:
+            self.stderr.write(_("There is no such task."))
+            return
+        self.stderr.write(_("There is no such task now; these are its last runs."))
+        if given["format"] == "json":
+            self.stdout.write(output.as_json({"runs": [output.run_as_dict(run) for run in runs]}))
+        else:
+            self.stdout.write("\n".join(map(output.run_line, runs)))
 
     def _add(self, given: dict[str, Any]) -> bool:
         result = verbs.add(given)

@@ -48,7 +48,10 @@ def _of_list(parser: ArgumentParser) -> None:
 
 
 def _of_next(parser: ArgumentParser) -> None:
-    parser.add_argument("--queue", help="only tasks of this queue")
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--queue", help="only tasks of this queue")
+    text = "list the runs that are due until then, a recurring task once for each of its times"
+    chosen.add_argument("--until", type=moment, metavar="WHEN", help=f"{text}: {WHEN}")
     _limit(parser, 20)
 
 

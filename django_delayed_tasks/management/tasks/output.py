@@ -10,6 +10,8 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.stats.blocked import blocked_text
+from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
 
@@ -56,28 +58,45 @@ def as_table(tasks: Iterable[Task]) -> list[str]:
     return aligned(rows)
 
 
+def planned_as_dict(run: PlannedRun) -> dict[str, Any]:
+    """Return the fields of a planned run as JSON values."""
+    return {name: _shown(name, value) for name, value in run._asdict().items()}
+
+
+def planned_as_table(runs: Iterable[PlannedRun]) -> list[str]:
+    """Return a heading and a line for each planned run."""
+    heading = (_("claimable from"), _("code"), _("number"), _("queue"), _("attempt"), _("trigger"))
+    rows = [(local(run.at), run.biz_code, run.biz_num, run.queue, str(run.attempt), run.trigger or "") for run in runs]
+    return aligned([heading, *rows])
+
+
 def _cells(task: Task) -> Sequence[str]:
-    error = task.last_error.strip().partition("\n")[0]
-    status = str(TaskStatus(task.status).label)
     return (
-        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue, _one_line(error),
+        task.biz_code, task.biz_num, _state(task), local(task.when), local(task.claim_at), task.queue,
+        _last_line(task.last_error),
     )  # fmt: skip
 
 
-def _one_line(text: str, longest: int = 100) -> str:
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def _state(task: Task) -> str:
+    return str(TaskStatus(task.status).label)
+
+
+def _last_line(text: str, longest: int = 100) -> str:
+    """Return the line of a traceback that has the exception."""
+    line = text.strip().rpartition("\n")[2]
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
     """Return the lines that show one task and its runs; the fields have the names that the admin gives them."""
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
-    fields["status"] = str(TaskStatus(task.status).label)
+    fields["status"] = "; ".join(filter(None, (_state(task), blocked_text(task))))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     model: Any = Task._meta
     values = {str(model.get_field(name).verbose_name): value for name, value in fields.items()}
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
-    return lines + [_run_line(run) for run in runs]
+    return lines + [run_line(run) for run in runs]
 
 
 def _in_text(value: Any, indent: int) -> str:
@@ -85,11 +104,11 @@ def _in_text(value: Any, indent: int) -> str:
     return text.strip().replace("\n", "\n" + " " * indent)
 
 
-def _run_line(run: TaskRun) -> str:
+def run_line(run: TaskRun) -> str:
+    """Return when a run ended, how, and why."""
     outcome = RunOutcome(run.outcome).label
-    error = _one_line(run.error.strip().rpartition("\n")[2])
     attempt = _("attempt %d") % run.attempt
-    return f"{local(run.finished)}  {outcome}  {attempt}  {error}".rstrip()
+    return f"{local(run.finished)}  {outcome}  {attempt}  {_last_line(run.error)}".rstrip()
 
 
 def local(moment: datetime) -> str:

@@ -6,12 +6,13 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from django_delayed_tasks import api
+from django_delayed_tasks import api, bulk
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.acceptance import known_code, known_identity
 from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.store.schedules.find import find_all, find_failed
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.store.validation import valid_choice, valid_code, valid_queue
@@ -50,6 +51,11 @@ def coming(given: dict[str, Any]) -> list[Task]:
         if given["queue"] in (None, level.queue)
     ]
     return list(islice(merge(*rows, key=lambda task: (task.claim_at, -task.priority, task.pk)), limit))
+
+
+def planned(given: dict[str, Any]) -> list[PlannedRun]:
+    """Return the runs of the verb ``next`` with ``--until``, and one more than its limit if there are more."""
+    return bulk.preview(given["until"], limit=positive(given["limit"]) + 1, using=given["database"])
 
 
 def positive(limit: int) -> int:

@@ -1,6 +1,6 @@
 """Ways to add a task on MariaDB and MySQL, under many threads and an executor that claims and deletes meanwhile.
 
-Run on a private server that may be written to (it drops and creates the database ``ddt_compare``):
+Run on a private server that may be written to (it drops and creates tables in the database ``ddt_compare``):
 
     python compare.py --port 3306 --threads 50 --seconds 5
 
@@ -194,8 +194,8 @@ def connect(options: argparse.Namespace) -> Cursor:
         client_flag=CLIENT.FOUND_ROWS, autocommit=True, charset="utf8mb4",
     )  # fmt: skip
     cursor = connection.cursor()
-    cursor.execute("CREATE DATABASE IF NOT EXISTS ddt_compare")
-    cursor.execute("USE ddt_compare")
+    cursor.execute(f"CREATE DATABASE IF NOT EXISTS {options.database}")
+    cursor.execute(f"USE {options.database}")
     cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     return cursor
 
@@ -206,6 +206,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=3306)
     parser.add_argument("--user", default="root")
     parser.add_argument("--password", default="")
+    parser.add_argument("--database", default="ddt_compare")
     parser.add_argument("--threads", type=int, default=50)
     parser.add_argument("--identities", type=int, default=20, help="how many identities are hot")
     parser.add_argument("--seconds", type=float, default=5)
@@ -221,11 +222,10 @@ def main() -> None:
     print("server, flush at commit, autoinc mode, binary log:", admin.fetchone())
     print("| identities | transaction | way | calls/s | 1213 | 1205 | 1062 | executor 1213 | claimed | ids used |")
     print("|---|---|---|---|---|---|---|---|---|---|")
+    ways = {name: way for name, way in WAYS.items() if not options.only or name[0] in options.only}
     for kind in options.kinds.split(","):
         for in_transaction in (False, True):
-            for name, way in WAYS.items():
-                if options.only and name[0] not in options.only:
-                    continue
+            for name, way in ways.items():
                 got = Counter(measure(options, way, kind, in_transaction))
                 cells = [kind, "caller's" if in_transaction else "autocommit", name, f"{got['rate']:,.0f}"]
                 keys = ("1213", "1205", "duplicate", "executor 1213", "claimed", "used")

@@ -56,10 +56,11 @@ class Connection:
             fcntl.lockf(self.file, fcntl.LOCK_UN, 1, TURN)
 
 
-def write(path: str, way: str, begin: float, end: float, answers: Any) -> None:
+def write(path: str, way: str, ready: Any, seconds: float, answers: Any) -> None:
     """Transactions one after the other, as of an executor that drains."""
     connection, waits = Connection(path, way), []
-    time.sleep(max(0.0, begin - time.monotonic()))
+    ready.wait()
+    end = time.monotonic() + seconds
     while (asked := time.monotonic()) < end:
         connection.begin()
         waits.append(time.monotonic() - asked)
@@ -70,10 +71,11 @@ def write(path: str, way: str, begin: float, end: float, answers: Any) -> None:
     answers.put(("writer", waits))
 
 
-def add(path: str, begin: float, end: float, answers: Any) -> None:
+def add(path: str, ready: Any, seconds: float, answers: Any) -> None:
     """One row now and then."""
     connection, waits = Connection(path, "today"), []
-    time.sleep(max(0.0, begin - time.monotonic()))
+    ready.wait()
+    end = time.monotonic() + seconds
     while (asked := time.monotonic()) < end:
         connection.sql.execute("INSERT INTO t(a, b) VALUES (0, 'y')")
         waits.append(time.monotonic() - asked)
@@ -98,8 +100,7 @@ def main(way: str, writers: int, seconds: float) -> None:
         )
         sql.close()
         answers: Any = multiprocessing.Queue()
-        begin = time.monotonic() + 2
-        span = (begin, begin + seconds, answers)
+        span = (multiprocessing.Barrier(writers + 1), seconds, answers)
         processes = [multiprocessing.Process(target=write, args=(path, way, *span)) for _ in range(writers)]
         processes.append(multiprocessing.Process(target=add, args=(path, *span)))
         for process in processes:

@@ -137,8 +137,15 @@ def test_a_wrong_result_of_a_recurring_task_costs_one_time() -> None:
     assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.RECUR)
 
 
-@pytest.mark.parametrize("broken", [ZeroDivisionError(), None, "soon"])
-def test_a_broken_backoff_costs_no_retry(broken: Any) -> None:
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (ZeroDivisionError("by zero"), "by zero"),
+        (None, "None was returned: expected a timedelta"),
+        (5, "5 was returned: expected a timedelta"),
+    ],
+)
+def test_a_broken_backoff_costs_no_retry(broken: Any, why: str, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Handler):
         def backoff(self, attempt: int) -> timedelta:
             if isinstance(broken, Exception):
@@ -146,9 +153,11 @@ def test_a_broken_backoff_costs_no_retry(broken: Any) -> None:
             return broken  # type: ignore[no-any-return]
 
     for result in (Retry(), Raised(KeyError(), "KeyError")):
+        caplog.clear()
         settlement = decided(result, handler=Broken())
         assert settlement.then is Then.RETRY
         assert timedelta(0) < settlement.after < timedelta(minutes=1)
+        assert caplog.messages == [f"{Broken.biz_code}: its backoff failed, and the default pause is used: {why}"]
 
 
 class Choosy(Handler):

@@ -1,0 +1,50 @@
+"""The scripts that decisions were measured with still run; here in their smallest size, which shows no figures."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from harness.settings import TEST_NAME
+from tests.pages import ROOT
+
+DECISIONS = ROOT / "docs/decisions"
+COMPARED = f"{TEST_NAME}_compare"
+
+
+def run(script: str, *arguments: str) -> str:
+    """Return what the script of a decision prints."""
+    command = [sys.executable, str(DECISIONS / script), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.skipif(settings.DDT_DATABASE != "sqlite", reason="the script is for SQLite")
+@pytest.mark.parametrize("way", ["today", "plain", "turnstile", "constant"])
+def test_writers_of_sqlite(way: str) -> None:
+    printed = run("0026-no-ticket-on-sqlite/writers.py", way, "2", "0.3")
+    assert re.match(rf"{way} +\d+ transactions/s, shares .*; the adder: \d+ rows, p50 .* ms\n$", printed), printed
+
+
+@pytest.fixture
+def compared() -> Iterator[str]:
+    """The name of the database that the script makes."""
+    yield COMPARED
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE IF EXISTS {COMPARED}")
+
+
+@pytest.mark.skipif(settings.DDT_DATABASE not in ("mariadb", "mysql"), reason="the script is for MariaDB and MySQL")
+@pytest.mark.django_db(transaction=True)
+def test_ways_to_add(compared: str) -> None:
+    server = connection.settings_dict
+    login = [f"--{name}={server[name.upper()]}" for name in ("host", "port", "user", "password")]
+    size = ["--threads=2", "--seconds=0.1", "--kinds=churn"]
+    printed = run("0002-add-by-upsert/compare.py", *login, f"--database={compared}", *size)
+    rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| churn")]
+    assert [row[2][0] for row in rows] == [*"abcde"] * 2
