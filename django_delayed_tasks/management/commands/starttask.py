@@ -39,7 +39,8 @@ NO_HANDLERS = gettext_lazy("none: no installed app has a module task_handlers, a
 class Command(BaseCommand):
     """Runs an executor, or several under a supervisor; options left out come from ``DELAYED_TASKS``.
 
-    Exit codes: 0 after a graceful stop, 1 if it could not start, 75 if too many threads hang: start it again.
+    Exit codes: 0 after a graceful stop, 1 if it could not start, or has left runs behind, 75 if too many threads hang:
+    start it again.
     """
 
     help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it immediately."
