@@ -57,11 +57,16 @@ def as_table(tasks: Iterable[Task]) -> list[str]:
 
 
 def _cells(task: Task) -> Sequence[str]:
-    error = task.last_error.strip().partition("\n")[0]
     status = str(TaskStatus(task.status).label)
     return (
-        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue, _one_line(error),
+        task.biz_code, task.biz_num, status, local(task.when), local(task.claim_at), task.queue, _error_line(task),
     )  # fmt: skip
+
+
+def _error_line(task: Task) -> str:
+    """Return the line of the last error that says what is wrong: the last one of a traceback, else the first one."""
+    error = task.last_error.strip()
+    return _one_line(error.rpartition("\n")[2] if error.startswith("Traceback ") else error.partition("\n")[0])
 
 
 def _one_line(text: str, longest: int = 100) -> str:
