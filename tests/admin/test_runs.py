@@ -85,7 +85,7 @@ def test_page(boss: Client) -> None:
 def test_no_button_leads_to_a_log_that_is_always_empty(boss: Client) -> None:
     """Users change neither runs nor executors, but tasks, and resources."""
     Pool("proxies").add("1")
-    rows = [run(), executor(), task(), Resource.objects.get()]
+    rows: list[Any] = [run(), executor(), task(), Resource.objects.get()]
     has_log = ['class="historylink"' in boss.get(page_of(row)).content.decode() for row in rows]
     assert has_log == [False, False, True, True]
 

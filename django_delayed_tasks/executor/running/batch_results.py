@@ -64,8 +64,8 @@ def settlements_of(
             errors[task.claim] = error
     if wrong := {claim: error for claim, error in errors.items() if isinstance(error, InvalidOutcome)}:
         raise WrongResults(wrong)
-    for error in errors.values():
-        raise error
+    if errors:
+        raise next(iter(errors.values()))
     return settlements
 
 
