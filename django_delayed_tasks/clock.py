@@ -6,6 +6,7 @@ there the host's clock is used as the database's. Tests tell this package the ti
 :func:`host_clock`.
 """
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,6 +33,12 @@ def host_now() -> datetime:
 
 monotonic = time.monotonic
 """Return seconds since some fixed point, to measure how long something took; never frozen."""
+
+
+def is_stopped() -> bool:
+    """Return whether freezegun has stopped this process's clocks, of which it stops the monotonic one as well."""
+    freezegun = sys.modules.get("freezegun.api")
+    return bool(freezegun and freezegun.freeze_factories)
 
 
 def sql_now(connection: "BaseDatabaseWrapper") -> str:

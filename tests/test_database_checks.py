@@ -198,12 +198,22 @@ def test_sqlite_files_have_a_write_ahead_log(
         assert numbers(["extra"]) == expected
 
 
-def test_sqlite_in_memory_needs_no_log(
-    extra_database: ExtraDatabase,
+@pytest.mark.parametrize(
+    ("name", "mode", "expected"),
+    [
+        (":memory:", "executor", ["W019"]),
+        ("file:tasks?mode=memory&cache=shared", "executor", ["W019"]),
+        (":memory:", "inline", []),
+        ("file:memorydb_extra?mode=memory&cache=shared", "executor", []),
+    ],
+    ids=["private", "shared", "inline", "of the test runner"],
+)
+def test_sqlite_in_memory_needs_no_log_and_takes_no_executor(
+    extra_database: ExtraDatabase, name: str, mode: str, expected: list[str]
 ) -> None:
-    entry = sqlite(":memory:", transaction_mode="IMMEDIATE")
-    with extra_database(entry):
-        assert numbers(["extra"]) == []
+    with extra_database(sqlite(name, transaction_mode="IMMEDIATE")):
+        with override_settings(DELAYED_TASKS={"DATABASE": "extra", "MODE": mode}):
+            assert numbers(["extra"]) == expected
 
 
 @pytest.mark.parametrize(("tables", "expected"), [(["django_delayed_tasks_task"], ["W011"]), (["shop"], [])])

@@ -80,6 +80,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     Users with the permission to change resources can use the actions; no field can be edited.
     """
 
+    is_logged = True
     list_display = ("name", "pool_", "state_", "enabled", "holder_", "since", "heartbeat", "until", "token")
     list_filter = (PoolFilter,)
     search_fields = ("name", "host")

@@ -9,6 +9,7 @@ from django.db import connections
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import configured_charset_problems
+from django_delayed_tasks.store.sql.dialects.sqlite import is_in_memory
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -20,7 +21,11 @@ VENDORS = ("sqlite", "mysql", "postgresql")
 
 def chosen_alias() -> str:
     """Return the alias that ``DELAYED_TASKS`` names, or the default if that setting is unusable."""
-    return conf.read(getattr(settings, "DELAYED_TASKS", {}))[0].DATABASE
+    return _chosen().DATABASE
+
+
+def _chosen() -> conf.Values:
+    return conf.read(getattr(settings, "DELAYED_TASKS", {}))[0]
 
 
 def check_settings(**_: Any) -> list[CheckMessage]:
@@ -45,7 +50,7 @@ def _message(problem: conf.Problem) -> Error:
 
 
 def check_databases_configured(**_: Any) -> list[CheckMessage]:
-    """Return E004, E008, E010, E011, E022 and W010, for the configuration of the tasks' database."""
+    """Return E004, E008, E010, E011, E022, W010 and W019, for the configuration of the tasks' database."""
     alias = chosen_alias()
     if alias not in connections.settings:
         return [
@@ -80,6 +85,13 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
             id="django_delayed_tasks.E011",
         )
     yield from configured_charset_problems(alias, connection)
+    if is_in_memory(connection) and not _is_of_test_runner(connection) and _chosen().MODE != conf.INLINE:
+        yield Warning(
+            f"The database {alias!r} is an SQLite database in memory: no executor can be started on it.",
+            hint="Its tasks would be gone with the process, and other processes and threads would not see them. Name a "
+            f"file in DATABASES[{alias!r}]['NAME'].",
+            id="django_delayed_tasks.W019",
+        )
     mode = str(connection.settings_dict["OPTIONS"].get("transaction_mode") or "DEFERRED").upper()
     if connection.vendor == "sqlite" and mode not in WRITE_MODES:
         yield Warning(
@@ -88,3 +100,9 @@ def _configuration_problems(alias: str, connection: "BaseDatabaseWrapper") -> It
             f"timeout. Set DATABASES[{alias!r}]['OPTIONS']['transaction_mode'] = 'IMMEDIATE'.",
             id="django_delayed_tasks.W010",
         )
+
+
+def _is_of_test_runner(connection: "BaseDatabaseWrapper") -> bool:
+    # The checks of `manage.py test` run when it has put its own database, by default one in memory, in place of the
+    # project's.
+    return str(connection.settings_dict["NAME"]).startswith("file:memorydb_")

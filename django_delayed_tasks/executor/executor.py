@@ -127,7 +127,7 @@ class Executor:
         """Stop claiming, release what has not started, wait for the runs, settle them, and end the lease.
 
         The lease is renewed meanwhile. ``timeout`` is in seconds (default: the option ``shutdown_timeout``). Return
-        False if runs were left behind: other executors take their tasks at once.
+        False if runs were left behind, or their ends could not be written: other executors take their tasks at once.
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self.health.rest()

@@ -55,7 +55,7 @@ class FunctionOptions:
     concurrency_key: Callable[..., str | None] | None = None
     atomic: bool = False
     expires: datetime | timedelta | None = None
-    trigger: Trigger | None = None
+    trigger: Trigger | str | None = None
     result_retention: timedelta | None = None
 
 
@@ -128,9 +128,10 @@ def _register_again(task: Any) -> None:
     task.get_backend().validate_task(task)
 
 
-def periodic(trigger: Trigger) -> Callable[[T], T]:
+def periodic(trigger: Trigger | str) -> Callable[[T], T]:
     """Decorate a function, or its task, to run at every time of the trigger, such as ``Cron("0 3 * * *")``.
 
+    The text of a trigger will do.
     Executors create its recurring task when they start; it runs without arguments.
     """
     return task_options(trigger=trigger)

@@ -12,7 +12,7 @@ from django_delayed_tasks.handlers import scheduling
 from django_delayed_tasks.handlers.retries import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
 from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
-from django_delayed_tasks.triggers import Trigger
+from django_delayed_tasks.triggers import Trigger, parse
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -42,7 +42,7 @@ class TaskHandler:
         keep_data: whether the history keeps the data of a task that has ended.
         log: whether the log gets a line at INFO for each run that is done; failed runs are always logged.
         max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
-        trigger: makes a task of this code recur; the task exists as long as the handler does.
+        trigger: a trigger or its text: makes a task of this code recur, which exists as long as the handler does.
         atomic: whether ``handle`` and the settlement of its run are one transaction on the tasks' database.
         database: alias of the database that an atomic handler writes to; a check compares it with the tasks'.
         pool: the pool that each run needs a resource of; the run finds it at ``task.resource``.
@@ -62,7 +62,7 @@ class TaskHandler:
     keep_data: bool = False
     log: bool = False
     max_lateness: timedelta | float | None = None
-    trigger: Trigger | None = None
+    trigger: Trigger | str | None = None
     atomic: bool = False
     database: str = "default"
     pool: str | None = None
@@ -211,6 +211,11 @@ class TaskHandler:
     def history_period(self) -> timedelta | None:
         """How long a run stays in the history; None if the handler leaves that to ``KEEP_HISTORY``."""
         return self.keep_history if isinstance(self.keep_history, timedelta) else None
+
+    @property
+    def recurs_by(self) -> Trigger | None:
+        """``trigger`` as a Trigger; None if no task of this code recurs by its handler."""
+        return parse(self.trigger) if isinstance(self.trigger, str) else self.trigger
 
     @property
     def is_batched(self) -> bool:

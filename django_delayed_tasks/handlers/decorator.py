@@ -32,7 +32,7 @@ class HandlerOptions(TypedDict, total=False):
     keep_data: bool
     log: bool
     max_lateness: timedelta | float | None
-    trigger: Trigger | None
+    trigger: Trigger | str | None
     atomic: bool
     database: str
     pool: str | None

@@ -8,11 +8,11 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction
 
 from django_delayed_tasks.conf import LONGEST_KEEPING, as_seconds
-from django_delayed_tasks.exceptions import InvalidHandler, shortened
+from django_delayed_tasks.exceptions import InvalidHandler, InvalidTrigger, shortened
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.rates import parse_rate
 from django_delayed_tasks.states import KeepHistory
-from django_delayed_tasks.triggers import Trigger
+from django_delayed_tasks.triggers import Trigger, parse
 
 # The same lengths as in models.py, which handlers do not import; a test compares them.
 CODE_LENGTH = 50
@@ -101,7 +101,15 @@ def _timeout(value: Any) -> str | None:
 
 
 def _trigger(value: Any) -> str | None:
-    return None if value is None or isinstance(value, Trigger) else "expected a trigger, such as Cron('0 3 * * *')"
+    if value is None or isinstance(value, Trigger):
+        return None
+    if not isinstance(value, str):
+        return "expected a trigger, such as Cron('0 3 * * *'), or its text"
+    try:
+        parse(value)
+    except InvalidTrigger as error:
+        return str(error).removeprefix(f"trigger={shortened(value)}: ")
+    return None
 
 
 def _keep_history(value: Any) -> str | None:

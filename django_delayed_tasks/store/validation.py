@@ -220,7 +220,8 @@ def valid_json(value: Any, largest: int, field: str = "biz_ext") -> str | None:
     try:
         text = in_full(_written(value))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidTask(field, value, f"is not JSON: {error}", shown(value)) from None
+        instead = "; convert it first, as with str()" if isinstance(error, TypeError) else ""
+        raise InvalidTask(field, value, f"is not JSON: {error}{instead}", shown(value)) from None
     problem = problem_of(value, text) or _unstorable(text)
     if problem is None and len(text) * _LARGEST_CHARACTER > largest and len(text.encode()) > largest:
         problem = f"is {len(text.encode())} bytes of JSON; {largest} at most"

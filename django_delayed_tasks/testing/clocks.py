@@ -1,6 +1,5 @@
 """``travel``: a clock that a test sets, for the whole app; on time-machine, or on freezegun where that is in use."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -82,19 +81,13 @@ def destination(to: datetime | None, by: timedelta | None) -> datetime:
 
 def _moved(moment: datetime) -> AbstractContextManager[Any]:
     # time-machine moves the clocks below those that freezegun has put in their place.
-    if freezes():
+    if clock.is_stopped():
         return _frozen(moment)
     try:
         import time_machine
     except ImportError:
         raise TaskException(MISSING) from None
     return time_machine.travel(moment, tick=False)
-
-
-def freezes() -> bool:
-    """Return whether freezegun has stopped the clocks."""
-    freezegun = sys.modules.get("freezegun.api")
-    return bool(freezegun and freezegun.freeze_factories)
 
 
 def _frozen(moment: datetime) -> AbstractContextManager[Any]:

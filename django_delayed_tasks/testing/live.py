@@ -8,11 +8,9 @@ from django.db.models import Q, QuerySet
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.api import database, shutdown, start
-from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules.recurrence import read_now
-from django_delayed_tasks.testing.clocks import freezes
 
 LOOK_EVERY: Final = 0.01
 """Seconds between two looks of a test that waits."""
@@ -40,8 +38,6 @@ class LiveExecutor:
             TaskException: the test is a ``TestCase``; this process has an executor already; or freezegun has stopped
                 the monotonic clock, by which an executor measures time.
         """
-        if freezes():
-            raise TaskException("freezegun stops the clock of an executor's threads: use travel instead")
         start(**self._options)
         return self
 

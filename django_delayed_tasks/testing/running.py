@@ -97,7 +97,7 @@ def declare_recurring(*codes: Code, using: str | None = None) -> None:
     Raises:
         ValueError: there is no handler with a trigger for one of the codes.
     """
-    recurring = {code: handler for code, handler in get_task_handlers().items() if handler.trigger}
+    recurring = {code: handler for code, handler in get_task_handlers().items() if handler.recurs_by}
     chosen = [code_named(code) for code in codes] or list(recurring)
     if unknown := [code for code in chosen if code not in recurring]:
         raise ValueError(

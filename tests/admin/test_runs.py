@@ -10,7 +10,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks.admin.lists import filters
-from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.leases import Pool
+from django_delayed_tasks.models import Resource, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.admin.pages import footer_of, numbers_of, rows_of
 from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_run, page_of, run, task
@@ -79,6 +80,14 @@ def test_page(boss: Client) -> None:
     html = boss.get(page_of(row)).content.decode()
     assert '<pre class="ddt-pre">{\n  &quot;a&quot;: &quot;&lt;b&gt;&quot;\n}</pre>' in html
     assert "ValueError: &lt;b&gt;no &amp; never&lt;/b&gt;</pre>" in html
+
+
+def test_no_button_leads_to_a_log_that_is_always_empty(boss: Client) -> None:
+    """Users change neither runs nor executors, but tasks, and resources."""
+    Pool("proxies").add("1")
+    rows: list[Any] = [run(), executor(), task(), Resource.objects.get()]
+    has_log = ['class="historylink"' in boss.get(page_of(row)).content.decode() for row in rows]
+    assert has_log == [False, False, True, True]
 
 
 def test_page_of_a_run_that_kept_its_data(boss: Client, settings: Any) -> None:

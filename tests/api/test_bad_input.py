@@ -153,6 +153,8 @@ def test_the_message_shows_the_value_and_what_is_wrong_with_it(db: None) -> None
         verbs.add(when=datetime(2031, 1, 1))  # noqa: DTZ001
     with pytest.raises(InvalidTask, match=r"^biz_ext=\[nan\]: is not JSON: .*"):
         verbs.add(biz_ext=[float("nan")])
+    with pytest.raises(InvalidTask, match=r"^biz_ext=Decimal\('1'\): is not JSON: .* as with str\(\)$"):
+        verbs.add(biz_ext=Decimal(1))
     with pytest.raises(InvalidTask, match=r"^priority=101: must be an int from -100 to 100$"):
         verbs.add(priority=101)
 

@@ -74,6 +74,12 @@ def test_list_as_text_is_a_table(call: Call) -> None:
     assert line.index("a-1") == heading.index("number")
 
 
+def test_list_shows_what_is_wrong_and_not_where(call: Call) -> None:
+    error = 'Traceback (most recent call last):\n  File "shop.py", line 1, in pay\n    pay()\nValueError: no money\n'
+    Task.objects.filter(pk=add("a-1")).update(last_error=error)
+    assert call("tasks", "list").out.splitlines()[1].endswith("default  ValueError: no money")
+
+
 def test_next_is_what_runs_next(call: Call) -> None:
     add("later", when=3 * HOUR)
     add("soon", when=HOUR, priority=-5)

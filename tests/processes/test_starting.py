@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
+import freezegun
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
@@ -107,7 +108,18 @@ def test_not_in_a_testcase(nested: bool) -> None:
     """Which is what pytest-django makes of this test."""
     for begin in (lambda: call_command("starttask", "--drain"), api.start):
         with transaction.atomic() if nested else nullcontext():
-            with pytest.raises((CommandError, TaskException), match=r"in a TestCase, .*: use TransactionTestCase"):
+            with pytest.raises(
+                (CommandError, TaskException), match=r"in a TestCase, .*: use TransactionTestCase .* or run_due"
+            ):
+                begin()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_not_while_no_time_passes() -> None:
+    """It would end itself after a while, with exit code 75, since its threads do not seem to move."""
+    for begin in (lambda: call_command("starttask", "--drain"), api.start):
+        with freezegun.freeze_time("2030-01-01"):
+            with pytest.raises((CommandError, TaskException), match=r"while freezegun stops the clock, .*: use time-m"):
                 begin()
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.executor.process.foreground import StopSignals
+from django_delayed_tasks.executor.process.foreground import NOT_CLEAN, StopSignals
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.processes.conftest import Start
@@ -80,7 +80,7 @@ def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(star
 
     first.send(signal.SIGTERM)
     (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))
-    assert first.exit_code() == 0
+    assert first.exit_code() == NOT_CLEAN
     assert "1 run did not end in time and is left behind: held 1 (for " in first.output
     assert "dead executor" not in first.output + second.output
 

@@ -236,10 +236,32 @@ def test_one_that_gets_it_back() -> None:
     assert waits_for() == 15
 
 
-@pytest.mark.parametrize("trigger", ["0 3 * * *", Cron, 5, timedelta(minutes=5)])
+@pytest.mark.parametrize("trigger", ["0 3 * * *", "Interval(minutes=0)", "", Cron, 5, timedelta(minutes=5)])
 def test_what_is_no_trigger_is_refused_at_registration(trigger: Any) -> None:
     with pytest.raises(InvalidHandler, match="trigger="):
         nightly(trigger)
+
+
+def test_the_message_about_a_wrong_text_shows_what_is_right() -> None:
+    with pytest.raises(InvalidHandler, match=r"Handler: trigger='0 3 \* \* \*': expected for example Cron\('0 3 "):
+        nightly("0 3 * * *")
+
+
+def test_the_text_of_a_trigger_is_one() -> None:
+    """Written in its own way, it is still the same trigger as before."""
+    nightly("Interval( minutes = 10 )")
+    start_at(0)
+    assert (TaskRow.objects.get().trigger, TaskRow.objects.get().by_handler, waits_for()) == (EVERY_TEN, True, 10)
+    nightly(EVERY_TEN)
+    start_at(4)
+    Recurrences("default").confirm()
+    assert (waits_for(), TaskRow.objects.get().version) == (10, 0)
+
+
+def test_the_text_of_a_trigger_is_confirmed() -> None:
+    nightly("Interval(minutes=10)")
+    Recurrences("default").confirm()
+    assert TaskRow.objects.get().trigger == EVERY_TEN
 
 
 @pytest.mark.django_db(transaction=True)

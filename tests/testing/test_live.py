@@ -63,7 +63,7 @@ class TestInATestThatCommits:
             LiveExecutor().__enter__()
 
     def test_freezegun_is_refused(self) -> None:
-        with freezegun.freeze_time("2030-01-01"), pytest.raises(TaskException, match="use travel"):
+        with freezegun.freeze_time("2030-01-01"), pytest.raises(TaskException, match="use time-machine, travel "):
             LiveExecutor().__enter__()
 
 

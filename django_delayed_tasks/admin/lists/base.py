@@ -101,6 +101,13 @@ class DatabaseAdmin(ModelAdmin[M]):
 class ReadOnlyAdmin(DatabaseAdmin[M]):
     """An admin for viewing only."""
 
+    is_logged = False
+    """Whether Django's log has entries of these rows: without any, their pages have no button *History*."""
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> Any:
+        context["has_no_log"] = not self.is_logged
+        return super().render_change_form(request, context, *args, **kwargs)
+
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 

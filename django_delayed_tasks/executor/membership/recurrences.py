@@ -25,9 +25,9 @@ class Recurrences:
     def declare(self) -> None:
         """Create or update the tasks of all handlers with a trigger; retire those of handlers without one."""
         handlers = get_task_handlers()
-        recurring = [declaration_of(code, handler) for code, handler in handlers.items() if handler.trigger]
+        recurring = [declaration_of(code, handler) for code, handler in handlers.items() if handler.recurs_by]
         declare.declare(self._alias, recurring)
-        declare.retire(self._alias, [code for code, handler in handlers.items() if not handler.trigger])
+        declare.retire(self._alias, [code for code, handler in handlers.items() if not handler.recurs_by])
 
     def confirm(self) -> bool:
         """Confirm the recurring tasks, recreate missing ones, and retire those that are unconfirmed for too long."""
@@ -46,9 +46,10 @@ class Recurrences:
 
 
 def _has_next_run(handler: TaskHandler) -> bool:
-    return handler.trigger is not None and handler.trigger.next_after(clock.host_now()) is not None
+    trigger = handler.recurs_by
+    return trigger is not None and trigger.next_after(clock.host_now()) is not None
 
 
 def declaration_of(code: str, handler: TaskHandler) -> declare.Declared:
     """Return the recurring task of a handler that has a trigger."""
-    return declare.Declared(code, str(handler.trigger), handler.queue, handler.priority, lane_of(code))
+    return declare.Declared(code, str(handler.recurs_by), handler.queue, handler.priority, lane_of(code))

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 RESTART = 75
 """Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""
+NOT_CLEAN = 1
+"""Exit code of a process that has left runs behind, or could not write how they ended."""
 WHICH_AFTER = 5.0
 """Seconds after which an executor that waits for runs says which they are."""
 _LOOK_EVERY = 0.1
@@ -110,14 +112,19 @@ def _run(
             if progress:
                 progress.show(executor.held.settled)
     finally:
-        _stop(executor, stream)
+        is_clean = _stop(executor, stream)
     if progress:
         progress.close(executor.held.settled)
-    return RESTART if executor.worn_out.is_set() else 0
+    if executor.worn_out.is_set():
+        return RESTART
+    return 0 if is_clean else NOT_CLEAN
 
 
-def _stop(executor: Executor, stream: TextIO) -> None:
-    """Stop the executor, and say how many runs this waits for; after a while also which."""
+def _stop(executor: Executor, stream: TextIO) -> bool:
+    """Stop the executor, and say how many runs this waits for; after a while also which.
+
+    Return False if runs were left behind.
+    """
     if count := len(executor.current()):
         text = ngettext(
             "Stopping; waiting for %(count)d run to end, %(seconds)s s at most. A second signal ends it at once.",
@@ -129,7 +136,7 @@ def _stop(executor: Executor, stream: TextIO) -> None:
     timer.daemon = True
     timer.start()
     try:
-        executor.stop()
+        return executor.stop()
     finally:
         timer.cancel()
 

@@ -8,7 +8,7 @@ from typing import Any
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import from_settings
-from django_delayed_tasks.executor.process.refusals import refuse_unseen
+from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support import forks
 
@@ -22,7 +22,7 @@ def start(**options: Any) -> None:
 
     Raises:
         TaskException: this process has an executor already, a live executor has its name, the caller is inside a
-            transaction, or the database is an SQLite database in memory.
+            transaction, the database is an SQLite database in memory, or freezegun has stopped the clocks.
         InvalidSetting: an option does not exist or has an invalid value.
     """
     global _executor
@@ -31,7 +31,7 @@ def start(**options: Any) -> None:
         if _executor is not None:
             raise TaskException("this process runs an executor already; call shutdown() first")
         executor = Executor(from_settings(**options))
-        refuse_unseen(executor.options.database)
+        refuse_useless(executor.options.database)
         _start(executor)
         _executor = executor
     atexit.register(shutdown)

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
+from django_delayed_tasks.exceptions import ClaimLost, InvalidTrigger
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
+from django_delayed_tasks.executor.running.batch_results import divided, raised_for, results_of, settlements_of
 from django_delayed_tasks.executor.running.current_run import Batch
-from django_delayed_tasks.executor.running.deciding import GivenBack, Raised, decide, decide_within, keeps, raised
+from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
 from django_delayed_tasks.handlers import TaskHandler, middleware
@@ -35,8 +36,6 @@ from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
-from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
 
 logger = Log(__name__)
@@ -53,10 +52,6 @@ class RunEnd(NamedTuple):
 
     left: list[Settlement]
     alone: Batch
-
-
-class UnmatchedResults(InvalidOutcome):
-    """What ``handle_batch`` returned cannot be matched to the tasks. Final for each: it would return the same again."""
 
 
 class Start(NamedTuple):
@@ -193,21 +188,21 @@ def _attempted(
     tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide, call: Call
 ) -> RunEnd:
     became: Became = {}
+    alone: Batch = []
     try:
         if handler.atomic:
             settlements, became = _settled(tasks, handler, clock, started, call)
         else:
             settlements = _decided(tasks, handler, clock, started, decide, call)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-        failure = raised(error)
-        if len(tasks) > 1 and not isinstance(error, UnmatchedResults | GivenBack):
-            log_broken_batch(tasks, failure.error)
-            return RunEnd([], [_as_before(task) for task in tasks])
+        tasks, alone = divided(tasks, error)
+        if alone:
+            log_broken_batch(alone, raised(error).error)
         finished = clock.now()
-        settlements = [decide(task, handler, failure, started, finished) for task in tasks]
+        settlements = [decide(task, handler, raised_for(task, error), started, finished) for task in tasks]
     if became or signals.run_finished.receivers:
         _announce_end(tasks, handler, settlements, became)
-    return RunEnd([] if became else settlements, [])
+    return RunEnd([] if became else settlements, [_as_before(task) for task in alone])
 
 
 def _as_before(task: ClaimedTask) -> ClaimedTask:
@@ -233,26 +228,9 @@ def _decided(
     if not handler.is_batched:
         [task] = tasks
         return [decide(task, handler, call(), started, clock.now())]
-    results = _results(handler, call(), len(tasks))
+    results = results_of(handler, call(), len(tasks))
     finished = clock.now()
-    return [decide(task, handler, result, started, finished) for task, result in zip(tasks, results, strict=True)]
-
-
-def _results(handler: TaskHandler, returned: Any, count: int) -> list[Any]:
-    """Return one result for each task of a batch.
-
-    Raises:
-        UnmatchedResults: what the handler returned has not one result for each.
-    """
-    if returned is None:
-        return [None] * count
-    if isinstance(returned, list | tuple) and len(returned) == count:
-        return [raised(result) if isinstance(result, BaseException) else result for result in returned]
-    name = f"{type(handler).__qualname__} ({handler.get_biz_code()})"
-    expected = (
-        f"expected None, or a list of {count} {plural(count, 'outcome')}, one for each task, in the order of the tasks"
-    )
-    raise UnmatchedResults(f"{name} returned {shown(returned)}: {expected}")
+    return settlements_of(tasks, results, lambda task, result: decide(task, handler, result, started, finished))
 
 
 def _announce_start(tasks: Batch, handler: TaskHandler) -> None:

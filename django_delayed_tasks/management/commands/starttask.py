@@ -18,7 +18,7 @@ from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.process.probes import Probed
-from django_delayed_tasks.executor.process.refusals import refuse_unseen
+from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import async_codes, get_task_handlers
 from django_delayed_tasks.management import probing
@@ -39,7 +39,8 @@ NO_HANDLERS = gettext_lazy("none: no installed app has a module task_handlers, a
 class Command(BaseCommand):
     """Runs an executor, or several under a supervisor; options left out come from ``DELAYED_TASKS``.
 
-    Exit codes: 0 after a graceful stop, 1 if it could not start, 75 if too many threads hang: start it again.
+    Exit codes: 0 after a graceful stop, 1 if it could not start, or has left runs behind, 75 if too many threads hang:
+    start it again.
     """
 
     help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it immediately."
@@ -118,7 +119,7 @@ class Command(BaseCommand):
         if alias not in connections:
             raise CommandError(no_database(alias))
         try:
-            refuse_unseen(alias)
+            refuse_useless(alias)
         except TaskException as error:
             raise CommandError(str(error)) from None
         try:

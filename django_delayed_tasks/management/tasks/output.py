@@ -73,7 +73,7 @@ def planned_as_table(runs: Iterable[PlannedRun]) -> list[str]:
 def _cells(task: Task) -> Sequence[str]:
     return (
         task.biz_code, task.biz_num, _state(task), local(task.when), local(task.claim_at), task.queue,
-        _last_line(task.last_error),
+        _error_line(task.last_error),
     )  # fmt: skip
 
 
@@ -81,10 +81,14 @@ def _state(task: Task) -> str:
     return str(TaskStatus(task.status).label)
 
 
-def _last_line(text: str, longest: int = 100) -> str:
-    """Return the line of a traceback that has the exception."""
-    line = text.strip().rpartition("\n")[2]
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+def _error_line(text: str) -> str:
+    """Return the line of an error that says what is wrong: the last one of a traceback, else the first one."""
+    error = text.strip()
+    return _one_line(error.rpartition("\n")[2] if error.startswith("Traceback ") else error.partition("\n")[0])
+
+
+def _one_line(text: str, longest: int = 100) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
@@ -108,7 +112,7 @@ def run_line(run: TaskRun) -> str:
     """Return when a run ended, how, and why."""
     outcome = RunOutcome(run.outcome).label
     attempt = _("attempt %d") % run.attempt
-    return f"{local(run.finished)}  {outcome}  {attempt}  {_last_line(run.error)}".rstrip()
+    return f"{local(run.finished)}  {outcome}  {attempt}  {_error_line(run.error)}".rstrip()
 
 
 def local(moment: datetime) -> str:

@@ -12,6 +12,13 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
 
+def is_in_memory(connection: Any) -> bool:
+    """Return whether this connection's database is one of SQLite that is in memory."""
+    if connection.vendor != "sqlite":
+        return False
+    return connection.is_in_memory_db() or ":memory:" in str(connection.settings_dict["NAME"])
+
+
 class SQLite(Dialect, vendor="sqlite"):
     for_update = ""
     driving_join = "CROSS JOIN"
