@@ -38,7 +38,7 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
 
     list_display = (
         "number",
-        "biz_code",
+        "code",
         "outcome_badge",
         "finished_",
         "late",
@@ -72,6 +72,10 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
             return queryset, False
         among = queryset if request.GET.get(RunCodeFilter.parameter_name) else recent(queryset)
         return containing(among, search_term), False
+
+    @admin.display(description=_("code"))
+    def code(self, run: TaskRun) -> SafeString:
+        return columns.breakable(run.biz_code)
 
     @admin.display(description=_("outcome"))
     def outcome_badge(self, run: TaskRun) -> SafeString:
@@ -117,7 +121,7 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     @admin.display(description=_("number"))
     def number(self, run: Any) -> SafeString | str:
         failure = columns.last_line(run.error_end)
-        return columns.two_lines(run.biz_num, "" if failure == columns.EMPTY else failure, "error")
+        return columns.two_lines(run.biz_num, "" if failure == columns.EMPTY else columns.breakable(failure), "error")
 
     @admin.display(description=_("result"))
     def result_block(self, run: TaskRun) -> SafeString | str:

@@ -7,8 +7,8 @@ from typing import Any
 from django.db.models import IntegerChoices
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text as duration_text
@@ -43,6 +43,11 @@ def short_text(duration: timedelta) -> str:
 def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
     """Return two lines of a cell; ``kind`` names the second one's style in admin.css."""
     return format_html('{}<span class="ddt-second ddt-{}">{}</span>', first, kind, second) if second else first
+
+
+def breakable(text: str) -> SafeString:
+    """Return a text that may be broken after its dots, as the path of a class or of a function is."""
+    return mark_safe(conditional_escape(text).replace(".", ".<wbr>"))
 
 
 def labelled(label: Any, value: Any) -> SafeString:
