@@ -80,7 +80,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     Users with the permission to change resources can use the actions; no field can be edited.
     """
 
-    list_display = ("name", "pool_", "lease", "enabled", "holding", "heartbeat", "token")
+    list_display = ("name", "pool_", "lease", "enabled", "holding", "heartbeat")
     list_filter = (PoolFilter,)
     search_fields = ("name", "host")
     search_help_text = gettext_lazy("Part of the name or of the holder's host.")

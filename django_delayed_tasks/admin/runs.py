@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.again import EnqueuesAgain
@@ -39,11 +40,10 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     list_display = (
         "number",
         "code",
-        "outcome_badge",
+        "ended",
         "finished_",
         "late",
         "took",
-        "attempt_",
         "executor_",
     )
     list_filter = (OutcomeFilter, FinishedFilter, RunCodeFilter)
@@ -103,9 +103,11 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         late = lateness(run)
         return columns.labelled(_("late"), columns.EMPTY if late is None else columns.short_text(late))
 
-    @admin.display(description=_("attempt"))
-    def attempt_(self, run: TaskRun) -> str:
-        return columns.labelled(_("attempt"), run.attempt)
+    @admin.display(description=_("outcome"))
+    def ended(self, run: TaskRun) -> SafeString | str:
+        """Return the outcome, and below it which attempt it was, unless it was the first."""
+        attempt = gettext("attempt %d") % run.attempt if run.attempt > 1 else ""
+        return columns.two_lines(self.outcome_badge(run), attempt)
 
     @admin.display(description=_("executor"))
     def executor_(self, run: TaskRun) -> SafeString | str:

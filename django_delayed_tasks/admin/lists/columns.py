@@ -1,6 +1,7 @@
 """The display of values: moments, durations, badges, JSON, tracebacks."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -46,8 +47,8 @@ def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
 
 
 def breakable(text: str) -> SafeString:
-    """Return a text that may be broken after its dots, as the path of a class or of a function is."""
-    return mark_safe(conditional_escape(text).replace(".", ".<wbr>"))
+    """Return a text that may be broken after dots and underscores, such as the path of a function."""
+    return mark_safe(re.sub(r"([._])(?=\w)", r"\1<wbr>", conditional_escape(text)))
 
 
 def labelled(label: Any, value: Any) -> SafeString:
