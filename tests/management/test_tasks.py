@@ -73,6 +73,14 @@ def test_list_as_text_is_a_table(call: Call) -> None:
     assert line.index("a-1") == heading.index("number")
 
 
+def test_next_has_the_tasks_of_limited_handlers(call: Call) -> None:
+    handler_of(lambda task: None, "limited", max_concurrent=1)
+    add("first", "limited", when=timedelta(minutes=10), queue="slow")
+    add("second", when=HOUR)
+    add("third", "limited", when=2 * HOUR)
+    assert listed(call, "next") == ["first", "second", "third"]
+
+
 def test_next_is_what_runs_next(call: Call) -> None:
     add("later", when=3 * HOUR)
     add("soon", when=HOUR, priority=-5)
