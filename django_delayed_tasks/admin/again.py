@@ -9,6 +9,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from django_delayed_tasks.admin.steering import question
+from django_delayed_tasks.admin.steering.verbs import SEVERAL
 from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.function_tasks.enqueuing import enqueue_again, enqueued_by
 from django_delayed_tasks.models import TaskRun
@@ -23,6 +25,13 @@ MOST: Final = 1_000
 """The most runs that the action is applied to if "all that match" are selected."""
 
 
+def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
+    effect = _("Each function of these runs is called once more, as soon as an executor is free.")
+    if count > MOST:
+        effect = _("Each function of the latest %d of these runs is called once more.") % MOST
+    return question.Question(_("Enqueue these functions again?"), effect, count, question.some_of(runs))
+
+
 class EnqueuesAgain(Base):
     """The runs of function tasks, for users who may add tasks."""
 
@@ -33,14 +42,18 @@ class EnqueuesAgain(Base):
         return request.user.has_perm("django_delayed_tasks.add_task")
 
     @admin.action(description=gettext_lazy("Enqueue again"), permissions=["enqueue"])
-    def enqueue_again(self, request: HttpRequest, queryset: "QuerySet[TaskRun]") -> None:
-        """Enqueue each task of the selected runs once."""
+    def enqueue_again(self, request: HttpRequest, queryset: "QuerySet[TaskRun]") -> HttpResponse | None:
+        """Enqueue each task of the selected runs once; ask first if there are several."""
+        count = question.count(queryset)
+        if count >= SEVERAL and not question.is_confirmed(request):
+            return question.ask(self, request, _question(queryset, count))
         runs = {run.task_id: run for run in queryset.order_by("-id")[:MOST]}
         done = [run for run in runs.values() if self._again(request, run)]
         log(request, done, _("enqueued again"))
         if done:
             text = ngettext("%d function was enqueued again.", "%d functions were enqueued again.", len(done))
             self.message_user(request, text % len(done), messages.SUCCESS)
+        return None
 
     def _again(self, request: HttpRequest, run: TaskRun) -> bool:
         enqueued = enqueued_by(run.biz_ext)

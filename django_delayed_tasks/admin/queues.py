@@ -1,6 +1,6 @@
 """The page of queues: the due and running tasks of each, which queues are paused, and buttons to pause and resume."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -28,6 +28,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
+from django_delayed_tasks.store.sql.lanes import is_blocked
 
 MOST: Final = 200
 """The most queues on the page: paused ones first, then those with the longest waiting task."""
@@ -46,6 +47,7 @@ class QueueRow:
     due: int
     running: int
     earliest: datetime | None
+    is_blocked: bool
     now: datetime
     paused_at: datetime | None
     served_by: tuple[str, ...]
@@ -66,19 +68,23 @@ class QueueRow:
         return columns.moment_text(self.earliest) if self.is_late else ""
 
     @property
-    def shown_names(self) -> str:
+    def shown_names(self) -> Sequence[str]:
         """The first of the executors that serve the queue."""
+        return self.served_by[:MOST_NAMES]
+
+    @property
+    def more_names(self) -> str:
+        """How many more serve it."""
         more = len(self.served_by) - MOST_NAMES
-        names = ", ".join(self.served_by[:MOST_NAMES])
-        return _("%(names)s and %(more)d more") % {"names": names, "more": more} if more > 0 else names
+        return _("and %d more") % more if more > 0 else ""
 
     @property
     def since(self) -> str:
-        return columns.moment_text(self.paused_at)
+        return _("since %s") % columns.moment_text(self.paused_at)
 
     @property
     def paused_for(self) -> str:
-        return columns.duration_text(self.now - self.paused_at) if self.paused_at else ""
+        return _("for %s") % columns.duration_text(self.now - self.paused_at) if self.paused_at else ""
 
     @property
     def due_text(self) -> str:
@@ -86,7 +92,9 @@ class QueueRow:
 
     @property
     def next(self) -> str:
-        return columns.distance_text(self.earliest, self.now) if self.earliest else columns.EMPTY
+        if self.earliest is None:
+            return _("blocked by limits") if self.is_blocked else columns.EMPTY
+        return columns.distance_text(self.earliest, self.now)
 
     @property
     def query(self) -> str:
@@ -98,21 +106,25 @@ def read_queues() -> list[QueueRow]:
     """Return the queues that are paused, that have pending tasks, or that handlers in this process name."""
     agenda = waiting.read_agenda()
     earliest: dict[str, datetime] = {}
+    blocked = {level.queue for level in agenda.levels if is_blocked(level.lane)}
     for level in agenda.levels:
-        earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
+        if not is_blocked(level.lane):
+            earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
     codes = _codes()
     paused: Any = PausedQueue.objects.using(settings.DATABASE).values_list("queue", "paused_at")
     paused_at = dict(paused.order_by("queue")[:MOST])
     names = sorted(
-        {*earliest, *codes, *paused_at},
-        key=lambda name: (name not in paused_at, name not in earliest, earliest.get(name, agenda.now), name),
-    )
+        {*earliest, *blocked, *codes, *paused_at},
+        key=lambda name: (
+            name not in paused_at, name not in earliest and name not in blocked, earliest.get(name, agenda.now), name,
+        ),
+    )  # fmt: skip
     due, running = waiting.count_due(agenda), _running()
     served = _executors(agenda.now)
     rows = (
         QueueRow(
-            name, tuple(codes.get(name, ())), due.get(name, 0), running.get(name, 0), earliest.get(name), agenda.now,
-            paused_at.get(name), tuple(served(name)),
+            name, tuple(codes.get(name, ())), due.get(name, 0), running.get(name, 0), earliest.get(name),
+            name in blocked, agenda.now, paused_at.get(name), tuple(served(name)),
         )
         for name in names[:MOST]
     )  # fmt: skip

@@ -81,7 +81,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     """
 
     is_logged = True
-    list_display = ("name", "pool_", "state_", "enabled", "holder_", "since", "heartbeat", "until", "token")
+    list_display = ("name", "pool_", "lease", "enabled", "holding", "heartbeat")
     list_filter = (PoolFilter,)
     search_fields = ("name", "host")
     search_help_text = gettext_lazy("Part of the name or of the holder's host.")
@@ -164,6 +164,19 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         if row.holder == resources.KEPT:
             return columns.badge(_("kept"), "retried")
         return columns.badge(_("held"), "running") if row.holder else columns.badge(_("quarantine"), "retried")
+
+    @admin.display(description=gettext_lazy("state"))
+    def lease(self, row: Resource) -> SafeString | str:
+        """Return the state, and until when."""
+        is_busy = row.busy_before > database_now(row)
+        until = _("until %s") % columns.moment_text(row.busy_before) if is_busy else ""
+        return columns.two_lines(self.state_(row), until)
+
+    @admin.display(description=gettext_lazy("holder"))
+    def holding(self, row: Resource) -> SafeString | str:
+        """Return the holder, and since when."""
+        since = _("since %s") % columns.moment_text(row.acquired_at) if has_holder(row) else ""
+        return columns.two_lines(self.holder_(row), since)
 
     @admin.display(description=gettext_lazy("holder"))
     def holder_(self, row: Resource) -> SafeString:

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.again import EnqueuesAgain
@@ -38,12 +39,11 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
 
     list_display = (
         "number",
-        "biz_code",
-        "outcome_badge",
+        "code",
+        "ended",
         "finished_",
         "late",
         "took",
-        "attempt_",
         "executor_",
     )
     list_filter = (OutcomeFilter, FinishedFilter, RunCodeFilter)
@@ -73,6 +73,10 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         among = queryset if request.GET.get(RunCodeFilter.parameter_name) else recent(queryset)
         return containing(among, search_term), False
 
+    @admin.display(description=_("code"))
+    def code(self, run: TaskRun) -> SafeString:
+        return columns.breakable(run.biz_code)
+
     @admin.display(description=_("outcome"))
     def outcome_badge(self, run: TaskRun) -> SafeString:
         return columns.member_badge(RunOutcome, run.outcome)
@@ -99,9 +103,11 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         late = lateness(run)
         return columns.labelled(_("late"), columns.EMPTY if late is None else columns.short_text(late))
 
-    @admin.display(description=_("attempt"))
-    def attempt_(self, run: TaskRun) -> str:
-        return columns.labelled(_("attempt"), run.attempt)
+    @admin.display(description=_("outcome"))
+    def ended(self, run: TaskRun) -> SafeString | str:
+        """Return the outcome, and below it which attempt it was, unless it was the first."""
+        attempt = gettext("attempt %d") % run.attempt if run.attempt > 1 else ""
+        return columns.two_lines(self.outcome_badge(run), attempt)
 
     @admin.display(description=_("executor"))
     def executor_(self, run: TaskRun) -> SafeString | str:
@@ -117,7 +123,7 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     @admin.display(description=_("number"))
     def number(self, run: Any) -> SafeString | str:
         failure = columns.last_line(run.error_end)
-        return columns.two_lines(run.biz_num, "" if failure == columns.EMPTY else failure, "error")
+        return columns.two_lines(run.biz_num, "" if failure == columns.EMPTY else columns.breakable(failure), "error")
 
     @admin.display(description=_("result"))
     def result_block(self, run: TaskRun) -> SafeString | str:

@@ -7,7 +7,7 @@ name the function, and the backend that it is to be validated by, which register
 import hashlib
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.utils.module_loading import import_string
 
@@ -33,6 +33,11 @@ def code_of_function(path: str) -> str:
         return path
     digest = hashlib.sha256(path.encode()).hexdigest()[:_HASH_LENGTH]
     return f"{digest}~{path[_HASH_LENGTH + 1 - CODE_LENGTH :]}"
+
+
+def is_function(data: Any) -> bool:
+    """Return whether the data are those of a function's task."""
+    return isinstance(data, dict) and isinstance(data.get(FUNCTION), str)
 
 
 def find_function(task: "ClaimedTask") -> TaskHandler | None:

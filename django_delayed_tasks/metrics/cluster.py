@@ -45,7 +45,7 @@ def read_cluster(alias: str) -> Cluster:
 def _read(alias: str) -> Cluster:
     agenda = read_agenda(alias)
     overdue: dict[str, float] = {}
-    for level in agenda.levels:
+    for level in (*agenda.levels, *agenda.lanes):
         seconds = (agenda.now - level.earliest).total_seconds()
         overdue[level.queue] = max(0.0, seconds, overdue.get(level.queue, 0.0))
     live = Executor.objects.using(alias).filter(alive=True, expires_at__gt=agenda.now).count()

@@ -100,7 +100,7 @@ def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
         values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
         if grows(seen, queue):
             text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows (%(tasks)s due).")
-            advice = _("Tasks come in faster than they are run: start more executors, or give them more threads.")
+            advice = _("Start more executors or give them more threads, unless these tasks wait for a limit.")
             yield Problem("late_and_growing", "error", text % values, advice, queue.name)
         else:
             text = _("The queue “%(queue)s” is late by %(time)s (%(tasks)s due).")

@@ -36,13 +36,13 @@ class TestEffect:
         response = do(boss, "pause", row)
         row.refresh_from_db()
         assert (row.status, row.version) == (TaskStatus.PAUSED, 5)
-        assert messages_of(response) == ["1 task was paused, or will be after its run."]
+        assert messages_of(response) == ["1 task was paused, or will be after the current run."]
         response = do(boss, "resume", row)
         row.refresh_from_db()
         assert (row.status, row.when, row.version) == (TaskStatus.PENDING, NOW + HOUR, 6)  # what was missed is missed
         assert messages_of(response)[1:] == ["1 task was resumed."]
         assert [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")] == [
-            "Paused, or will be after its run.",
+            "Paused, or will be after the current run.",
             "Resumed.",
         ]
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task, TaskRun
-from tests.admin.pages import messages_of
+from tests.admin.pages import confirm, messages_of
 from tests.admin.rows import list_of, page_of, run
 from tests.executor.parts import drain
 from tests.function_tasks import functions
@@ -68,7 +68,10 @@ def test_action_enqueues_each_task_once(boss: Client) -> None:
     TaskRun.objects.create(**{field.attname: getattr(of, field.attname) for field in of._meta.fields[1:]})
     keys = list(TaskRun.objects.filter(biz_code=CODE).values_list("pk", flat=True))
     assert len(keys) == 3
-    answer = boss.post(LIST, {"action": "enqueue_again", "_selected_action": keys})
+    asked = boss.post(LIST, {"action": "enqueue_again", "_selected_action": keys})
+    assert "Enqueue these functions again?" in asked.content.decode()
+    assert not waiting().exists()
+    answer = confirm(boss, LIST, asked)
     assert messages_of(answer) == ["2 functions were enqueued again."]
     assert {row.biz_ext["args"][0] for row in waiting()} == {1, 2}
     assert another.pk in keys

@@ -107,7 +107,7 @@ def test_the_page_of_a_run_and_of_an_executor(boss: Client) -> None:
 def test_sentences_have_their_numbers_where_chinese_has_them(boss: Client) -> None:
     fill()
     sentences = {
-        "1": "2031-05-17 11:25:00 已到期，延迟 5 分钟：正在等待执行器。",
+        "1": "2031-05-17 11:25:00 已到期，延迟 5 分钟：没有执行器服务其队列。",
         "2": "等待至 2031-05-17 11:40:00，即 10 分钟后。",
         "5": "经过 3 次尝试，于 1 小时前失败。",
     }

@@ -17,8 +17,9 @@ from django_delayed_tasks.admin import queues
 from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.pages import messages_of, numbers_of, rows_of
-from tests.admin.rows import HOUR, MINUTE, NOW, executor, list_of, new_task, task
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_task, task
 
 LIST = list_of("pausedqueue")
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -46,6 +47,15 @@ class TestLooks:
         assert rows["mail"] == mail | {"next": "late by 1 min", "codes": ""}
         assert (rows["shop"]["due"], rows["shop"]["next"], rows["shop"]["codes"]) == ("0", "in 5 min", "test.shop")
         assert (rows["default"]["next"], rows["default"]["codes"]) == ("-", "test.mail")
+
+    def test_tasks_that_only_a_limit_holds_are_not_late(self, boss: Client) -> None:
+        blocked: dict[str, Any] = {"queue": "shop", "lane": blocked_lane(CODE, "key")}
+        task("1", claim_at=NOW - HOUR, **blocked)
+        row = shown(boss)["shop"]
+        assert (row["due"], row["next"]) == ("1", "blocked by limits")
+        task("2", claim_at=NOW - MINUTE, queue="shop")
+        row = shown(boss)["shop"]
+        assert (row["due"], row["next"]) == ("2", "late by 1 min")
 
     def test_served_by(self, boss: Client) -> None:
         executor("all")
@@ -77,7 +87,7 @@ class TestLooks:
         assert list(rows) == ["shop", "empty", "default"]
         assert (rows["shop"]["state"], rows["shop"]["buttons"]) == ("paused", "Resume")
         assert (rows["shop"]["due"], rows["shop"]["next"]) == ("2", "late by 1 h")
-        assert rows["shop"]["state.second"] == "since 2031-05-17 09:30:00, for 2 h"
+        assert rows["shop"]["state.second"] == "since 2031-05-17 09:30:00 for 2 h"
 
     def test_counts_no_further_than_a_thousand(self, boss: Client) -> None:
         due = {"claim_at": NOW - HOUR, "queue": "mail"}

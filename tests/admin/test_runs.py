@@ -25,8 +25,9 @@ def test_columns(boss: Client) -> None:
     run("A-1", RunOutcome.FAILED, attempt=5, executor=7, error=TRACEBACK, finished=NOW + 61 * MINUTE)
     [row] = rows_of(boss.get(LIST))
     assert row == {
-        "number": "A-1", "number.second": "ValueError: <b>no & never</b>", "biz_code": CODE, "outcome_badge": "failed",
-        "finished_": "2031-05-17 12:31:00", "late": "-", "took": "1 h 1 min", "attempt_": "5", "executor_": "7",
+        "number": "A-1", "number.second": "ValueError: <b>no & never</b>", "code": CODE, "ended": "failed",
+        "ended.second": "attempt 5",
+        "finished_": "2031-05-17 12:31:00", "late": "-", "took": "1 h 1 min", "executor_": "7",
     }  # fmt: skip
 
 

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from django_delayed_tasks import pause_queue
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 from tests.admin.pages import messages_of, text_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, TRACEBACK, executor, page_of, run, task
 
@@ -36,10 +38,6 @@ def timeline_of(client: Client, row: Task) -> list[str]:
         ({"claim_at": NOW + HOUR}, "pending Waits until 2031-05-17 12:30:00, in 1 h."),
         ({"claim_at": NOW + HOUR, "attempts": 1}, "pending Its next attempt is at 2031-05-17 12:30:00, in 1 h."),
         (
-            {"claim_at": NOW - HOUR},
-            "pending Due since 2031-05-17 10:30:00, late by 1 h: it waits for an executor.",
-        ),
-        (
             {"status": TaskStatus.FAILED, "claim_at": NOW - 5 * MINUTE, "attempts": 3},
             "failed Failed 5 min ago, after 3 attempts.",
         ),
@@ -48,6 +46,44 @@ def timeline_of(client: Client, row: Task) -> list[str]:
 )
 def test_sentence(boss: Client, fields: dict[str, Any], text: str) -> None:
     assert sentence_of(boss, task(**fields)) == text
+
+
+@pytest.mark.parametrize(
+    ("fields", "of_executor", "reason"),
+    [
+        ({}, {}, "it waits for an executor"),
+        ({}, {"expires_at": NOW - MINUTE}, "no executor is alive"),
+        ({}, {"alive": None}, "no executor is alive"),
+        ({}, {"queues": ["mail"]}, "no executor serves its queue"),
+        ({}, {"exclude_queues": ["default"]}, "no executor serves its queue"),
+        ({}, {"codes": ["other"]}, "no executor of its queue has a handler for its code"),
+        ({"biz_ext": {"function": CODE}}, {"codes": ["other"]}, "it waits for an executor"),
+        ({"lane": open_lane(CODE)}, {}, "it waits for an executor, or for a limit of its code"),
+        ({"lane": blocked_lane(CODE, "")}, {}, "blocked: waits for a run, or for the rate, of its key None"),
+    ],
+)
+def test_why_a_due_task_has_not_started(
+    boss: Client, fields: dict[str, Any], of_executor: dict[str, Any], reason: str
+) -> None:
+    executor("web/1", **{"codes": [CODE], **of_executor})
+    row = task(claim_at=NOW - HOUR, **fields)
+    assert sentence_of(boss, row) == f"pending Due since 2031-05-17 10:30:00, late by 1 h: {reason}."
+
+
+def test_a_due_task_of_a_paused_queue(boss: Client) -> None:
+    pause_queue("default")
+    row = task(claim_at=NOW - HOUR)
+    assert sentence_of(boss, row) == "pending Due since 2031-05-17 10:30:00, late by 1 h: its queue is paused."
+
+
+def test_a_task_that_was_asked_to_stop_is_not_asked_again(boss: Client) -> None:
+    fields: dict[str, Any] = {"status": TaskStatus.RUNNING, "attempts": 2}
+    assert "Ask to stop" in summary_of(boss, task("1", **fields))
+    stopping = task("2", **fields, cancel_requested_at=NOW)
+    assert "Ask to stop" not in summary_of(boss, stopping)
+    assert "This task was asked to stop" in boss.get(page_of(stopping)).content.decode()
+    added_again = task("3", **fields, cancel_requested_at=NOW, deferred_when=NOW)
+    assert "Ask to stop" in summary_of(boss, added_again)
 
 
 def test_sentence_of_a_running_task(boss: Client) -> None:

@@ -26,7 +26,7 @@ class TestColumns:
         task("A-1", NOW + 2 * HOUR + 5 * MINUTE, queue="shop", priority=7)
         [row] = rows_of(boss.get(LIST))
         assert row == {
-            "number": "A-1", "biz_code": CODE, "state": "pending", "when_.second": "in 2 h 5 min",
+            "number": "A-1", "code": CODE, "state": "pending", "when_.second": "in 2 h 5 min",
             "when_": "2031-05-17 13:35:00",  # Berlin
             "queue_": "shop", "priority_": "7",
         }  # fmt: skip

@@ -80,6 +80,14 @@ def test_list_shows_what_is_wrong_and_not_where(call: Call) -> None:
     assert call("tasks", "list").out.splitlines()[1].endswith("default  ValueError: no money")
 
 
+def test_next_has_the_tasks_of_limited_handlers(call: Call) -> None:
+    handler_of(lambda task: None, "limited", max_concurrent=1)
+    add("first", "limited", when=timedelta(minutes=10), queue="slow")
+    add("second", when=HOUR)
+    add("third", "limited", when=2 * HOUR)
+    assert listed(call, "next") == ["first", "second", "third"]
+
+
 def test_next_is_what_runs_next(call: Call) -> None:
     add("later", when=3 * HOUR)
     add("soon", when=HOUR, priority=-5)

@@ -1,6 +1,6 @@
 """Debian's Chromium, driven by its driver; both are installed where root may."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -76,13 +76,13 @@ def text_of(chrome: Chrome) -> str:
     return str(chrome.execute_script("return document.body.innerText.replace(/\\n+/g, '\\n')"))
 
 
-def problems_of(chrome: Chrome) -> list[str]:
-    """Return the serious problems of accessibility that axe finds on the page, in light and in dark."""
+def problems_of(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
+    """Return the serious problems of accessibility that axe finds on the page; other schemes change colors only."""
     chrome.execute_script(AXE.read_text())
-    paint(chrome, "light")
-    found = _violations(chrome, "{}")
-    paint(chrome, "dark")  # which changes nothing but colors
-    found += _violations(chrome, "{runOnly: ['color-contrast']}")
+    found: list[str] = []
+    for scheme in schemes:
+        paint(chrome, scheme)
+        found += _violations(chrome, "{}" if scheme == schemes[0] else "{runOnly: ['color-contrast']}")
     paint(chrome, "light")
     return found
 

@@ -10,6 +10,7 @@ from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.rows import HOUR, executor, list_of, new_task, page_of, run, task
 
+FUNCTION = "shop.warehouse.tasks.synchronize_the_stock"
 ERROR = "shop.gateways.Declined: the card was declined by its bank"
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "/venv/lib/python3.13/site-packages/requests/api.py", line 9, in get\n'
@@ -38,8 +39,14 @@ def _pages_of_rows() -> list[str]:
         progress_fraction=0.42, progress_note="row 420 of 1000", biz_code="fetch-page", **of_row,
     )  # fmt: skip
     recurring = task("report", now + HOUR, trigger="Cron('0 3 * * *', tz='Europe/Berlin')", **of_row)
-    pool = Resource.objects.create(pool="gateways", name="first", busy_before=now + HOUR, version=1, holder="web3")
-    rows: list[Any] = [failed, running, recurring, _run_of(failed, now), owner, pool]
+    function = task("8c1f6a9e-61c5-4f5e-9b0a-2f6a0f2d1c11", now - HOUR, biz_code=FUNCTION, queue="pictures", **of_row)
+    pool = Resource.objects.create(
+        pool="gateways", name="gateway1.example.org:8080", host="web3.example.org", pid=4711, holder="lease",
+        busy_before=now + HOUR, acquired_at=now - HOUR, renewed_at=now, version=1_795_539_240_000,
+    )  # fmt: skip
+    last = _run_of(failed, now)
+    run("nightly", biz_code=FUNCTION, attempt=3, executor=owner.pk, error=TRACEBACK, finished=now)
+    rows: list[Any] = [failed, running, recurring, function, last, owner, pool]
     return [*(page_of(row) for row in rows), page_of(failed, "delete")]
 
 

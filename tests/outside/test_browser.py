@@ -1,7 +1,7 @@
 """The admin in a real browser: an operator's night, and every page at three widths."""
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,11 @@ from tests.waiting import wait_until
 HOUR = timedelta(hours=1)
 
 Start = Callable[..., Child]
+
+WIDTHS = """
+const hidden = [...document.querySelectorAll("#changelist .results")].map(list => list.scrollWidth - list.clientWidth);
+return [document.documentElement.scrollWidth, hidden.filter(pixels => pixels > 1)];
+"""
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=None)
 
@@ -197,23 +202,28 @@ def read_a_chinese_page(chrome: Chrome, site: str) -> None:
 
 def visit_every_page(chrome: Chrome, site: str) -> None:
     """None has a serious problem of accessibility, in light or dark, nor is any wider than a screen or a phone."""
+    pages = every_page()
     found: dict[str, list[str]] = {}
-    for page in every_page():
-        chrome.get(site + page)
-        found[page] = problems_of_page(chrome)
-    chrome.get(f"{site}{list_of('task')}")
-    press(chrome, "#action-toggle")
-    press(chrome, "select[name=action] option[value=cancel]")
-    press(chrome, "button[name=index]")
-    shows(chrome, "Cancel these tasks?")
-    found["question"] = problems_of_page(chrome)
+    for language, schemes in (("en", ("light", "dark")), ("zh-hans", ("light",))):
+        chrome.add_cookie({"name": "django_language", "value": language})
+        for page in pages:
+            chrome.get(site + page)
+            found[f"{page} {language}"] = problems_of_page(chrome, schemes)
+        chrome.get(f"{site}{list_of('task')}")
+        press(chrome, "#action-toggle")
+        press(chrome, "select[name=action] option[value=cancel]")
+        press(chrome, "button[name=index]")
+        wait(chrome, lambda page: page.find_elements(By.CSS_SELECTOR, "body.ddt-question"), "no question")
+        found[f"question {language}"] = problems_of_page(chrome, schemes)
     assert {page: problems for page, problems in found.items() if problems} == {}
 
 
-def problems_of_page(chrome: Chrome) -> list[str]:
-    found = problems_of(chrome) + complaints_of(chrome)
+def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
+    found = problems_of(chrome, schemes) + complaints_of(chrome)
     for width in (1920, 390, 1280):
         resize(chrome, width)
-        if (wide := chrome.execute_script("return document.documentElement.scrollWidth")) > width + 1:
+        wide, hidden = chrome.execute_script(WIDTHS)
+        if wide > width + 1:
             found.append(f"{wide} wide at {width}")
+        found += [f"{pixels} pixels of the list are out of sight at {width}" for pixels in hidden]
     return found

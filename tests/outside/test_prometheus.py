@@ -72,6 +72,9 @@ def test_the_view_counts_what_this_process_ran(counting: meter.Meter) -> None:
     drain()
     late = Task.objects.filter(pk=add("late", queue="slow"))
     late.update(claim_at=timezone.now() - timedelta(minutes=5))
+    handler_of(lambda task: None, "limited", max_concurrent=1)
+    limited = Task.objects.filter(pk=add("late", "limited", queue="limits"))
+    limited.update(claim_at=timezone.now() - timedelta(minutes=5))
     leases.Pool("proxies").add("a")
     leases.Pool("proxies").add("b")
     with leases.Pool("proxies").lease():
@@ -90,6 +93,7 @@ def test_the_view_counts_what_this_process_ran(counting: meter.Meter) -> None:
     assert (summed(samples, "pool_size", pool="proxies"), summed(samples, "pool_in_use", pool="proxies")) == (2, 1)
     assert summed(samples, "overdue_seconds", queue="default") == 0
     assert summed(samples, "overdue_seconds", queue="slow") >= 299
+    assert summed(samples, "overdue_seconds", queue="limits") >= 299
 
 
 def test_failures_are_counted_from_zero(counting: meter.Meter) -> None:

@@ -1,14 +1,15 @@
 """The display of values: moments, durations, badges, JSON, tracebacks."""
 
 import json
+import re
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import IntegerChoices
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html
+from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text as duration_text
@@ -43,6 +44,11 @@ def short_text(duration: timedelta) -> str:
 def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
     """Return two lines of a cell; ``kind`` names the second one's style in admin.css."""
     return format_html('{}<span class="ddt-second ddt-{}">{}</span>', first, kind, second) if second else first
+
+
+def breakable(text: str) -> SafeString:
+    """Return a text that may be broken after dots and underscores, such as the path of a function."""
+    return mark_safe(re.sub(r"([._])(?=\w)", r"\1<wbr>", conditional_escape(text)))
 
 
 def labelled(label: Any, value: Any) -> SafeString:

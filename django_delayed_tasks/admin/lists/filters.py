@@ -82,7 +82,7 @@ class QueueFilter(SimpleListFilter):
 class DueFilter(SimpleListFilter):
     """Filters pending tasks by how soon they can be claimed."""
 
-    title = _("due")
+    title = _("due time")
     parameter_name = "due"
     template = FOLDED
     spans = {"overdue": timedelta(0), "hour": timedelta(hours=1), "day": timedelta(days=1)}
@@ -130,7 +130,7 @@ class OutcomeFilter(SimpleListFilter):
 class FinishedFilter(SimpleListFilter):
     """Filters runs by when they ended, which primary keys nearly follow: a few are read to find the first."""
 
-    title = _("finished")
+    title = _("end")
     parameter_name = "finished_within"
     template = FOLDED
     spans = {"hour": timedelta(hours=1), "day": timedelta(days=1)}

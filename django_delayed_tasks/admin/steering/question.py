@@ -8,6 +8,7 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -34,8 +35,9 @@ class Question:
     def count_text(self) -> str:
         """The number of rows, which is exact up to a bound."""
         if self.count > COUNTED:
-            return _("More than %(count)d are selected.") % {"count": COUNTED}
-        return ngettext("%(count)d is selected.", "%(count)d are selected.", self.count) % {"count": self.count}
+            return _("More than %(count)s are selected.") % {"count": _number(COUNTED)}
+        text = ngettext("%(count)s is selected.", "%(count)s are selected.", self.count)
+        return text % {"count": _number(self.count)}
 
     @property
     def more(self) -> int:
@@ -44,7 +46,11 @@ class Question:
 
     @property
     def more_text(self) -> str:
-        return _("and %d more") % self.more if self.count <= COUNTED else _("and many more")
+        return _("and %s more") % _number(self.more) if self.count <= COUNTED else _("and many more")
+
+
+def _number(count: int) -> str:
+    return str(number_format(count, force_grouping=True))
 
 
 def is_across(request: HttpRequest) -> bool:

@@ -69,7 +69,7 @@ PAUSE: Final = Verb(
     pauses.pause_all,
     _("Pause these tasks?"),
     _("They do not run until they are resumed. Running tasks finish first."),
-    _("paused, or will be after its run"),
+    _("paused, or will be after the current run"),
     None,
 )
 RESUME: Final = Verb(

@@ -28,15 +28,23 @@ class TaskColumns:
     """Display methods; the one for an annotation of the list (``error_end``) works in the list only."""
 
     @admin.display(description=_("state"))
-    def state(self, task: Task) -> SafeString:
+    def badge(self, task: Task) -> SafeString:
         if task.cancel_requested_at:
             return columns.badge(_("stopping"), "stopping")
         if task.pause_requested:
             return columns.badge(_("pausing"), "paused")
-        badge = columns.member_badge(TaskStatus, task.status)
+        return columns.member_badge(TaskStatus, task.status)
+
+    @admin.display(description=_("state"))
+    def state(self, task: Task) -> SafeString:
+        """Return the state, and of a running task how far it is."""
         if task.progress_fraction is None:
-            return badge
-        return format_html("{} {} %", badge, _percent(task.progress_fraction))
+            return self.badge(task)
+        return format_html("{} {} %", self.badge(task), _percent(task.progress_fraction))
+
+    @admin.display(description=_("code"))
+    def code(self, task: Task) -> SafeString:
+        return columns.breakable(task.biz_code)
 
     @admin.display(description=_("progress"))
     def progress_(self, task: Task) -> str:
@@ -70,7 +78,7 @@ class TaskColumns:
     def number(self, task: Any) -> SafeString | str:
         """Return the number, and below it the error."""
         failure = columns.last_line(task.error_end)
-        return columns.two_lines(task.biz_num, "" if failure == columns.EMPTY else failure, "error")
+        return columns.two_lines(task.biz_num, "" if failure == columns.EMPTY else columns.breakable(failure), "error")
 
     @admin.display(description=_("attempts"))
     def attempts_(self, task: Task) -> SafeString:
@@ -91,8 +99,8 @@ class TaskColumns:
         return blocked_text(task) or columns.distance_text(task.claim_at, database_now(task))
 
     @admin.display(description=_("executor"))
-    def executor_(self, task: Task) -> str:
-        return executor_text(task)
+    def executor_(self, task: Task) -> SafeString:
+        return columns.labelled(_("executor"), executor_text(task))
 
     @admin.display(description=_("data"))
     def data_block(self, task: Task) -> SafeString | str:
@@ -110,7 +118,7 @@ class TaskColumns:
     def trigger_(self, task: Task) -> SafeString | str:
         text = task.trigger_text  # the stored text, which may not be a valid trigger
         if text is None:
-            return columns.EMPTY
+            return columns.labelled(_("trigger"), columns.EMPTY)
         return format_html('<code title="{}">{}</code>', text, columns.cut(text, LONGEST_SHOWN))
 
     @admin.display(description=_("trigger"))

@@ -62,6 +62,14 @@ class Group:
     failures: Sequence[Failure]
 
     @property
+    def shown_code(self) -> str:
+        return columns.breakable(self.code)
+
+    @property
+    def shown_error(self) -> str:
+        return columns.breakable(self.error)
+
+    @property
     def message(self) -> str:
         return self.failures[0].message
 

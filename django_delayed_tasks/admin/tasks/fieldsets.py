@@ -11,7 +11,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 
 IDENTITY = ("biz_code", "biz_num")
-STATE = ("state", "due", "attempts")
+STATE = ("badge", "due", "attempts")
 SCHEDULE = ("when", "biz_ext", ("queue", "priority"), "expires_at")
 SCHEDULE_SHOWN = ("schedule_time", "data_block", ("queue", "priority", "expires_at_"))
 RECURRENCE = ("trigger_text",)

@@ -81,7 +81,7 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
     """
 
     list_display = (
-        "number", "biz_code", "state", "when_", "queue_", "attempts_", "executor_", "trigger_", "priority_",
+        "number", "code", "state", "when_", "queue_", "attempts_", "executor_", "trigger_", "priority_",
     )  # fmt: skip
     list_filter = (("status", StatusFilter), DueFilter, CodeFilter, QueueFilter, ErrorFilter)
     search_fields = ("biz_num",)

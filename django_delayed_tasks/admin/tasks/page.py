@@ -46,12 +46,17 @@ _OFFERED: dict[int, tuple[str, ...]] = {
 }
 
 
+def is_stopping(task: Task) -> bool:
+    """Return whether the task was asked to stop, so that there is nothing left to cancel."""
+    return task.cancel_requested_at is not None and task.deferred_when is None
+
+
 def offered(task: Task) -> list[tuple[str, Any]]:
     """Return the buttons for the actions that this task's state allows."""
     names: tuple[str, ...] = _OFFERED.get(task.status, ())
     if task.status == TaskStatus.RUNNING and task.pause_requested:
         names = ("resume",)
-    elif task.cancel_requested_at and not task.deferred_when:
+    elif is_stopping(task):
         names = ()
     return [(name, BUTTONS[name]) for name in names]
 
@@ -129,7 +134,8 @@ class TaskPages(Base):
             # The next times of a recurring task are in its form.
             "is_form_open": request.method == "POST" or task.trigger_text is not None,
             "show_delete": False,  # "Cancel" is shown instead
-            "may_cancel": self.has_delete_permission(request, task),
+            "may_cancel": self.has_delete_permission(request, task) and not is_stopping(task),
+            "is_stopping": is_stopping(task),
         }
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:

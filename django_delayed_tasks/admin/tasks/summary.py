@@ -1,6 +1,7 @@
 """The top of a task's page: its state in a sentence, its progress, its last error."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.utils.html import format_html
@@ -12,9 +13,14 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
 from django_delayed_tasks.admin.lists.executor_names import executor_link
 from django_delayed_tasks.admin.lists.tracebacks import folded
+from django_delayed_tasks.admin.tasks.columns import blocked_text
 from django_delayed_tasks.admin.tasks.timeline import Event, timeline
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.handlers.functions import is_function
+from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.sql.lanes import is_blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +41,7 @@ def summary_of(admin: Any, task: Task) -> Summary:
     """Return what the page of this task says of it."""
     now, site = database_now(task), admin.admin_site.name
     return Summary(
-        badge=admin.state(task),
+        badge=admin.badge(task),
         sentence=sentence(site, task),
         progress=None if task.progress_fraction is None else min(max(task.progress_fraction, 0.0), 1.0),
         progress_text=admin.progress_(task),
@@ -62,14 +68,32 @@ def _running(site: str, task: Task) -> SafeString | str:
     )
 
 
-def _pending(site: str, task: Task) -> str:
+def _pending(site: str, task: Task) -> SafeString | str:
     now = database_now(task)
     values = {"moment": columns.moment_text(task.claim_at), "time": columns.duration_text(task.claim_at - now)}
     if task.claim_at <= now:
-        return _("Due since %(moment)s, late by %(time)s: it waits for an executor.") % values
+        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": _reason(task, now)}
     if task.attempts:
         return _("Its next attempt is at %(moment)s, in %(time)s.") % values
     return _("Waits until %(moment)s, in %(time)s.") % values
+
+
+def _reason(task: Task, now: datetime) -> str:
+    """Return why a due task has not started, as far as its row, its queue and the executors' rows tell."""
+    alive = [peer for peer in executors.live(settings.DATABASE) if peer.expires_at >= now]
+    serving = [peer for peer in alive if peer.serves(task.queue)]
+    if PausedQueue.objects.using(settings.DATABASE).filter(queue=task.queue).exists():
+        return _("its queue is paused")
+    if not alive:
+        return _("no executor is alive")
+    if not serving:
+        return _("no executor serves its queue")
+    # Executors import the module of a function when they claim the first task of it.
+    if not is_function(task.biz_ext) and not any(task.biz_code in peer.codes for peer in serving):
+        return _("no executor of its queue has a handler for its code")
+    if is_blocked(task.lane):
+        return blocked_text(task)
+    return _("it waits for an executor, or for a limit of its code") if task.lane else _("it waits for an executor")
 
 
 def _failed(site: str, task: Task) -> str:

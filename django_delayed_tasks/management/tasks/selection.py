@@ -40,14 +40,15 @@ def listed(given: dict[str, Any]) -> list[Task]:
 def coming(given: dict[str, Any]) -> list[Task]:
     """Return the tasks of the verb ``next``: pending, in queues that are not paused, the earliest first.
 
-    Each level of the claim index is read from its beginning, so this takes no longer if many tasks wait.
+    Each level of the claim index is read from its beginning, so this takes no longer if many tasks wait. Blocked tasks,
+    which are due and wait for a limit, are left out.
     """
     alias, limit = api.database(given["database"]), positive(given["limit"])
     pending = Task.objects.using(alias).filter(status=TaskStatus.PENDING)
-    levels = read_agenda(alias, None).levels
+    agenda = read_agenda(alias)
     rows = [
-        pending.filter(queue=level.queue, priority=level.priority).order_by("claim_at", "id")[:limit]
-        for level in levels
+        pending.filter(lane=level.lane, queue=level.queue, priority=level.priority).order_by("claim_at", "id")[:limit]
+        for level in (*agenda.levels, *agenda.lanes)
         if given["queue"] in (None, level.queue)
     ]
     return list(islice(merge(*rows, key=lambda task: (task.claim_at, -task.priority, task.pk)), limit))
