@@ -194,8 +194,9 @@ class Held:
         with self._lock:
             was_full, limited = self.is_full, len(self._limited)
             self.settled += self._forget(claims)
-        if len(self._limited) < limited:
-            self.wake_lanes.set()  # the claims may have given permits back
+            have_left_permits = len(self._limited) < limited
+        if have_left_permits:
+            self.wake_lanes.set()
         if was_full:
             self._refill(self.has_room)
 

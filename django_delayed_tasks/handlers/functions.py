@@ -59,5 +59,5 @@ def load_function(code: str, path: str, backend: str | None) -> None:
         return
     try:
         import_string(path).using(backend=backend)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         logger.warning("%s: this function cannot be used here: %s: %s", path, type(error).__name__, error)

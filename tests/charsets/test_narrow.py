@@ -138,3 +138,13 @@ def test_a_note_does_not_keep_the_others_from_being_written() -> None:
     write_progress("default", {one: Report(0.5, "half"), other: Report(0.25, SAID * 40)})
     notes = dict(Task.objects.values_list("progress_fraction", "progress_note"))
     assert notes == {0.5: "half", 0.25: (ESCAPED * 40)[:200]}
+
+
+def test_a_key_that_the_database_cannot_hold() -> None:
+    ran: list[str] = []
+    limits: dict[str, Any] = {"max_concurrent": 1, "concurrency_key": lambda self, task: SAID}
+    handler_of(lambda task: ran.append(task.biz_num), **limits)
+    add("1")
+    add("2")
+    drain()
+    assert ran == ["1", "2"]

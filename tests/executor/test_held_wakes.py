@@ -1,5 +1,6 @@
 """The claims that a process holds wake its poller and its lanes when these have something to do, and only then."""
 
+from django_delayed_tasks.executor.held import Held
 from tests.executor.test_held import OPTIONS, a_task, holding
 
 FULL = 2 * (OPTIONS.threads + 2 * OPTIONS.batch_size)
@@ -69,3 +70,27 @@ def test_it_wakes_the_poller_when_what_waited_for_a_thread_is_released() -> None
     held, tasks = holding(2)
     held.release(tasks[:1])
     assert held.wake_poller.is_set()
+
+
+class MeanwhileAdded:
+    """The lock of held claims; another thread adds a task with permits each time that it is free again."""
+
+    def __init__(self, held: Held) -> None:
+        self._held, self._lock = held, held._lock
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+        self._held._lock = self._lock
+        self._held.add([a_task(100)], is_limited=True)
+
+
+def test_it_wakes_the_lanes_even_if_another_task_with_permits_is_claimed_in_that_moment() -> None:
+    held, _ = holding(0)
+    held.add([a_task(1)], is_limited=True)
+    held.wake_lanes.clear()
+    held._lock = MeanwhileAdded(held)  # type: ignore[assignment]
+    held.remove([a_task(1).claim])
+    assert held.wake_lanes.is_set()

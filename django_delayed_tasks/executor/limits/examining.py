@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from django_delayed_tasks.executor.limits.lane import Lane
-from django_delayed_tasks.executor.running.deciding import raised
+from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
 from django_delayed_tasks.store.limits.places import Found
@@ -18,11 +18,22 @@ def examined(
     keys: dict[ClaimedTask, str] = {}
     tasks = [task for some in found.values() for task in some]
     for task in sorted(tasks, key=lambda task: (-task.priority, claimable_at(task), task.id)):
-        if late := refusal(task, lane.handler, now):
-            ends[task] = late
-            continue
-        try:
-            keys[task] = lane.permits.key_of(task)
-        except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-            ends[task] = failed(task, lane.handler, raised(error), now, now, max_rescues)
+        end_or_key = _examined(lane, task, now, max_rescues)
+        if isinstance(end_or_key, Settlement):
+            ends[task] = end_or_key
+        else:
+            keys[task] = end_or_key
     return ends, keys
+
+
+def _examined(lane: Lane, task: ClaimedTask, now: datetime, max_rescues: int) -> Settlement | str:
+    # Whatever a project's code raises, SystemExit too: the executor's thread, and the tasks of other codes, continue.
+    try:
+        if late := refusal(task, lane.handler, now):
+            return late
+        try:
+            return lane.permits.key_of(task)
+        except BaseException as error:
+            return failed(task, lane.handler, raised(error), now, now, max_rescues)
+    except BaseException as error:  # by an attribute of the handler
+        return lost(task, raised(error), now, max_rescues)

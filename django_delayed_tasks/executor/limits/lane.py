@@ -194,8 +194,8 @@ class Lane:
         return max(place.priority for place in (*self.open, *self.freed))
 
     def seconds_until_permits(self) -> float:
-        """Return the seconds until there may be permits for tasks that wait in the open lane."""
-        return max(0.0, self.resumes_at - clock.monotonic()) if self.open else float("inf")
+        """Return the seconds until there may be permits for any task."""
+        return max(0.0, self.resumes_at - clock.monotonic())
 
     def seconds_until_timer(self) -> float:
         """Return the seconds until a key has a rate token again."""

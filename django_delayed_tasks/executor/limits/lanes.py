@@ -195,7 +195,7 @@ class Lanes:
             room = self.room.of(lane.handler)
             places = lane.to_read(room, self.serves) if room > 0 else {}
             if not places:
-                return lane.seconds_until_permits() if room > 0 else IDLE
+                return lane.seconds_until_permits() or IDLE
             began = clock.monotonic()
             try:
                 pause = self._claim(lane, places, room)
@@ -213,7 +213,8 @@ class Lanes:
         Return the seconds until the next attempt is worthwhile: 0 if something was done or found out.
         """
         executor, freed = self._lease.executor, len(lane.freed)
-        found = lane.without_passed(read_places(self._alias, executor, places, self._admission.rescues_below))
+        read = read_places(self._alias, executor, places, self._admission.rescues_below)
+        found = lane.without_passed(read)
         ends, keys = examined(lane, found, self._clock.now(), self._options.max_rescues)
         permitted = lane.permits.choose(keys, room)
         blocked = lane.to_move(found, permitted)
@@ -226,7 +227,7 @@ class Lanes:
         self._start(lane, {task: keys[task] for task in written.won if task not in ends}, permitted)
         lane.pass_by(written.passed)
         lane.stock.take_back({task.claim for task in permitted.tasks}.difference(task.claim for task in written.won))
-        lane.note_claimed(places, found, set(written.won), permitted, self._pause())
+        lane.note_claimed(places, read, set(written.won), permitted, self._pause())
         self._look_again(lane, {keys[task] for task in written.blocked if permitted.refused[task] is None})
         if written.won or written.blocked or len(lane.freed) < freed:
             return 0.0
@@ -238,8 +239,9 @@ class Lanes:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
         if (places := lane.to_stock(self.serves)) and self.room.ahead.ends:
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
-            _, keys = examined(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
-            self._fill(lane, list(keys), keys)
+            ends, keys = examined(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
+            if not ends:  # which are noticed when a slot is free
+                self._fill(lane, list(keys), keys)
 
     def _fill(self, lane: Lane, tasks: list[ClaimedTask], keys: Keyed) -> None:
         """Fill the stock of the lane; other executors prefer other tasks."""

@@ -56,20 +56,20 @@ class Relay:
     def write(self, batch: list[Settlement]) -> Ended:
         """Settle in one transaction, without rows that stay locked for longer than a second; hand the slots on.
 
-        After an error, the next transaction only settles: that must not depend on whether slots can be handed on.
+        Whatever goes wrong with the slots, the runs are settled, and without any of that until a settlement succeeds.
         """
-        legs = [] if self._has_failed else self._legs(batch)
-        self._has_failed = False
-        if legs:
-            try:
+        try:
+            if not self._has_failed and (legs := self._legs(batch)):
                 return self._hand_on(batch, legs)
-            except Outpaced:
-                pass
-            except BaseException:
-                self._has_failed = self._held.has_lost_answer = True
-                self._held.wake_poller.set()
-                raise
-        return settle(self._alias, batch, Wait.A_SECOND)
+        except Outpaced:
+            pass
+        except BaseException as error:  # of the database, of a handler's attributes: the runs have had their effects
+            logger.warning("slots were not handed on: %s", error, exc_info=error)
+            self._has_failed = self._held.has_lost_answer = True
+            self._held.wake_poller.set()
+        ended = settle(self._alias, batch, Wait.A_SECOND)
+        self._has_failed = False
+        return ended
 
     def _legs(self, batch: list[Settlement]) -> list[Leg]:
         found: list[Leg] = []
@@ -125,6 +125,6 @@ class Relay:
                 leg.lane.runs.hand_on(leg.before, leg.after.claim, leg.in_slot)
             announcing.claimed(tasks, began)
             self._lanes.start(tasks)
-        except Exception:  # what was written is committed: the settler must not write it again
+        except BaseException:  # what was written is committed: the settler must not write it again
             logger.exception("starting %d %s failed; releasing them", len(tasks), plural(len(tasks), "task"))
             self._held.release(tasks)

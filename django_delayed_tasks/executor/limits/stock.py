@@ -58,15 +58,15 @@ class Stock:
             return set(self._given)
 
     def take(self, key: str, may_start: Callable[[ClaimedTask], bool]) -> ClaimedTask | None:
-        """Remove and return the next task of the key; those that may not start are left to the next reading."""
+        """Remove and return the next task of the key; None if it may not start, so that no other overtakes it."""
         now = clock.monotonic()
         with self._lock:
-            until, tasks = self._by_key.get(key, (0.0, None))
-            while tasks and until > now:
-                task = tasks.popleft()
-                if task.claim not in self._given and may_start(task):
-                    self._given[task.claim] = now + FRESH
-                    return task
+            until, tasks = self._by_key.get(key, (0.0, deque()))
+            while tasks and tasks[0].claim in self._given:
+                tasks.popleft()
+            if tasks and until > now and may_start(tasks[0]):
+                self._given[tasks[0].claim] = now + FRESH
+                return tasks.popleft()
             self._by_key.pop(key, None)
         return None
 

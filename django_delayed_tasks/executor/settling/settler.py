@@ -84,6 +84,7 @@ class Settler:
 
     def _loop(self) -> None:
         with kept_connections.of_thread(self._alias):
+            kept_connections.begin_in_one_statement(self._alias)
             self._connect()
             while not self._has_ended:
                 if self._locked:

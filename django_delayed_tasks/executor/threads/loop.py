@@ -108,6 +108,7 @@ class Loop:
 
     def _repeat(self) -> None:
         with kept_connections.of_thread(self._alias):
+            kept_connections.begin_in_one_statement(self._alias)
             while not self._stopped.is_set():
                 self._sleep(self._attempt())
             self._say_farewell()

@@ -123,6 +123,6 @@ def _look(alias: str, pool: str, names: Iterable[str]) -> list[_Found]:
 
 
 def _named(key: str) -> str:
-    if len(key) <= LONGEST_KEY and key.isprintable() and not key.startswith("sha256:"):
-        return key
+    if len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() and not key.startswith("sha256:"):
+        return key  # in any character set
     return "sha256:" + hashlib.sha256(key.encode(errors="surrogatepass")).hexdigest()

@@ -210,6 +210,22 @@ def does_answer(alias: str) -> bool:
         return False
 
 
+def begin_in_one_statement(alias: str) -> None:
+    """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
+
+    That is one round trip less for each transaction. To be called by threads that give up a transaction after an error:
+    after a deadlock, what is sent next is not part of a new one.
+    """
+    connection = connections[alias]
+
+    def begin() -> None:
+        with connection.wrap_database_errors:
+            connection.connection.begin()
+
+    if connection.vendor == "mysql":
+        connection._start_transaction_under_autocommit = begin  # type: ignore[attr-defined]
+
+
 @contextmanager
 def of_thread(alias: str) -> Iterator[OfThread]:
     """Prepare this thread's connections for a ``with`` block, and close them at its end.

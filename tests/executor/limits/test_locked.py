@@ -124,3 +124,20 @@ def sent_by_a_tick(bench: LanesBench) -> list[str]:
     with statements() as sent:
         bench.tick()
     return sent
+
+
+def test_a_blocked_task_whose_key_has_a_permit(make_bench: Callable[..., LanesBench], later: Later) -> None:
+    """It is not left to a search for blocked tasks."""
+    bench = make_bench(poll_interval=0.2)
+    limited(max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext)
+    add("0", biz_ext="x")
+    add("1", biz_ext="x")
+    bench.turn()
+    bench.end_run("0", verbs.done(bench.run_of("0")))
+    with locked(lambda: Task.objects.filter(biz_num="1")):
+        for _ in range(3):
+            assert 0 < in_thread(bench.tick) <= 0.2
+    later(1.1)
+    bench.lease.renew()
+    bench.tick()
+    assert bench.numbers == ["1"]
