@@ -12,7 +12,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
 
 
-class SQLite(Dialect, vendor="sqlite"):
+class SQLite(Dialect):
     for_update = ""
     driving_join = "CROSS JOIN"
 
