@@ -68,7 +68,7 @@ class Executor:
         admission = Admission(options, self.held, self.peers)
         self.lanes = Lanes(options, self.lease, self.held, self.queue, admission, self.peers, self.clock)
         relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
-        self.settler = Settler(alias, self.held, self.failures, relay.write)
+        self.settler = Settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
         self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
         self.drained = self.poller.drained
