@@ -9,8 +9,8 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, read_agenda
-from django_delayed_tasks.store.claiming.full_scans import LevelKey
+from django_delayed_tasks.store.claiming.agenda import Agenda, LevelKey, read_agenda
+from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
 
 REMEMBERED = 3600.0
@@ -66,7 +66,7 @@ class AgendaReader:
         """Read and return the agenda, and set the clock by it."""
         known = self._known()
         began = clock.monotonic()
-        agenda = read_agenda(self._alias, known)
+        agenda = read_agenda(self._alias) if known is None else look(self._alias, known)
         took = clock.monotonic() - began
         self.clock.set(agenda.now, began)
         self.lookahead.note_reading(took)

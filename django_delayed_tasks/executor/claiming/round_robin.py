@@ -4,7 +4,7 @@ from bisect import insort
 from datetime import datetime
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.full_scans import Level, LevelKey
+from django_delayed_tasks.store.claiming.agenda import Level, LevelKey
 
 SMALLEST = 32
 """The smallest share of a level, however many other levels are due: each claim costs a statement."""

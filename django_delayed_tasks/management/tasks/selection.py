@@ -43,7 +43,7 @@ def coming(given: dict[str, Any]) -> list[Task]:
     """
     alias, limit = api.database(given["database"]), positive(given["limit"])
     pending = Task.objects.using(alias).filter(status=TaskStatus.PENDING)
-    levels = read_agenda(alias, None).levels
+    levels = read_agenda(alias).levels
     rows = [
         pending.filter(queue=level.queue, priority=level.priority).order_by("claim_at", "id")[:limit]
         for level in levels

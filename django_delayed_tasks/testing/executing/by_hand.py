@@ -33,9 +33,8 @@ from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import async_codes, find
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.agenda import Level, read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
