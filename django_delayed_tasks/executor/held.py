@@ -36,8 +36,6 @@ class Stage(IntEnum):
 
 
 STARTED = (Stage.UNFINISHED, Stage.RIDING, Stage.AWAITED, Stage.AWAITED_TOO)
-ON_LOOP = (Stage.AWAITED, Stage.AWAITED_TOO)
-"""The stages in which a claim neither needs a thread nor waits for the settler."""
 
 
 class ClaimingLocks(NamedTuple):
@@ -131,10 +129,11 @@ class Held:
             awaited = self._counts[Stage.AWAITED]
             self._move_held(claims, STARTED, Stage.ENDED)
             ended = before - self._counts[Stage.UNFINISHED]
+            has_left_loop = self._counts[Stage.AWAITED] < awaited
             self.work_done = self.work_done[0] + ended, self.work_done[1] + ended * seconds
         if self.lanes_lack_threads:
             self.wake_lanes.set()
-        self._refill(self.awaited < awaited and self.room_on_loop > 0)
+        self._refill(has_left_loop and self.room_on_loop > 0)
 
     def settle(self, settlement: Settlement) -> None:
         """Let the settler write how a claim ended; it is held until then."""
@@ -223,11 +222,12 @@ class Held:
     @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        return len(self._tasks) - sum(self._counts[stage] for stage in ON_LOOP) >= 2 * self.most
+        on_loop = self._counts[Stage.AWAITED] + self._counts[Stage.AWAITED_TOO]  # need no thread, nor the settler yet
+        return len(self._tasks) - on_loop >= 2 * self.most
 
     def _refill(self, has_room: bool) -> None:
         """Wake the poller if there is new room, or the threads are short of work."""
-        if (has_room or self.wants_more) and not self.has_claimed_all and not self.wake_poller.is_set():
+        if not self.has_claimed_all and not self.wake_poller.is_set() and (has_room or self.wants_more):
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:
