@@ -12,10 +12,9 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
-from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes

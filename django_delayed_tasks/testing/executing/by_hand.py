@@ -15,7 +15,7 @@ from asgiref.sync import async_to_sync
 from django.db.models import Min, Q, QuerySet
 
 from django_delayed_tasks import clock, signals
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.levels import AgendaReader
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.held import Held
