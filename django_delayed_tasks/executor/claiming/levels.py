@@ -116,8 +116,8 @@ class AgendaReader:
 class RoundRobin:
     """The due levels in the order in which to claim from them: a storm in one queue does not hold up another queue.
 
-    Higher priorities come first, and among equals the level that was served least recently. Levels whose first task is
-    not due yet, but will be in a moment, come last.
+    Higher priorities come first, among equals the level that was served least recently, and among those that never were
+    the one that has waited longest. Levels whose first task is not due yet, but will be in a moment, come last.
 
     Attributes:
         due: the levels that may have tasks to claim, the next one first.
@@ -132,12 +132,11 @@ class RoundRobin:
         self.due: list[Level] = []
 
     def begin(self, due: list[Level], now: datetime) -> None:
-        """Start with the levels that are ``due`` at ``now`` or in a moment, those that have waited longest first."""
+        """Start with the levels that are ``due`` at ``now`` or in a moment."""
         self._now = now
         self._began, self._is_unused = clock.monotonic(), True
         served = self._served
         self._served = {key: served[key] for level in due if (key := level[:2]) in served}
-        # The sort is stable: among levels that were never served the longest-waiting one stays first.
         self.due = sorted(due, key=self._place)
 
     def expire(self) -> None:
@@ -159,5 +158,6 @@ class RoundRobin:
         if count >= wanted:
             insort(self.due, level, key=self._place)
 
-    def _place(self, level: Level) -> tuple[bool, int, float]:
-        return level.earliest > self._now, -level.priority, self._served.get(level[:2], float("-inf"))
+    def _place(self, level: Level) -> tuple[bool, int, float, datetime]:
+        served = self._served.get(level[:2], float("-inf"))
+        return level.earliest > self._now, -level.priority, served, level.earliest

@@ -58,12 +58,9 @@ class Agenda:
     asleep: tuple[Level, ...] = ()
 
     def due(self, ahead: timedelta = timedelta()) -> list[Level]:
-        """Return the levels that have due tasks: highest priority first, then the one that has waited longest.
-
-        The levels whose first task is due only within ``ahead`` follow, in the same order.
-        """
-        due = [level for level in self.levels if level.earliest <= self.now + ahead]
-        return sorted(due, key=lambda level: (level.earliest > self.now, -level.priority, level.earliest))
+        """Return the levels that have tasks that are due, or will be within ``ahead``, in no particular order."""
+        until = self.now + ahead
+        return [level for level in self.levels if level.earliest <= until]
 
 
 def read_agenda(alias: str) -> Agenda:

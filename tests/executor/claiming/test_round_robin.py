@@ -39,6 +39,14 @@ def test_it_continues_where_it_was_when_the_agenda_is_read_again() -> None:
     assert found == ["storm", "a", "b", "storm"]
 
 
+def test_among_those_that_were_never_served_the_one_that_waits_longest_comes_first() -> None:
+    """The higher priority comes before that, and what is due before what is due soon, whatever their priorities."""
+    levels = RoundRobin(0.2)
+    later = {"soon": (9, 1.0), "due": (1, 0.0), "sooner": (9, 0.5), "first": (1, -1.0), "high": (9, -0.5)}
+    levels.begin([level(queue, *place) for queue, place in later.items()], NOW)
+    assert [one.queue for one in levels.due] == ["high", "first", "due", "sooner", "soon"]
+
+
 def test_the_higher_priority_comes_first_however_often() -> None:
     levels = RoundRobin(0.2)
     levels.begin([level("low", -1), level("high", 5), level("middle"), level("high too", 5)], NOW)
