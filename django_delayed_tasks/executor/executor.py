@@ -7,7 +7,7 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing, meter
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.levels import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
@@ -68,7 +68,7 @@ class Executor:
         admission = Admission(options, self.held, self.peers)
         self.lanes = Lanes(options, self.lease, self.held, self.queue, admission, self.peers, self.clock)
         relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
-        self.settler = Settler(alias, self.held, self.failures, relay.write)
+        self.settler = Settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
         self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
         self.drained = self.poller.drained

@@ -38,10 +38,6 @@ class Stage(IntEnum):
     AWAITED_TOO = auto()
 
 
-ON_LOOP = (Stage.AWAITED, Stage.AWAITED_TOO)
-"""The stages in which a claim neither needs a thread nor waits for the settler."""
-
-
 class ClaimingLocks(NamedTuple):
     """One lock for each thread, apart from the poller's, that makes claims."""
 
@@ -241,11 +237,12 @@ class Held:
     @property
     def is_full(self) -> bool:
         """Whether nothing is to be claimed because too many claims run or wait, or have yet to be settled."""
-        return len(self._tasks) - sum(len(self._at[stage]) for stage in ON_LOOP) >= 2 * self.most
+        on_loop = len(self._awaited) + len(self._at[Stage.AWAITED_TOO])  # need no thread, nor the settler yet
+        return len(self._tasks) - on_loop >= 2 * self.most
 
     def _refill(self, has_room: bool) -> None:
         """Wake the poller if there is new room, or the threads are short of work."""
-        if (has_room or self.wants_more) and not self.has_claimed_all and not self.wake_poller.is_set():
+        if not self.has_claimed_all and not self.wake_poller.is_set() and (has_room or self.wants_more):
             self.wake_poller.set()
 
     def _give_back(self, claim: Claim) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.levels import AgendaReader
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.executor import Executor

@@ -11,7 +11,6 @@ from django.db import connection, transaction
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
@@ -20,8 +19,8 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settle import Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, registered
+from tests.executor.settling.writing import settler_of
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
 
@@ -66,7 +65,7 @@ def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, Then])
     tasks = claimed("a", "b", "c")
     held = Held(ExecutorOptions())
     held.add(tasks)
-    settler = Settler("default", held, Told())
+    settler = settler_of(held)
     settler.start()
     with locked_by_a_caller("b"):
         for task in tasks:
@@ -84,7 +83,7 @@ def test_the_settler_may_be_ended_meanwhile() -> None:
     [task] = tasks = claimed("a")
     held = Held(ExecutorOptions())
     held.add(tasks)
-    settler = Settler("default", held, Told())
+    settler = settler_of(held)
     settler.start()
     with locked_by_a_caller("a"):
         held.settle(Settlement(task.claim, RunOutcome.DONE, Then.GONE))

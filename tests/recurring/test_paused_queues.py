@@ -12,7 +12,8 @@ from django_delayed_tasks import Task, api
 from django_delayed_tasks.clock import EPOCH
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import PausedQueue
-from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from tests.executor.parts import Bench, add, handler_of
 from tests.recurring.machine import Machine
 from tests.store.meters import UNIT, reads, statements
@@ -73,7 +74,7 @@ def test_many_where_aggregates_are_short(bench: Bench) -> None:
     add("waits", queue=f"{99:050}")
     add("goes")
     known = KnownLevels({("default", 0): EPOCH, (f"{99:050}", 0): EPOCH}, frozenset(), EPOCH)
-    for agenda in (read_agenda("default"), read_agenda("default", known)):
+    for agenda in (read_agenda("default"), look("default", known)):
         assert [level.queue for level in agenda.levels] == ["default"]
 
 

@@ -16,7 +16,7 @@ from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
 MOST_LEVELS: Final = 50

@@ -8,8 +8,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import waiting
-from django_delayed_tasks.store.claiming.agenda import Agenda
-from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.sql.lanes import BLOCKED
 
 OTHERS: Final = [status for status in TaskStatus if status != TaskStatus.PENDING]

@@ -13,12 +13,12 @@ from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import database_now
 from django_delayed_tasks.admin.lists.executor_names import executor_link
 from django_delayed_tasks.admin.lists.tracebacks import folded
-from django_delayed_tasks.admin.tasks.columns import blocked_text
 from django_delayed_tasks.admin.tasks.timeline import Event, timeline
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.sql.lanes import is_blocked
 

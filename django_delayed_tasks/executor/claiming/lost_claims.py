@@ -30,9 +30,9 @@ class LostClaims:
         self._alias = alias
         self._lease = lease
         self._held = held
-        self._looked = float("-inf")
+        self._looked = clock.monotonic()
         self._took = 0.0
-        self.has_tried = True
+        self.has_tried = False
 
     def look(self) -> None:
         """Search for lost claims and release them, if it is time to or an answer has just been lost."""

@@ -12,10 +12,9 @@ from django.db import Error
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
-from django_delayed_tasks.executor.claiming.agenda_reader import AgendaReader
+from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
-from django_delayed_tasks.executor.claiming.round_robin import RoundRobin
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
@@ -24,9 +23,8 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.agenda import Agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.sql import kept_connections
@@ -63,6 +61,7 @@ class Poller:
         reader: AgendaReader,
     ) -> None:
         self._options = options
+        self._ends = options.ends
         self._lease = lease
         self._held = held
         self._peers = peers
@@ -85,7 +84,7 @@ class Poller:
 
     def poll(self) -> float:
         """Claim as many due tasks as are wanted; return the seconds until the next poll is worthwhile."""
-        if not self._options.ends:
+        if not self._ends:
             return self._poll()
         # Checked before the poll: a run that is settled during the poll may have added a task, and what the poll claims
         # has yet to be run.
@@ -115,11 +114,13 @@ class Poller:
             left = self._claim_from_levels(room)
             self._note_nothing(room.total - left.total)
         self._lanes.floor = _highest(self._levels.due if not left.total else [])
-        self._held.has_claimed_all = left == room and not self._may_have_left_some
         if left != room:
             found_more = left.loop < room.loop and self._held.room_on_loop
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
-        return self._until_next()
+        if self._may_have_left_some:
+            return min(random.uniform(0, AGAIN), self._until_due())
+        self._held.has_claimed_all = True
+        return self._until_due()
 
     @property
     def _has_enough(self) -> bool:
@@ -245,10 +246,6 @@ class Poller:
             kept_connections.discard_unusable(self._options.database)
             return []
 
-    def _until_next(self) -> float:
-        seconds = self._until_due()
-        return min(random.uniform(0, AGAIN), seconds) if self._may_have_left_some else seconds
-
     def _until_due(self) -> float:
         interval = self._options.poll_interval
         if not self._agenda:
@@ -272,9 +269,9 @@ class Poller:
         self._agenda = None
         self._held.has_lost_answer = True
         self.reader.forget()
-        if self._options.ends:
+        if self._ends:
             self._lanes.forget()
 
 
 def _highest(due: list[Level]) -> int | None:
-    return max((level.priority for level in due), default=None)
+    return max([level.priority for level in due], default=None)

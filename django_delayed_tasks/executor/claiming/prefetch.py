@@ -37,42 +37,45 @@ LOOK: Final = 500
 
 
 class Room(NamedTuple):
-    """How many tasks to claim for the threads, for the event loop, and in ``total``, which is no more than ``most``."""
+    """How many tasks to claim for the threads, for the event loop, and in ``total``, which is no more than ``most``.
+
+    ``codes`` are those of async handlers, whose tasks are for the event loop. Tasks of a function that is imported only
+    when they are claimed count as those for threads.
+    """
 
     threads: int
     loop: int
     most: int
     total: int
+    codes: frozenset[str]
 
     def at_most(self, most: int) -> "Room":
         """Return the room for no more than ``most`` tasks, whichever they are for."""
-        return room_for(min(self.threads, most), min(self.loop, most), most)
+        return room_for(min(self.threads, most), min(self.loop, most), most, self.codes)
 
     def without(self, tasks: Sequence[ClaimedTask]) -> "Room":
-        """Return the room that is left after these tasks were claimed.
-
-        Tasks of a function that has been imported only now, and is async, were claimed for threads.
-        """
-        codes = async_codes()
-        on_loop = min(self.loop, len([task for task in tasks if task.biz_code in codes]))
-        in_threads = len(tasks) - on_loop
-        return room_for(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - len(tasks)))
+        """Return the room that is left after these tasks were claimed."""
+        if not tasks:
+            return self
+        on_loop = min(self.loop, len([task for task in tasks if task.biz_code in self.codes]))
+        threads, loop = max(0, self.threads - (len(tasks) - on_loop)), max(0, self.loop - on_loop)
+        return room_for(threads, loop, max(0, self.most - len(tasks)), self.codes)
 
     def of(self, biz_code: str) -> int:
         """Return how many tasks to claim of this code."""
-        return self.loop if biz_code in async_codes() else self.threads
+        return self.loop if biz_code in self.codes else self.threads
 
     def narrow(self, request: ClaimRequest) -> ClaimRequest:
         """Let the request claim no more of each kind than there is room for, if there are handlers of both."""
-        if not (codes := async_codes()):
+        if not self.codes:
             return request
-        shares = Shares(codes, inside=self.loop, outside=self.threads, together=request.limit)
+        shares = Shares(self.codes, inside=self.loop, outside=self.threads, together=request.limit)
         return replace(request, limit=max(request.limit, LOOK), shares=shares)
 
 
-def room_for(threads: int, loop: int, most: int = sys.maxsize) -> Room:
+def room_for(threads: int, loop: int, most: int = sys.maxsize, codes: frozenset[str] = frozenset()) -> Room:
     """Return the room for this many tasks of each kind, and for ``most`` of both together."""
-    return Room(threads, loop, most, min(threads + loop, most))
+    return Room(threads, loop, most, min(threads + loop, most), codes)
 
 
 class ClaimSize:
@@ -96,8 +99,9 @@ class ClaimSize:
         For threads 0 while half of the target is held. Nothing is prefetched for the event loop: a claim for it is of
         hundreds of runs, and so takes little of the time of each. Both are 0 if the settler is far behind.
         """
-        loop = min(self._batch_size, self._held.room_on_loop) if async_codes() else 0
-        return room_for(self.wanted(), loop)
+        codes = async_codes()
+        loop = min(self._batch_size, self._held.room_on_loop) if codes else 0
+        return room_for(self.wanted(), loop, codes=codes)
 
     def wanted(self) -> int:
         """Return how many tasks to claim for the threads now."""

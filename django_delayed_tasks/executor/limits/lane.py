@@ -8,8 +8,8 @@ from django_delayed_tasks.executor.limits.permits import Permits, Permitted
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.limits.stock import ENOUGH, FEW_OF_KEYS, Stock
 from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import watermark
 from django_delayed_tasks.store.limits.places import MOST_PLACES, Found, Place
 from django_delayed_tasks.store.resources.slots import Slot

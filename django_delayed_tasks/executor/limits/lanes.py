@@ -19,9 +19,8 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.handlers import find, find_function, get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, blocked_levels
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.limits.claiming import Chosen, Written, claim_chosen
 from django_delayed_tasks.store.limits.places import Place, read_places

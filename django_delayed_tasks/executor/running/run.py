@@ -78,7 +78,15 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
 
 def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetime) -> Start:
     """Refuse tasks that are too late, and announce the start of the others."""
-    to_run, refused = _screened(tasks, handler, now)
+    to_run: Batch = []
+    refused: list[Settlement] = []
+    for task in tasks:
+        if settlement := refusal(task, handler, now):
+            refused.append(settlement)
+            continue
+        to_run.append(task)
+        if recurs(task):
+            _choose_time(task, now)
     if to_run and signals.run_started.receivers:
         _announce_start(to_run, handler)
         now = clock.now()  # the receivers' time does not count
@@ -87,10 +95,25 @@ def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetim
 
 def end(start: Start, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None, call: Call) -> RunEnd:
     """Decide how the tasks end that the handler is called for, by ``call()``, and announce that."""
-    if not start.tasks:
-        return RunEnd(start.refused, [])
-    attempted = _attempted(start.tasks, handler, clock, start.started, partial(decide, max_rescues=max_rescues), call)
-    return attempted._replace(left=start.refused + attempted.left) if start.refused else attempted
+    tasks, started, refused = start
+    if not tasks:
+        return RunEnd(refused, [])
+    became: Became = {}
+    alone: Batch = []
+    try:
+        if handler.atomic:
+            settlements, became = _settled(tasks, handler, clock, started, call)
+        else:
+            settlements = _decided(tasks, handler, clock, started, partial(decide, max_rescues=max_rescues), call)
+    except BaseException as error:  # SystemExit in a handler must not end the executor's thread
+        tasks, alone = divided(tasks, error)
+        if alone:
+            log_broken_batch(alone, raised(error).error)
+        finished = clock.now()
+        settlements = [decide(task, handler, raised_for(task, error), started, finished, max_rescues) for task in tasks]
+    if became or signals.run_finished.receivers:
+        _announce_end(tasks, handler, settlements, became)
+    return RunEnd(refused if became else [*refused, *settlements], [_as_before(task) for task in alone])
 
 
 def interrupted(
@@ -109,19 +132,6 @@ def interrupted(
 
 def _named(tasks: Batch) -> str:
     return f"{tasks[0]}" if len(tasks) == 1 else f"a batch of {len(tasks)} tasks such as {tasks[0]}"
-
-
-def _screened(tasks: Batch, handler: TaskHandler, now: datetime) -> tuple[Batch, list[Settlement]]:
-    """Return the tasks that may start, and the settlements of the others."""
-    to_run, refused = [], []
-    for task in tasks:
-        if settlement := refusal(task, handler, now):
-            refused.append(settlement)
-            continue
-        to_run.append(task)
-        if recurs(task):
-            _choose_time(task, now)
-    return to_run, refused
 
 
 def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlement | None:
@@ -182,27 +192,6 @@ def _choose_time(task: ClaimedTask, now: datetime) -> None:
         run_extra(task, now)
     elif trigger := task.trigger:
         task.when = time_of(trigger, task.when, now)
-
-
-def _attempted(
-    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide, call: Call
-) -> RunEnd:
-    became: Became = {}
-    alone: Batch = []
-    try:
-        if handler.atomic:
-            settlements, became = _settled(tasks, handler, clock, started, call)
-        else:
-            settlements = _decided(tasks, handler, clock, started, decide, call)
-    except BaseException as error:  # SystemExit in a handler must not end the executor's thread
-        tasks, alone = divided(tasks, error)
-        if alone:
-            log_broken_batch(alone, raised(error).error)
-        finished = clock.now()
-        settlements = [decide(task, handler, raised_for(task, error), started, finished) for task in tasks]
-    if became or signals.run_finished.receivers:
-        _announce_end(tasks, handler, settlements, became)
-    return RunEnd([] if became else settlements, [_as_before(task) for task in alone])
 
 
 def _as_before(task: ClaimedTask) -> ClaimedTask:

@@ -1,10 +1,9 @@
 """The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Protocol
 
 from django.db import DatabaseError, InterfaceError
 from django.db import connections as django_connections
@@ -18,7 +17,7 @@ from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
+from django_delayed_tasks.store.settling.settle import Chunk, Ended, in_chunks
 from django_delayed_tasks.store.settling.settlement import Settlement, plain
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -38,17 +37,21 @@ MOST_BREAKS = 5
 cause: it may exceed the server's ``max_allowed_packet``, which ends the connection without an error message."""
 
 
+class Writer(Protocol):
+    """The part that writes how runs ended, in the settler's thread."""
+
+    def write(self, batch: list[Settlement]) -> Ended:
+        """Settle in one transaction, without rows that stay locked for longer than a second."""
+
+
 class Settler:
     """A thread that settles what has ended. It waits during an outage: no run that ended is repeated for it."""
 
-    def __init__(
-        self, alias: str, held: Held, failures: FailureReports, write: Callable[[list[Settlement]], Ended] | None = None
-    ) -> None:
-        """``write`` writes ends in one transaction, without those of rows that stay locked for longer than a second."""
+    def __init__(self, alias: str, held: Held, failures: FailureReports, writer: Writer) -> None:
         self._alias = alias
         self._held = held
         self._failures = failures
-        self._write = write or (lambda batch: settle(alias, batch, Wait.A_SECOND))
+        self._writer = writer
         self._backoff = Backoff()
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
@@ -146,7 +149,7 @@ class Settler:
             try:
                 with self._busy:
                     used = kept_connections.opened(self._alias)
-                    ended = self._write(batch)
+                    ended = self._writer.write(batch)
             except Exception as error:
                 has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
                 breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
@@ -216,7 +219,7 @@ class Settler:
         )._replace(**self._next_time(settlement))  # fmt: skip
         try:
             with self._busy:
-                ended = self._write([visible])
+                ended = self._writer.write([visible])
             self._note_ends([visible], ended)
         except Exception as second:
             kept_connections.discard_unusable(self._alias)

@@ -1,44 +1,44 @@
 """The agenda: which (queue, priority) levels have pending tasks, and since when (docs/explanation/claiming.md).
 
-There are two ways to read it. A *full scan* finds every level; it reads a few index entries for each level and none of
-the waiting tasks, but it also steps over each finished task that an old snapshot keeps the database from purging. A
-*look* at the known levels costs the same however many tasks have finished: it reads only ranges of the claim index that
-hold no dead entries of finished tasks. Those entries lie below the watermarks, and stay for as long as an old snapshot
-may need them. SQLite has none: it deletes in place.
+It is read by a *full scan*, which finds every level: it reads a few index entries for each level and none of the
+waiting tasks, but it also steps over each finished task that an old snapshot keeps the database from purging. Where
+there are many of those, ``looks.py`` reads it in another way.
 
-InnoDB reads past the end of a range until it finds an entry that is not deleted. So on MariaDB and MySQL a look reads
-neither levels that were empty nor the gaps between levels: the entries of finished tasks may come next.
-
-Both also read which queues are paused: nothing of these is claimed.
+Which queues are paused is read together with it: nothing of these is claimed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.full_scans import (
-    ALL_BLOCKED,
-    FULL_SCANS,
-    PAUSED,
-    UNBLOCKED,
-    LaneKey,
-    Level,
-    LevelKey,
-    names_of,
-)
-from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.lanes import BLOCKED
+from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 
-MOST_KNOWN = 100
-"""The number of levels up to which a look, with one probe for each level, is cheaper than a full scan."""
+LevelKey = tuple[str, int]
+"""A level as (queue, priority)."""
+LaneKey = tuple[str, str, int]
+"""A level of a lane as (lane, queue, priority)."""
+
+
+class Level(NamedTuple):
+    """A pair of queue and priority, with the earliest moment at which one of its tasks may be claimed.
+
+    ``lane`` is the open lane of a limited code, or "" for the tasks of all unlimited ones.
+    """
+
+    queue: str
+    priority: int
+    earliest: datetime
+    lane: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,174 +58,110 @@ class Agenda:
     asleep: tuple[Level, ...] = ()
 
     def due(self, ahead: timedelta = timedelta()) -> list[Level]:
-        """Return the levels that have due tasks: highest priority first, then the one that has waited longest.
-
-        The levels whose first task is due only within ``ahead`` follow, in the same order.
-        """
-        due = [level for level in self.levels if level.earliest <= self.now + ahead]
-        return sorted(due, key=lambda level: (level.earliest > self.now, -level.priority, level.earliest))
+        """Return the levels that have tasks that are due, or will be within ``ahead``, in no particular order."""
+        until = self.now + ahead
+        return [level for level in self.levels if level.earliest <= until]
 
 
-@dataclass(frozen=True, slots=True)
-class KnownLevels:
-    """What earlier agendas have shown.
-
-    ``watermarks`` has, for each level in use, a moment before which nothing claimable is expected; ``idle`` are the
-    levels that had no task at ``since``, which is a little before the agenda that showed it was read. ``lanes`` has the
-    watermarks of the levels of lanes.
-    """
-
-    watermarks: dict[LevelKey, datetime]
-    idle: frozenset[LevelKey]
-    since: datetime
-    lanes: dict[LaneKey, datetime] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class _Looked:
-    """What a look found: the earliest claimable moment of each known level that has tasks, some of the levels that
-    were not known (``strangers``), and the paused queues.
-    """
-
-    now: datetime
-    earliest: dict[LaneKey, datetime]
-    strangers: set[LevelKey]
-    paused: frozenset[str]
-
-
-def read_agenda(alias: str, known: KnownLevels | None = None) -> Agenda:
-    """Return the agenda of all tasks; with ``known`` levels, one that is quicker to read but may be incomplete.
-
-    It may then lack tasks below their level's watermark and, on MariaDB and MySQL, levels that were not in use before.
-    """
-    dialect = dialect_of(connections[alias])
-    if known is None or not 0 < len(known.watermarks) + len(known.idle) <= MOST_KNOWN - len(known.lanes):
-        return in_one_statement(alias, partial(_full_scan, dialect=dialect))
-    return in_one_statement(alias, partial(_look, dialect=dialect, known=known))
+def read_agenda(alias: str) -> Agenda:
+    """Return the agenda of all tasks, by a full scan."""
+    return in_one_statement(alias, partial(full_scan, dialect=dialect_of(connections[alias])))
 
 
 def blocked_levels(alias: str) -> list[Level]:
     """Return every level of every lane that has blocked tasks, those of paused queues too."""
     dialect = dialect_of(connections[alias])
     # On a cluster the node must have seen what others have blocked.
-    return decisively(alias, lambda cursor: FULL_SCANS[dialect.connection.vendor](cursor, dialect, ALL_BLOCKED)[1:])
+    return decisively(alias, lambda cursor: _SCANS[dialect.connection.vendor](cursor, dialect, _BLOCKED)[1:])
 
 
-def _full_scan(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
-    (paused, _, now, _), *levels = FULL_SCANS[dialect.connection.vendor](cursor, dialect, UNBLOCKED)
-    return _agenda(now, levels, names_of(paused), is_complete=True)
+def full_scan(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
+    """Read the agenda by a full scan."""
+    (paused, _, now, _), *levels = _SCANS[dialect.connection.vendor](cursor, dialect, _UNBLOCKED)
+    return agenda_of(now, levels, paused, is_complete=True)
 
 
-def _agenda(now: datetime, levels: Iterable[Level], paused: frozenset[str], is_complete: bool) -> Agenda:
+def agenda_of(now: datetime, levels: Iterable[Level], paused: str | None, is_complete: bool) -> Agenda:
+    """Return an agenda of these levels; ``paused`` is the JSON text of the paused queues."""
+    queues: frozenset[str] = frozenset(json.loads(paused)) if paused else frozenset()
     unlimited: list[Level] = []
     lanes: list[Level] = []
     asleep: list[Level] = []
     for level in levels:
-        (asleep if level.queue in paused else lanes if level.lane else unlimited).append(level)
-    return Agenda(now, tuple(unlimited), is_complete, tuple(lanes), paused, tuple(asleep))
+        (asleep if level.queue in queues else lanes if level.lane else unlimited).append(level)
+    return Agenda(now, tuple(unlimited), is_complete, tuple(lanes), queues, tuple(asleep))
 
 
-def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> Agenda:
-    look = _LOOKS.get(dialect.connection.vendor)
-    if look is None:  # a full scan costs no more there
-        return _full_scan(cursor, dialect)
-    while True:
-        found = look(cursor, dialect, known)
-        strangers = found.strangers - known.watermarks.keys()
-        if not strangers:
-            levels = [
-                Level(queue, priority, moment, lane) for (lane, queue, priority), moment in found.earliest.items()
-            ]
-            return _agenda(found.now, levels, found.paused, is_complete=False)
-        known = replace(known, watermarks=known.watermarks | dict.fromkeys(strangers, clock.EPOCH))
-
-
-def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
-    """Return what these rows of (kind, lane, queue, priority, moment) say: kind 0 is the current time and comes first,
-    1 is a known level, 2 a stranger.
-    """
-    (_, _, paused, _, now), *levels = rows
-    return _Looked(
-        dialect.to_datetime(now),
-        {
-            (lane, queue, priority): dialect.to_datetime(moment)
-            for kind, lane, queue, priority, moment in levels
-            if kind == 1
-        },
-        {(queue, priority) for kind, _, queue, priority, _ in levels if kind == 2},
-        names_of(paused),
-    )
-
-
-def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
-    """Look on PostgreSQL: one index scan for each level and each gap. The server sorts the levels, by its collation.
-
-    No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
-    """
-    watermarks = {**dict.fromkeys(known.idle, known.since), **known.watermarks}
-    pending = f"FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = ''"
-    gaps = " UNION ALL ".join(
-        f"SELECT 2, '', g.queue, g.priority, NULL FROM known k, LATERAL (SELECT t.queue, t.priority {pending} AND {gap}"
-        f" ORDER BY t.queue, t.priority LIMIT 1) g WHERE {which}"
-        for gap, which in _GAPS.items()
-    )
-    cursor.execute(
-        f"""
-        WITH known AS (
-            SELECT queue, priority, watermark, lag(queue) OVER w AS last_queue, lead(queue) OVER w AS next_queue,
-                lead(priority) OVER w AS next_priority
-            FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, watermark)
-            WINDOW w AS (ORDER BY queue, priority))
-        SELECT 0, '', {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}
-        UNION ALL SELECT 1, '', k.queue, k.priority, e.claim_at FROM known k, LATERAL (
-            SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.watermark
-            ORDER BY t.claim_at LIMIT 1) e
-        UNION ALL SELECT 1, k.lane, k.queue, k.priority, e.claim_at
-        FROM unnest(%s::text[], %s::text[], %s::int[], %s::timestamptz[]) AS k(lane, queue, priority, watermark),
-        LATERAL (
-            SELECT t.claim_at FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = k.lane AND t.queue = k.queue
-            AND t.priority = k.priority AND t.claim_at >= k.watermark ORDER BY t.claim_at LIMIT 1) e
-        UNION ALL {gaps}""",
-        [*_columns(watermarks, 2), *_columns(known.lanes, 3)],
-    )
-    return _looked(cursor.fetchall(), dialect)
-
-
-def _columns(watermarks: Mapping[Any, datetime], width: int) -> list[list[Any]]:
-    """Return keys of this width and their watermarks as columns."""
-    rows = [(*key, watermark) for key, watermark in watermarks.items()]
-    return [[row[column] for row in rows] for column in range(width + 1)]
-
-
-_ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
-_GAPS = {
-    "t.queue < k.queue": "k.last_queue IS NULL",
-    "t.queue = k.queue AND t.priority < k.priority": "k.last_queue IS DISTINCT FROM k.queue",
-    "t.queue = k.queue AND t.priority > k.priority AND t.priority < k.next_priority": "k.next_queue = k.queue",
-    "t.queue = k.queue AND t.priority > k.priority": _ENDS_QUEUE,
-    "t.queue > k.queue AND t.queue < k.next_queue": _ENDS_QUEUE,
-    "t.queue > k.queue": "k.next_queue IS NULL",
+_AGGREGATES = {
+    # The names are the keys of an object, coalesced with a type that may be long: MariaDB silently truncates an array
+    # at group_concat_max_len, and a UNION truncates a value whose declared length is no more than that.
+    "mysql": "COALESCE(JSON_OBJECTAGG(queue, 1), CAST(NULL AS CHAR(16000000)))",
+    "postgresql": "json_agg(queue)::text",
+    "sqlite": "json_group_array(queue)",
 }
+PAUSED = {vendor: f"(SELECT {names} FROM {PAUSED_QUEUE})" for vendor, names in _AGGREGATES.items()}
+"""By vendor: a scalar subquery for the names of the paused queues as JSON text, to be read with something else."""
 
 
-def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
-    """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
-    # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
-    # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
-    branches = [f"(SELECT 0, '', {PAUSED['mysql']}, 0, {dialect.now})"]
-    parameters: list[Any] = []
-    unlimited = {("", *key): watermark for key, watermark in known.watermarks.items()}
-    for (lane, queue, priority), watermark in {**unlimited, **known.lanes}.items():
-        rows = rows_of(dialect, queue, priority, lane)
-        order = ", ".join((*rows.order, "claim_at"))
-        branches.append(
-            f"(SELECT 1 + 0 * version, lane, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
-            f" AND claim_at >= {dialect.moment_literal(watermark)} ORDER BY {order} LIMIT 1)"
+_UNBLOCKED: Final = f"< '{BLOCKED}'"
+"""The condition for the lanes of the agenda."""
+_BLOCKED: Final = f">= '{BLOCKED}'"
+"""The condition for the lanes of keys."""
+
+
+# Each full scan returns the current time first, as a level whose name is the JSON text of the paused queues: one
+# statement reads everything where the database allows it.
+
+
+def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
+    # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
+    cursor.execute(
+        f"SELECT -1, '', {PAUSED['mysql']}, 0, {dialect.now} UNION ALL"
+        f" SELECT status, lane, queue, priority, MIN(claim_at) FROM {TASK}"
+        f" WHERE status <= {PENDING} AND lane {lanes} GROUP BY status, lane, queue, priority"
+    )
+    return [
+        Level(queue, priority, dialect.to_datetime(moment), lane)
+        for _, lane, queue, priority, moment in cursor.fetchall()
+    ]
+
+
+def _by_lateral_probes(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
+    first = f"SELECT lane, queue, priority, claim_at FROM {TASK} WHERE status = {PENDING} AND lane {lanes}"
+    order = "ORDER BY lane, queue, priority, claim_at LIMIT 1"
+    cursor.execute(f"""
+        WITH RECURSIVE level AS (
+            ({first} {order})
+            UNION ALL
+            SELECT next.lane, next.queue, next.priority, next.claim_at FROM level, LATERAL (
+                {first} AND (lane, queue, priority) > (level.lane, level.queue, level.priority) {order}) next
         )
-        parameters += rows.parameters
-    cursor.execute(" UNION ALL ".join(branches), parameters)
-    return _looked(cursor.fetchall(), dialect)
+        SELECT {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}, ''
+        UNION ALL SELECT queue, priority, claim_at, lane FROM level""")
+    return [
+        Level(queue, priority, dialect.to_datetime(moment), lane) for queue, priority, moment, lane in cursor.fetchall()
+    ]
 
 
-_Look = Callable[[CursorWrapper, Dialect, KnownLevels], _Looked]
-_LOOKS: dict[str, _Look] = {"postgresql": _with_gaps, "mysql": _in_use_only}
+def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
+    # Three probes for the next level: SQLite reads a range of (queue, priority) from the start of the queue.
+    first = f"SELECT n.id FROM {TASK} n WHERE n.status = {PENDING}"
+    order = "ORDER BY n.lane, n.queue, n.priority, n.claim_at, n.id LIMIT 1"
+    cursor.execute(f"""
+        WITH RECURSIVE level(id) AS (
+            SELECT ({first} AND n.lane {lanes} {order})
+            UNION ALL
+            SELECT coalesce(
+                ({first} AND n.lane = t.lane AND n.queue = t.queue AND n.priority > t.priority {order}),
+                ({first} AND n.lane = t.lane AND n.queue > t.queue {order}),
+                ({first} AND n.lane > t.lane AND n.lane {lanes} {order}))
+            FROM level CROSS JOIN {TASK} t ON t.id = level.id
+        )
+        SELECT {PAUSED["sqlite"]}, 0, NULL, NULL
+        UNION ALL SELECT t.queue, t.priority, t.claim_at, t.lane FROM level CROSS JOIN {TASK} t ON t.id = level.id""")
+    (paused, *_), *rows = cursor.fetchall()
+    levels = [Level(queue, priority, dialect.to_datetime(moment), lane) for queue, priority, moment, lane in rows]
+    return [Level(paused, 0, clock.host_now()), *levels]
+
+
+_SCANS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_probes, "sqlite": _by_nested_probes}

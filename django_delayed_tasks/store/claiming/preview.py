@@ -12,8 +12,7 @@ from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.store.claiming.agenda import blocked_levels, read_agenda
-from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.store.claiming.agenda import Level, blocked_levels, read_agenda
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.transactions import in_one_statement

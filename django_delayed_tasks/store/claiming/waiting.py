@@ -14,9 +14,8 @@ from django.db.models import QuerySet
 
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.claiming.agenda import Agenda, blocked_levels
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
-from django_delayed_tasks.store.claiming.full_scans import Level
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.lanes import BLOCKED

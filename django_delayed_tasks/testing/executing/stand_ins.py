@@ -27,22 +27,27 @@ class ReportsHere(FailureReports):
         tell_failed(task, error, exception)
 
 
-class SettlerHere(Settler):
-    """Settles in the caller's thread, with savepoints in the caller's transaction; no error passes by waiting.
+class WriterHere:
+    """Settles with savepoints in the caller's transaction.
 
     Attributes:
-        became: what has become of the claims that were settled last.
+        became: what has become of the claims that were settled.
     """
 
-    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
-        super().__init__(alias, held, failures, self.write)
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
         self.became: dict[Claim, Then] = {}
 
     def write(self, batch: list[Settlement]) -> Ended:
+        """Settle in one transaction, or as a part of the caller's."""
         with transaction.atomic(using=self._alias):
             ended = settle(self._alias, batch, Wait.FOREVER)
-        self.became = {**self.became, **ended.became}
+        self.became |= ended.became
         return ended
+
+
+class SettlerHere(Settler):
+    """Settles in the caller's thread; no error passes by waiting."""
 
     def wait(self, error: Exception) -> None:
         raise error

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.claiming.agenda_reader import FullScans
+from django_delayed_tasks.executor.claiming.levels import FullScans
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from tests.executor.parts import Bench, add, handler_of

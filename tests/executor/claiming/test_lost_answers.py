@@ -46,7 +46,6 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
 
 def test_after_an_error_it_is_looked_for_at_once(bench: Bench) -> None:
     """It may have been the answer of a claim that was lost."""
-    bench.poller.poll()
     add()
     [task] = claim(bench.lease.executor)
     bench.poller.poll()
@@ -94,6 +93,13 @@ def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatc
         assert len(sent) == count
 
 
+def test_an_executor_that_has_just_started_has_no_claim_to_look_for(bench: Bench) -> None:
+    """Its id is new."""
+    with statements() as sent:
+        bench.poller.poll()
+    assert len(sent) == 1, "the agenda"
+
+
 def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a hundredth of the time at most."""
     lost_claims = LostClaims("default", bench.lease, bench.held)
@@ -107,7 +113,7 @@ def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.Mon
 
     looked: list[str] = []
     with connection.execute_wrapper(watch):
-        for seconds, count in ((0, 1), (20, 1), (11, 2)):
+        for seconds, count in ((9, 0), (2, 1), (20, 1), (11, 2)):
             now[0] += seconds
             lost_claims.has_tried = True
             lost_claims.look()
@@ -157,9 +163,6 @@ class TestCompany:
         usual = strategy_for("default", "auto")
         monkeypatch.setattr(poller, "strategy_for", lambda alias, name: strategy)
         bench = make_bench(threads=1)
-        for seconds in (0.0, 100.0):  # it looks at once, and again when the lost connection must have been noticed
-            after(seconds)
-            bench.poller.poll()
         batch_of_four()
         after(101.0)
         bench.poller.poll()

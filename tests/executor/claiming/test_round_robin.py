@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from django_delayed_tasks.executor.claiming.round_robin import SMALLEST, RoundRobin
-from django_delayed_tasks.store.claiming.full_scans import Level
+from django_delayed_tasks.executor.claiming.levels import SMALLEST, RoundRobin
+from django_delayed_tasks.store.claiming.agenda import Level
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -37,6 +37,14 @@ def test_it_continues_where_it_was_when_the_agenda_is_read_again() -> None:
         levels.begin([level("storm"), level("a"), level("b")], NOW)
         found += served(levels, 1)
     assert found == ["storm", "a", "b", "storm"]
+
+
+def test_among_those_that_were_never_served_the_one_that_waits_longest_comes_first() -> None:
+    """The higher priority comes before that, and what is due before what is due soon, whatever their priorities."""
+    levels = RoundRobin(0.2)
+    later = {"soon": (9, 1.0), "due": (1, 0.0), "sooner": (9, 0.5), "first": (1, -1.0), "high": (9, -0.5)}
+    levels.begin([level(queue, *place) for queue, place in later.items()], NOW)
+    assert [one.queue for one in levels.due] == ["high", "first", "due", "sooner", "soon"]
 
 
 def test_the_higher_priority_comes_first_however_often() -> None:

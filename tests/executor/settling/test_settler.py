@@ -13,8 +13,6 @@ from django_delayed_tasks import Interval
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
-from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.schedules.cancel import cancel
@@ -23,16 +21,14 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections, transactions
 from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, claim_one, registered
+from tests.executor.settling import writing
+from tests.executor.settling.writing import settler_of
 from tests.waiting import wait_until
 
 OPTIONS = ExecutorOptions()
 BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())"}
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def settler_of(held: Held, failures: FailureReports | None = None) -> Settler:
-    return Settler("default", held, failures or Told())
 
 
 def done(claim: tuple[int, int], **fields: Any) -> Settlement:
@@ -122,7 +118,7 @@ def test_but_not_one_without_a_trigger_that_can_be_read() -> None:
 def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
-    monkeypatch.setattr(settler_module, "settle", answering(answers))
+    monkeypatch.setattr(writing, "settle", answering(answers))
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
@@ -136,7 +132,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert go_on.wait(60)
         return settle(alias, batch, wait)
 
-    monkeypatch.setattr(settler_module, "settle", slow)
+    monkeypatch.setattr(writing, "settle", slow)
     held = Held(OPTIONS)
     settler = settler_of(held)
     settler.start()
@@ -151,7 +147,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle]
-    monkeypatch.setattr(settler_module, "settle", answering(answers))
+    monkeypatch.setattr(writing, "settle", answering(answers))
     held = Held(OPTIONS)
     held.add([task])
     failures = Told()
@@ -200,7 +196,7 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
         transactions.atomically(alias, refuse)
         return settle(alias, batch, wait)
 
-    monkeypatch.setattr(settler_module, "settle", refusing)
+    monkeypatch.setattr(writing, "settle", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert not Task.objects.exists()
@@ -225,7 +221,7 @@ class TestBreakingConnections:
                     cursor.execute(BREAK[connection.vendor])
             return settle(alias, batch, wait)
 
-        monkeypatch.setattr(settler_module, "settle", breaking)
+        monkeypatch.setattr(writing, "settle", breaking)
         held = Held(OPTIONS)
         settler = settler_of(held)
         for task in tasks:

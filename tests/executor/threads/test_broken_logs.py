@@ -9,8 +9,8 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks import Fail, Task, TaskRun
+from django_delayed_tasks.executor.limits import relay
 from django_delayed_tasks.executor.running import worker
-from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.sql import kept_connections
@@ -97,7 +97,7 @@ def test_no_worker_whose_atomic_run_was_interrupted(refusing: Refusing) -> None:
 
 def test_not_the_settler(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [SystemExit("not an answer"), settle, settle]
-    monkeypatch.setattr(settler_module, "settle", answering(answers))
+    monkeypatch.setattr(relay, "settle", answering(answers))
     handler_of(lambda task: Fail("no"))
     add()
     with executing(threads=1) as executor:

@@ -7,8 +7,7 @@ from django.db.backends.signals import connection_created
 
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.settling.settler import Settler
-from tests.executor.failure_reports import Told
+from tests.executor.settling.writing import settler_of
 
 TIMEOUT = 60.0  # seconds
 
@@ -21,7 +20,7 @@ def test_the_settler_connects_before_anything_has_run(live_db: str) -> None:
             connected.set()
 
     connection_created.connect(note)
-    settler = Settler("default", Held(ExecutorOptions()), Told())
+    settler = settler_of(Held(ExecutorOptions()))
     try:
         settler.start()
         assert connected.wait(TIMEOUT)

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store.claiming.agenda import KnownLevels, blocked_levels, read_agenda
+from django_delayed_tasks.store.claiming.agenda import blocked_levels, read_agenda
+from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.limits.places import Place, read_places
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.sql.lanes import open_lane
@@ -37,7 +38,7 @@ def test_what_is_read(live_db: str) -> None:
     place = Place(LANE, "default", 0, now - 30 * HOUR)
     found = {
         "agenda": excess(10, lambda: read_agenda(ALIAS)),
-        "agenda, known levels": excess(15, lambda: read_agenda(ALIAS, known)),
+        "agenda, known levels": excess(15, lambda: look(ALIAS, known)),
         **{
             name: excess(5 * FEW, lambda: verbs.claim(strategy, limit=FEW))  # noqa: B023
             for name, strategy in STRATEGIES.items()

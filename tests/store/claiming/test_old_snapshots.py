@@ -7,7 +7,8 @@ from datetime import timedelta
 from django.db import connection, connections
 
 from django_delayed_tasks import api
-from django_delayed_tasks.store.claiming.agenda import KnownLevels, read_agenda
+from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from harness.database_pages import pages_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR
@@ -60,9 +61,9 @@ def measured() -> tuple[int, int, int]:
     """Pages of a walk, a look and a claim, as an executor reads once all that finished is older than its margin."""
     watermark = read_agenda(ALIAS).now
     known = KnownLevels(dict.fromkeys(LEVELS, watermark), frozenset(), watermark)
-    assert {(level.queue, level.priority) for level in read_agenda(ALIAS, known).levels} == set(LEVELS)
+    assert {(level.queue, level.priority) for level in look(ALIAS, known).levels} == set(LEVELS)
     return (
         pages_of(lambda: read_agenda(ALIAS)),
-        pages_of(lambda: read_agenda(ALIAS, known)),
+        pages_of(lambda: look(ALIAS, known)),
         pages_of(lambda: verbs.claim(watermark=watermark)),
     )

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple
 from django.db import DatabaseError
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
+from django.utils.module_loading import import_string
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.states import IfExists
@@ -36,21 +37,23 @@ class Sent(NamedTuple):
 _WORD = re.compile(r"[A-Za-z0-9_-]{0,100}")
 _KEPT_AS: Final = "_ddt_dialect"
 """The attribute of a connection that keeps its dialect."""
-_dialects: dict[str, "type[Dialect]"] = {}
-"""By the vendor of their databases."""
+_FOLDER: Final = "django_delayed_tasks.store.sql.dialects"
+_PATHS: Final = {
+    "mysql": f"{_FOLDER}.mysql.MySQL",
+    "postgresql": f"{_FOLDER}.postgres.PostgreSQL",
+    "sqlite": f"{_FOLDER}.sqlite.SQLite",
+}
+"""By the vendor of the database: the class of its dialect, which is imported when it is needed."""
 
 
 class Dialect:
-    """SQL fragments for one connection; each subclass names its ``vendor``, and is then found by :func:`dialect_of`."""
+    """SQL fragments for one connection; :func:`dialect_of` returns the one of its server."""
 
     for_update = " FOR UPDATE"
     keeps_escaped_json = True
     """Whether a database that cannot store all characters accepts them as escapes in JSON, as the same value."""
     driving_join = "JOIN"
     """The join that reads its left side first."""
-
-    def __init_subclass__(cls, vendor: str) -> None:
-        _dialects[vendor] = cls
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
         self.connection = connection
@@ -225,8 +228,9 @@ def dialect_of(connection: BaseDatabaseWrapper) -> Dialect:
     if kept is not None:
         return kept
     try:
-        dialect = _dialects[connection.vendor](connection)
+        path = _PATHS[connection.vendor]
     except KeyError:
         raise NotImplementedError(f"database vendor {connection.vendor!r} is not supported") from None
+    dialect: Dialect = import_string(path)(connection)
     setattr(connection, _KEPT_AS, dialect)
     return dialect

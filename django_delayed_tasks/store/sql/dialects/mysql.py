@@ -23,7 +23,7 @@ _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 """Deadlocks and similar errors: InnoDB and Galera roll back the whole transaction, not only the statement."""
 
 
-class MySQL(Dialect, vendor="mysql"):
+class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
     def caught_up(self) -> AbstractContextManager[None]:

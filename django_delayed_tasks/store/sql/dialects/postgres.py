@@ -11,7 +11,7 @@ from django_delayed_tasks.store.sql.dialects.base import SQL, Column, ColumnType
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
 
 
-class PostgreSQL(Dialect, vendor="postgresql"):
+class PostgreSQL(Dialect):
     keeps_escaped_json = False
 
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:

@@ -19,7 +19,7 @@ def is_in_memory(connection: Any) -> bool:
     return connection.is_in_memory_db() or ":memory:" in str(connection.settings_dict["NAME"])
 
 
-class SQLite(Dialect, vendor="sqlite"):
+class SQLite(Dialect):
     for_update = ""
     driving_join = "CROSS JOIN"
 

@@ -1,16 +1,20 @@
-"""Reads the agenda, and remembers of it what makes the next reading quick.
+"""The levels to claim from: which of them have due tasks, as the agenda says, and whose turn it is.
 
-A full scan reads the agenda without watermarks, so it also steps over the dead index entries of finished tasks that the
-database cannot purge while an old snapshot is open. Where there are many of those a full scan is slow, and the executor
-makes one rarely: see "The watermark" in docs/explanation/claiming.md.
+What an agenda has shown makes the next reading quick. A full scan reads the agenda without watermarks, so it also steps
+over the dead index entries of finished tasks that the database cannot purge while an old snapshot is open. Where there
+are many of those a full scan is slow, and the executor makes one rarely: see "The watermark" in
+docs/explanation/claiming.md.
 """
+
+from bisect import insort
+from datetime import datetime
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.store.claiming.agenda import Agenda, KnownLevels, read_agenda
-from django_delayed_tasks.store.claiming.full_scans import LevelKey
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level, LevelKey, read_agenda
+from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
 
 REMEMBERED = 3600.0
@@ -21,6 +25,14 @@ SHARE = 0.01
 """The fraction of the time that slow full scans may take."""
 RAREST_IDLE, RAREST_BUSY = 2.0, 10.0
 """Seconds between two full scans at most, however slow they are: when idle, and while due tasks are being claimed."""
+
+SMALLEST = 32
+"""The smallest share of a level, however many other levels are due: each claim costs a statement."""
+FRESH = 0.05
+"""Seconds for which an agenda counts as current; after that, tasks of other levels may have become due.
+
+Each agenda is claimed from at least once, however old it is: with very many levels, reading it takes longer than this.
+"""
 
 
 class FullScans:
@@ -66,7 +78,7 @@ class AgendaReader:
         """Read and return the agenda, and set the clock by it."""
         known = self._known()
         began = clock.monotonic()
-        agenda = read_agenda(self._alias, known)
+        agenda = read_agenda(self._alias) if known is None else look(self._alias, known)
         took = clock.monotonic() - began
         self.clock.set(agenda.now, began)
         self.lookahead.note_reading(took)
@@ -99,3 +111,53 @@ class AgendaReader:
         }
         idle = frozenset((self._seen.keys() | named) - marks.keys())
         return KnownLevels(marks, idle, last.now - MARGIN, lanes)
+
+
+class RoundRobin:
+    """The due levels in the order in which to claim from them: a storm in one queue does not hold up another queue.
+
+    Higher priorities come first, among equals the level that was served least recently, and among those that never were
+    the one that has waited longest. Levels whose first task is not due yet, but will be in a moment, come last.
+
+    Attributes:
+        due: the levels that may have tasks to claim, the next one first.
+    """
+
+    def __init__(self, poll_interval: float) -> None:
+        self._fresh_for = min(FRESH, poll_interval)
+        self._began = float("-inf")
+        self._is_unused = False
+        self._now = clock.EPOCH
+        self._served: dict[LevelKey, float] = {}
+        self.due: list[Level] = []
+
+    def begin(self, due: list[Level], now: datetime) -> None:
+        """Start with the levels that are ``due`` at ``now`` or in a moment."""
+        self._now = now
+        self._began, self._is_unused = clock.monotonic(), True
+        served = self._served
+        self._served = {key: served[key] for level in due if (key := level[:2]) in served}
+        self.due = sorted(due, key=self._place)
+
+    def expire(self) -> None:
+        """Forget which levels are due if that was read too long ago and has been claimed from."""
+        if not self._is_unused and clock.monotonic() - self._began >= self._fresh_for:
+            self.due = []
+        self._is_unused = False
+
+    def share(self, wanted: int) -> int:
+        """Return how many of the ``wanted`` tasks to claim from the next level."""
+        first = self.due[: wanted // SMALLEST + 1]  # with more than these, it is SMALLEST anyway
+        equals = len([level for level in first if level.priority == first[0].priority])
+        return min(wanted, max(SMALLEST, -(-wanted // equals)))
+
+    def took(self, count: int, wanted: int) -> None:
+        """Note that ``count`` tasks were claimed from the next level; if fewer than ``wanted``, it is exhausted."""
+        level = self.due.pop(0)
+        self._served[level[:2]] = clock.monotonic()
+        if count >= wanted:
+            insort(self.due, level, key=self._place)
+
+    def _place(self, level: Level) -> tuple[bool, int, float, datetime]:
+        served = self._served.get(level[:2], float("-inf"))
+        return level.earliest > self._now, -level.priority, served, level.earliest

@@ -1,0 +1,179 @@
+"""Looks: readings of the agenda that cost the same however many tasks have finished.
+
+A full scan also steps over the index entries of finished tasks. A *look* at the known levels reads only ranges of the
+claim index that hold none of them: those entries lie below the watermarks, and stay for as long as an old snapshot may
+need them. SQLite has none, since it deletes in place.
+
+InnoDB reads past the end of a range until it finds an entry that is not deleted. So on MariaDB and MySQL a look reads
+neither levels that were empty nor the gaps between levels: the entries of finished tasks may come next.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.store.claiming.agenda import (
+    PAUSED,
+    Agenda,
+    LaneKey,
+    Level,
+    LevelKey,
+    agenda_of,
+    read_agenda,
+)
+from django_delayed_tasks.store.claiming.request import rows_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+MOST_KNOWN = 100
+"""The number of levels up to which a look, with one probe for each level, is cheaper than a full scan."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLevels:
+    """What earlier agendas have shown.
+
+    ``watermarks`` has, for each level in use, a moment before which nothing claimable is expected; ``idle`` are the
+    levels that had no task at ``since``, which is a little before the agenda that showed it was read. ``lanes`` has the
+    watermarks of the levels of lanes.
+    """
+
+    watermarks: dict[LevelKey, datetime]
+    idle: frozenset[LevelKey]
+    since: datetime
+    lanes: dict[LaneKey, datetime] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Looked:
+    """What a look found: the earliest claimable moment of each known level that has tasks, some of the levels that
+    were not known (``strangers``), and the paused queues as JSON text.
+    """
+
+    now: datetime
+    earliest: dict[LaneKey, datetime]
+    strangers: set[LevelKey]
+    paused: str | None
+
+
+def look(alias: str, known: KnownLevels) -> Agenda:
+    """Return the agenda as far as a look at the known levels shows it; by a full scan where that costs no more.
+
+    A look does not find tasks below their level's watermark nor, on MariaDB and MySQL, levels that were not in use
+    before.
+    """
+    dialect = dialect_of(connections[alias])
+    way = _WAYS.get(dialect.connection.vendor)
+    if way is None or not 0 < len(known.watermarks) + len(known.idle) <= MOST_KNOWN - len(known.lanes):
+        return read_agenda(alias)
+    return in_one_statement(alias, partial(_look, dialect=dialect, known=known, way=way))
+
+
+def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels, way: "_Way") -> Agenda:
+    while True:
+        found = way(cursor, dialect, known)
+        strangers = found.strangers - known.watermarks.keys()
+        if not strangers:
+            levels = [
+                Level(queue, priority, moment, lane) for (lane, queue, priority), moment in found.earliest.items()
+            ]
+            return agenda_of(found.now, levels, found.paused, is_complete=False)
+        known = replace(known, watermarks=known.watermarks | dict.fromkeys(strangers, clock.EPOCH))
+
+
+def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
+    """Return what these rows of (kind, lane, queue, priority, moment) say: kind 0 is the current time and comes first,
+    1 is a known level, 2 a stranger.
+    """
+    (_, _, paused, _, now), *levels = rows
+    return _Looked(
+        dialect.to_datetime(now),
+        {
+            (lane, queue, priority): dialect.to_datetime(moment)
+            for kind, lane, queue, priority, moment in levels
+            if kind == 1
+        },
+        {(queue, priority) for kind, _, queue, priority, _ in levels if kind == 2},
+        paused,
+    )
+
+
+def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
+    """Look on PostgreSQL: one index scan for each level and each gap. The server sorts the levels, by its collation.
+
+    No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
+    """
+    watermarks = {**dict.fromkeys(known.idle, known.since), **known.watermarks}
+    pending = f"FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = ''"
+    gaps = " UNION ALL ".join(
+        f"SELECT 2, '', g.queue, g.priority, NULL FROM known k, LATERAL (SELECT t.queue, t.priority {pending} AND {gap}"
+        f" ORDER BY t.queue, t.priority LIMIT 1) g WHERE {which}"
+        for gap, which in _GAPS.items()
+    )
+    cursor.execute(
+        f"""
+        WITH known AS (
+            SELECT queue, priority, watermark, lag(queue) OVER w AS last_queue, lead(queue) OVER w AS next_queue,
+                lead(priority) OVER w AS next_priority
+            FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, watermark)
+            WINDOW w AS (ORDER BY queue, priority))
+        SELECT 0, '', {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}
+        UNION ALL SELECT 1, '', k.queue, k.priority, e.claim_at FROM known k, LATERAL (
+            SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.watermark
+            ORDER BY t.claim_at LIMIT 1) e
+        UNION ALL SELECT 1, k.lane, k.queue, k.priority, e.claim_at
+        FROM unnest(%s::text[], %s::text[], %s::int[], %s::timestamptz[]) AS k(lane, queue, priority, watermark),
+        LATERAL (
+            SELECT t.claim_at FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = k.lane AND t.queue = k.queue
+            AND t.priority = k.priority AND t.claim_at >= k.watermark ORDER BY t.claim_at LIMIT 1) e
+        UNION ALL {gaps}""",
+        [*_columns(watermarks, 2), *_columns(known.lanes, 3)],
+    )
+    return _looked(cursor.fetchall(), dialect)
+
+
+def _columns(watermarks: Mapping[Any, datetime], width: int) -> list[list[Any]]:
+    """Return keys of this width and their watermarks as columns."""
+    rows = [(*key, watermark) for key, watermark in watermarks.items()]
+    return [[row[column] for row in rows] for column in range(width + 1)]
+
+
+_ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
+_GAPS = {
+    "t.queue < k.queue": "k.last_queue IS NULL",
+    "t.queue = k.queue AND t.priority < k.priority": "k.last_queue IS DISTINCT FROM k.queue",
+    "t.queue = k.queue AND t.priority > k.priority AND t.priority < k.next_priority": "k.next_queue = k.queue",
+    "t.queue = k.queue AND t.priority > k.priority": _ENDS_QUEUE,
+    "t.queue > k.queue AND t.queue < k.next_queue": _ENDS_QUEUE,
+    "t.queue > k.queue": "k.next_queue IS NULL",
+}
+
+
+def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _Looked:
+    """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
+    # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
+    # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
+    branches = [f"(SELECT 0, '', {PAUSED['mysql']}, 0, {dialect.now})"]
+    parameters: list[Any] = []
+    unlimited = {("", *key): watermark for key, watermark in known.watermarks.items()}
+    for (lane, queue, priority), watermark in {**unlimited, **known.lanes}.items():
+        rows = rows_of(dialect, queue, priority, lane)
+        order = ", ".join((*rows.order, "claim_at"))
+        branches.append(
+            f"(SELECT 1 + 0 * version, lane, queue, priority, claim_at FROM {rows.table} WHERE {rows.condition}"
+            f" AND claim_at >= {dialect.moment_literal(watermark)} ORDER BY {order} LIMIT 1)"
+        )
+        parameters += rows.parameters
+    cursor.execute(" UNION ALL ".join(branches), parameters)
+    return _looked(cursor.fetchall(), dialect)
+
+
+_Way = Callable[[CursorWrapper, Dialect, KnownLevels], _Looked]
+_WAYS: dict[str, _Way] = {"postgresql": _with_gaps, "mysql": _in_use_only}
