@@ -8,6 +8,7 @@ from django_delayed_tasks.executor.claiming.levels import FullScans
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import strategy_for
@@ -43,7 +44,8 @@ class Claimer:
         request = ClaimRequest(
             self._executor.lease.executor, "default", 0, 20, watermark=known.since if known else None
         )
-        return pages_of(lambda: look("default", known)) + pages_of(lambda: claim("default", request))
+        agenda = pages_of(lambda: look("default", known) if known else read_agenda("default"))
+        return agenda + pages_of(lambda: claim("default", request))
 
     def _remembered(self) -> KnownLevels | None:
         """Return what a reading starts from that is not to be a full scan, although full scans are quick."""
