@@ -45,7 +45,7 @@ def settle(bench: LanesBench, *numbers: str) -> None:
     tasks = [bench.run_of(number) for number in numbers]
     bench.held.finish(task.claim for task in tasks)
     relay = Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
-    Settler("default", bench.held, Told(), relay.write).settle([verbs.done(task) for task in tasks])
+    Settler("default", bench.held, Told(), relay).settle([verbs.done(task) for task in tasks])
     bench.ended += tasks
 
 
