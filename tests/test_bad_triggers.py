@@ -125,7 +125,7 @@ def test_on_a_handler(text: str, said: str, make_package: MakePackage) -> None:
 
 
 ATTRIBUTES: dict[str, list[Any]] = {
-    "trigger": ["0 3 * * *", "Cron('0 3 * * *')", timedelta(minutes=5), 5, Cron],
+    "trigger": ["0 3 * * *", timedelta(minutes=5), 5, Cron],
     "max_lateness": [0, -1, "10", True, float("nan"), timedelta(0), timedelta(days=367)],
     "pool": ["", " gateways", "g" * 51, "ddt.mutex", 5, b"gateways"],
 }

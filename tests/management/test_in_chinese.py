@@ -127,6 +127,8 @@ def test_pausequeue(call: Call) -> None:
         "队列 'mail' 已恢复。\n",
         "队列 'mail' 本来就没有暂停。\n",
     ]
+    assert call("pausequeue").err == "没有已暂停的队列。\n"
+    assert call("pausequeue", "mial").err == "没有任务、处理器或执行器使用这个队列：名称写对了吗？\n"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from django.db import connection
 from django_delayed_tasks import Task, api
 from django_delayed_tasks.clock import EPOCH
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.models import PausedQueue
+from django_delayed_tasks.models import Executor, PausedQueue
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from tests.executor.parts import Bench, add, handler_of
@@ -116,18 +117,34 @@ def test_no_name(bench: Bench, name: Any) -> None:
 
 
 class TestCommand:
-    def said(self, *arguments: str) -> str:
-        out = StringIO()
-        call_command("pausequeue", *arguments, stdout=out)
+    def said(self, *arguments: str, doubts: str = "") -> str:
+        out, err = StringIO(), StringIO()
+        call_command("pausequeue", *arguments, stdout=out, stderr=err)
+        assert err.getvalue() == doubts
         return out.getvalue()
 
-    def test_pause_list_resume(self, db: None) -> None:
+    def test_pause_list_resume(self, bench: Bench) -> None:
+        add("1", queue="slow")
         assert self.said("slow") == "The queue 'slow' is paused.\n"
         assert self.said("slow") == "The queue 'slow' is paused already.\n"
         assert self.said().startswith("slow\t20")
         assert self.said("slow", "--resume") == "The queue 'slow' is running.\n"
-        assert self.said() == ""
+        assert self.said(doubts="No queue is paused.\n") == ""
         assert not PausedQueue.objects.exists()
+
+    @pytest.mark.parametrize("named_by", ["a task", "a handler", "an executor"])
+    def test_a_queue_that_is_named_nowhere_may_be_misspelled(self, bench: Bench, named_by: str) -> None:
+        if named_by == "a task":
+            add("1", queue="mail")
+            Task.objects.update(status=TaskStatus.FAILED)
+        elif named_by == "a handler":
+            handler_of(lambda task: None, code="letter", queue="mail")
+        else:
+            Executor.objects.filter(alive=True).update(queues=["mail"])
+        self.said("mail")
+        doubts = "No task, handler or executor names this queue: is it spelled right?\n"
+        assert self.said("mial", doubts=doubts) == "The queue 'mial' is paused.\n"
+        self.said("mial", "--resume")
 
     @pytest.mark.parametrize("arguments", [["x" * 51], ["--resume"]])
     def test_bad_input(self, db: None, arguments: list[str]) -> None:

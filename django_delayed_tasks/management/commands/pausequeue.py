@@ -8,7 +8,9 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.models import PausedQueue
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.models import Executor, PausedQueue, Task
+from django_delayed_tasks.states import TaskStatus
 
 
 class Command(BaseCommand):
@@ -33,10 +35,25 @@ class Command(BaseCommand):
         except InvalidTask as error:
             raise CommandError(str(error)) from None
         self.stdout.write(_told(resume, has_changed) % name)
+        if not resume and not _is_named(api.database(database), name):
+            self.stderr.write(_("No task, handler or executor names this queue: is it spelled right?"))
 
     def _list(self, alias: str) -> None:
-        for paused in PausedQueue.objects.using(alias).order_by("queue"):
-            self.stdout.write(f"{paused.queue}\t{paused.paused_at:%Y-%m-%d %H:%M:%S %Z}")
+        paused = list(PausedQueue.objects.using(alias).order_by("queue"))
+        for row in paused:
+            self.stdout.write(f"{row.queue}\t{row.paused_at:%Y-%m-%d %H:%M:%S %Z}")
+        if not paused:
+            self.stderr.write(_("No queue is paused."))
+
+
+def _is_named(alias: str, queue: str) -> bool:
+    """Return whether a task has this queue, a handler here has it by default, or a live executor was started for it."""
+    if any(handler.queue == queue for handler in get_task_handlers().values()):
+        return True
+    served = Executor.objects.using(alias).filter(alive=True).values_list("queues", flat=True)
+    if any(queue in (names or ()) for names in served):
+        return True
+    return Task.objects.using(alias).filter(status__in=TaskStatus, queue=queue).exists()
 
 
 def _told(resume: bool, has_changed: bool) -> str:

@@ -93,8 +93,8 @@ def selected(given: dict[str, Any]) -> "QuerySet[Task]":
             raise InvalidTask("number", given["number"], "names one task, so the filters and --all do not apply")
         return named(given)
     if not given["all"] and not given["match"] and all(value is None for value in filters):
-        problem = "select every task of the code; pass --all if that is intended"
-        raise InvalidTask("filters", given["match"], problem)
+        problem = "without a number or a filter, this selects every task of the code; pass --all if that is intended"
+        raise InvalidTask("code", given["code"], problem)
     alias = api.database(given["database"])
     part = valid_choice(given["match"], filters, everything=True)
     return find_all(alias, known_code(alias, valid_code(given["code"])), part, *filters[:2])
