@@ -75,7 +75,7 @@ def test_tests_of_handlers_pass_as_shown(python: str, wheel: Path, tmp_path: Pat
     newcomer.has_a_project(SETTINGS)
     newcomer.follows(PAGE)
 
-    assert "Ran 7 tests" in newcomer.saw("manage.py test")
+    assert "Ran 8 tests" in newcomer.saw("manage.py test")
     assert "1 passed" in newcomer.saw("-m pytest")
     home = newcomer.run("python -c 'import django, django_delayed_tasks as ours; print(ours.__file__, django.VERSION)'")
     assert home.startswith(str(wheel))
