@@ -3,7 +3,7 @@
 from harness.benchmarks.bench import Bench
 from harness.benchmarks.figures import PRODUCT, Figure
 from harness.benchmarks.goals import Goal
-from harness.benchmarks.programs.pages import PAGES
+from harness.benchmarks.programs.pages import PAGES, PREVIEW
 from harness.benchmarks.stock import PIECE
 
 ROWS = 5_000_000
@@ -35,5 +35,5 @@ def measure(bench: Bench) -> None:
 GOALS = [
     Goal(f"page: {page}", Figure("pages", database, PRODUCT, page, MILLISECONDS), MOST, is_most=True)
     for database in DATABASES
-    for page in PAGES
+    for page in (*PAGES, PREVIEW)
 ]

@@ -1,4 +1,4 @@
-"""How long the admin's pages take: ``pages ROUNDS``, on the tasks and runs that are there.
+"""How long the admin's pages and a preview take: ``pages ROUNDS``, on the tasks and runs that are there.
 
 The rollup is filled as executors would have filled it in a week, and the survey is taken, as one of them would take it.
 """
@@ -8,7 +8,9 @@ import random
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import django
@@ -32,6 +34,8 @@ PAGES = {
     "queues": "pausedqueue/",
     "resources": "resource/",
 }
+PREVIEW = "preview of a hundred runs"
+"""What is measured next to the pages: ``preview``, which ``manage.py tasks next --until`` shows."""
 
 
 def fill() -> None:
@@ -77,25 +81,34 @@ def survey() -> float:
 
 
 def timed(rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of each page; what the first request of each takes does not count."""
+    """Return the median milliseconds of each page, and of a preview; what the first of each takes does not count."""
     from django.contrib.auth.models import User
     from django.test import Client
+
+    from django_delayed_tasks import preview
 
     user = User.objects.filter(username="boss").first() or User.objects.create_superuser("boss")
     client = Client()
     client.force_login(user)
-    return {name: median(client, f"/admin/django_delayed_tasks/{address}", rounds) for name, address in PAGES.items()}
+    pages = {name: partial(get, client, f"/admin/django_delayed_tasks/{address}") for name, address in PAGES.items()}
+    calls = pages | {PREVIEW: partial(preview, timedelta(days=30))}
+    return {name: median(call, rounds) for name, call in calls.items()}
 
 
-def median(client: Any, address: str, rounds: int) -> float:
-    """Return the median milliseconds of one page."""
+def get(client: Any, address: str) -> None:
+    """Ask for one page."""
+    response = client.get(address)
+    if response.status_code != 200:
+        raise RuntimeError(f"{address}: {response.status_code}")
+
+
+def median(call: Callable[[], Any], rounds: int) -> float:
+    """Return the median milliseconds of one call."""
     took = []
     for _ in range(rounds + 1):
         begun = time.monotonic()
-        response = client.get(address)
+        call()
         took.append(1000 * (time.monotonic() - begun))
-        if response.status_code != 200:
-            raise RuntimeError(f"{address}: {response.status_code}")
     return statistics.median(took[1:])
 
 
