@@ -1,6 +1,7 @@
 """One limited code: where its tasks wait, which of its runs are here, and when to look for the next ones."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from django_delayed_tasks import clock
@@ -16,11 +17,8 @@ from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 
-MANY: Final = 16
-MOST_READ: Final = 500
-"""Tasks of one level that are read at once while those at its head are being blocked, at first and at most."""
-
-
+MANY: Final = 500
+"""Tasks of one level that are read at once while those at its head are being blocked."""
 PASSED_FOR: Final = 1.0
 """Seconds for which tasks are left alone that a caller has locked: they would get the permits of others in vain."""
 
@@ -48,7 +46,7 @@ class Lane:
         self._levels = {(handler.queue, handler.priority)} if is_served else set()
         self._passed: dict[Claim, float] = {}
         self._timers: dict[Place, float] = {}
-        self._batch = 0
+        self._is_futile = False
         self._lacks_slots = False
 
     def show(self, level: Level) -> None:
@@ -92,10 +90,10 @@ class Lane:
         if clock.monotonic() < self.resumes_at:
             return {}
         limit = min(room, self.handler.max_concurrent or room)
-        freed = [place for place in self.freed if serves(place)][:MOST_PLACES]
+        freed = list(islice(filter(serves, self.freed), MOST_PLACES))
         now = clock.monotonic()
         self._passed = {claim: until for claim, until in self._passed.items() if until > now}
-        many = min(max(room, self._batch), MOST_READ) + len(self._passed)
+        many = (MANY if self._is_futile else room) + len(self._passed)
         of_key = limit + (FEW_OF_KEYS // len(freed) if self.hands_on and freed else 0) + len(self._passed)
         return dict.fromkeys(freed, of_key) | dict.fromkeys(filter(serves, self.open), many)
 
@@ -144,49 +142,42 @@ class Lane:
     def note_claimed(
         self,
         asked: Mapping[Place, int],
-        found: Found,
+        read: Found,
         won: Collection[ClaimedTask],
         permitted: Permitted,
         pause: float,
     ) -> None:
         """Note what was read, claimed and refused; ``pause`` is in seconds, for permits that are held elsewhere."""
-        now = clock.monotonic()
         is_keyed = self.handler.is_keyed
-        for place, tasks in found.items():
-            left = [task for task in tasks if task not in won and not (is_keyed and task in permitted.refused)]
-            if place in self.freed and not left and not self._may_have_more(place, tasks, asked[place], permitted):
-                del self.freed[place]
-            elif place in self.open and not left and len(tasks) < asked[place]:
-                del self.open[place]
-        waits = [seconds for seconds in permitted.refused.values() if seconds is not None]
+        for place, tasks in read.items():
+            is_left = any(task not in won and not (is_keyed and task in permitted.refused) for task in tasks)
+            if not is_left and not self._may_have_more(place, tasks, asked[place], permitted):
+                self.open.pop(place, None)
+                self.freed.pop(place, None)
+        waits = {task: seconds for task, seconds in permitted.refused.items() if seconds is not None}
+        now = clock.monotonic()
         if is_keyed:
-            self._note_refused(found, permitted, now)
-        elif any(task not in won for task in permitted.tasks):
-            pass  # its permit may still be free
-        elif waits:
-            self.resumes_at = self._tokens_at = now + min(waits)
-        elif permitted.is_short:
-            self.resumes_at = now + pause
+            for task, seconds in waits.items():
+                place = Place(self.lane_for(permitted.keys[task]), task.queue, task.priority)
+                self._timers[place] = min(now + seconds, self._timers.get(place, float("inf")))
+        elif all(task in won for task in permitted.tasks):  # otherwise a permit may still be free
+            if waits:
+                self.resumes_at = self._tokens_at = now + min(waits.values())
+            elif permitted.is_short:
+                self.resumes_at = now + pause
         self._lacks_slots = self.hands_on and permitted.is_short
-        is_futile = not won and bool(permitted.refused)
-        self._batch = min(max(self._batch, MANY) * 2, MOST_READ) if is_futile and is_keyed else 0
+        self._is_futile = is_keyed and not won and bool(permitted.refused)
 
     def _may_have_more(self, place: Place, tasks: list[ClaimedTask], asked: int, permitted: Permitted) -> bool:
-        """Return whether a key may have more permits, and more tasks for them, than those that were read."""
-        if len(tasks) < asked:
-            return False
+        """Return whether there may be more tasks than those that were read, and for blocked ones more permits."""
+        if len(tasks) < asked or place in self.open:
+            return len(tasks) >= asked
         if any(self.lane_for(permitted.keys[task]) != place.lane for task in tasks if task in permitted.keys):
             return True  # they were blocked before the handler was changed
         if any(task in permitted.refused for task in tasks):
             return False
         started = sum(task in permitted.tasks for task in tasks)  # the others were too late to run, for example
         return started < asked or asked < (self.handler.max_concurrent or asked + 1)
-
-    def _note_refused(self, found: Found, permitted: Permitted, now: float) -> None:
-        for task, seconds in permitted.refused.items():
-            if seconds is not None:
-                place = Place(self.lane_for(permitted.keys[task]), task.queue, task.priority)
-                self._timers[place] = min(now + seconds, self._timers.get(place, float("inf")))
 
     @property
     def priority(self) -> int:

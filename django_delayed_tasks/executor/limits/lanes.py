@@ -18,7 +18,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.handlers import find, find_function, get_task_handlers
+from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
@@ -94,7 +94,6 @@ class Lanes:
 
     def tick(self) -> float:
         """Claim what may run; return the seconds until the next tick is worthwhile."""
-        self._note_handlers()
         self._note_agenda()
         for lane in self._lanes.values():
             lane.note_ends(self._held.__contains__)
@@ -118,28 +117,15 @@ class Lanes:
         for lane in self._lanes.values():
             lane.forget()
 
-    def _note_handlers(self) -> None:
-        for code, handler in get_task_handlers().items():
-            known = self._lanes.get(code)
-            if handler.is_limited and (known is None or known.handler is not handler):
-                self._lanes[code] = self._new(code)
-
-    def _new(self, code: str) -> Lane:
-        handler = find(code)
-        assert handler
-        ttl = timedelta(seconds=self._options.lease)
-        runs = LaneRuns()
-        permits = Permits(self._alias, handler, self._held, runs, ttl)
-        return Lane(handler, permits, runs, self._options.serves(handler.queue))
-
     def _lane_of(self, place: Place) -> Lane | None:
         """Return the lane of a code that has a handler here, even if that is not limited any more."""
-        if not self._knows(place):
-            return None
         code = code_of(place.lane)
-        if code not in self._lanes:
-            self._lanes[code] = self._new(code)
-        return self._lanes[code]
+        known, handler = self._lanes.get(code), find(code) if self._knows(place) else None
+        if handler and (known is None or known.handler is not handler):
+            runs = LaneRuns()
+            permits = Permits(self._alias, handler, self._held, runs, timedelta(seconds=self._options.lease))
+            self._lanes[code] = Lane(handler, permits, runs, self._options.serves(handler.queue))
+        return self._lanes[code] if handler else None
 
     def _knows(self, place: Place) -> bool:
         """Return whether the code of the place has a handler here; that of a function may have to be imported."""
