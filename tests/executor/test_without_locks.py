@@ -11,7 +11,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from tests.executor.test_held import OPTIONS, a_task, holding
 
-THREADS, EACH = 8, 40
+THREADS, EACH = 8, 400
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ def test_each_batch_goes_to_one_thread_or_is_taken_back() -> None:
     def put() -> None:
         for number, task in enumerate(tasks):
             (queue.put_permitted if number % 2 else queue.put)([task])
-            if number % 20 == 0:
+            if number % 50 == 0:
                 back.extend(task.id for task in queue.take_back())
         queue.end(THREADS)
 
@@ -103,3 +103,25 @@ def test_each_batch_goes_to_one_thread_or_is_taken_back() -> None:
     taken = Counter(number for mine in got for number in mine) + Counter(back)
     assert taken == Counter(range(len(tasks)))
     assert (queue.waiting, len(queue)) == (0, 0)
+
+
+def test_a_thread_that_comes_second_takes_from_the_other_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, tasks = holding(2)
+    queue = RunQueue(held, Nowhere())  # type: ignore[arg-type]
+    queue.put(tasks[:1])
+    queue.put_permitted(tasks[1:])
+    choose = queue._next_line
+    of_others: list[int] = []
+
+    def choose_late() -> object:
+        line = choose()
+        if not of_others:
+            of_others.append(0)
+            monkeypatch.setattr(queue, "_next_line", lambda: line)
+            of_others.extend(task.id for task in queue.get() or ())
+            monkeypatch.setattr(queue, "_next_line", choose)
+        return line
+
+    monkeypatch.setattr(queue, "_next_line", choose_late)
+    mine = [task.id for task in queue.get() or ()]
+    assert sorted([*of_others[1:], *mine]) == [0, 1]
