@@ -15,7 +15,7 @@ servers_list := $(subst $(eval ) ,$(comma),$(servers))
 sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test lint format docs demo torture torture-galera conformance verify matrix clean bench mutants messages
+.PHONY: help venv test lint format docs demo torture torture-galera conformance verify matrix clean bench mutants messages pictures
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -47,6 +47,10 @@ format: $(STAMP) ## Put the code into the project's style
 
 messages: $(STAMP) ## Bring the translations up to date with the texts of the package
 	$(PY) -m harness.scripts.messages
+
+PICTURES ?= docs/images
+pictures: $(STAMP) ## Take the pictures of the admin in the documentation again, with Chromium
+	$(PY) -m harness.pictures $(PICTURES)
 
 SITE ?= build/site
 docs: $(STAMP) ## Build the documentation as a site, in build/site

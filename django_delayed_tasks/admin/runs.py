@@ -74,7 +74,7 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
         return containing(among, search_term), False
 
     @admin.display(description=_("code"))
-    def code(self, run: TaskRun) -> SafeString:
+    def code(self, run: TaskRun) -> SafeString | str:
         return columns.breakable(run.biz_code)
 
     @admin.display(description=_("outcome"))

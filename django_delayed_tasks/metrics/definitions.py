@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from django_delayed_tasks.executor.meter import Activity, Histogram, Meter
-from django_delayed_tasks.handlers import find, get_task_handlers
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.metrics.cluster import Cluster
 
 PREFIX: Final = "delayed_tasks_"
@@ -64,10 +64,10 @@ def _settled(meter: Meter) -> Samples:
 
 
 def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
-    for code, count in Counter(activity.codes).items():
-        handler = find(code)
-        if handler and handler.max_concurrent:
-            yield (code,), (handler.max_concurrent, count)
+    claims = Counter(activity.codes)
+    for code, handler in get_task_handlers().items():
+        if handler.max_concurrent:
+            yield (code,), (handler.max_concurrent, claims[code])
 
 
 COUNTED: Final[tuple[Metric[Meter], ...]] = (

@@ -17,9 +17,10 @@ from django_delayed_tasks import Task, add_task
 from django_delayed_tasks.handlers import register_task_handler, registry
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import TaskStatus
+from harness.browser import chromium, resize
 from tests.admin.rows import list_of
 from tests.outside import browser_handlers
-from tests.outside.browser import chromium, complaints_of, problems_of, resize, text_of, wait
+from tests.outside.browser import complaints_of, problems_of, text_of, wait
 from tests.outside.every_page import every_page
 from tests.processes.children import Child
 from tests.waiting import wait_until

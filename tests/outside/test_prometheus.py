@@ -1,12 +1,13 @@
 """Metrics, read by the parser of Prometheus's client and by a real Prometheus, with the rules and the dashboard."""
 
 import json
+import math
+import re
 import subprocess
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 from django.test import RequestFactory
@@ -18,18 +19,16 @@ from django_delayed_tasks.api import add_task
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.metrics.views import metrics
 from django_delayed_tasks.models import Task
-from harness.servers.packages import find_program, install
 from tests.executor.conftest import own_handlers  # noqa: F401
 from tests.executor.parts import add, drain, handler_of
-from tests.pages import ROOT
+from tests.outside.prometheus import ALERTS, MONITORING, Ask, program, prometheus, rules, states
 from tests.processes.conftest import Start, _known_codes, folder, start, starttask  # noqa: F401
-from tests.processes.database import alive, is_settled
+from tests.processes.database import alive
 from tests.processes.folder import Folder
 from tests.processes.probing import free_port, get
 from tests.processes.waiting import wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-MONITORING = ROOT / "docs/monitoring"
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
@@ -111,92 +110,78 @@ def test_nothing_is_counted_unless_it_is_asked_for() -> None:
     assert {name for name, _ in seen_by_view()} == {"database_up", "executors"}
 
 
-@pytest.fixture
-def promtool() -> str:
-    return program("promtool")
+POOL = "gateways"
+"""That of the handler ``pooled``."""
 
 
-def program(name: str) -> str:
-    """The path of a program of Debian's package, which is installed if it may be."""
-    if not find_program([name]):
-        install(["prometheus"], "Prometheus")
-    found = find_program([name])
-    assert found, "install Prometheus (on Debian: apt-get install prometheus)"
-    return found
-
-
-def test_the_rules_are_valid(promtool: str) -> None:
-    checked = subprocess.run([promtool, "check", "rules", MONITORING / "alerts.yml"], capture_output=True, text=True)
-    assert (checked.returncode, "6 rules found" in checked.stdout) == (0, True), checked.stderr
-
-
-def test_a_real_prometheus_scrapes_two_executors(
+def test_a_real_prometheus_draws_and_watches_two_executors(
     starttask: Start,  # noqa: F811
     folder: Folder,  # noqa: F811
-    promtool: str,
     tmp_path: Path,
 ) -> None:
+    leases.Pool(POOL).add("a")
+    add_task(Task(biz_code="quick", biz_num="later", when=timedelta(hours=1)))
     port = free_port()
-    team = starttask("--name", "team", "--processes", "2", "--metrics-port", str(port))
+    more = {"DDT_MORE_HANDLERS": '["tests.processes.failing.Failing"]'}
+    team = starttask("--name", "team", "--processes", "2", "--metrics-port", str(port), environment=more)
     wait_until(lambda: all(alive(name) for name in ("team-1", "team-2")))
-    add_task(Task(biz_code="quick", biz_num="1"))
-    wait_until(lambda: is_settled("quick", "1"))
-    wait_until(lambda: summed(parsed(get(port, "/metrics").body), "settled_total", code="quick") == 1)
+    with prometheus(tmp_path, port) as ask:
+        assert_scraped(port, ask)
+        wait_until(lambda: states(ask) == dict.fromkeys(states(ask), "inactive"))  # pending before the first scrape
+        for number in ("1", "2"):  # the first sample of a histogram is no increase to Prometheus
+            for code in ("single", "pooled", "quick"):
+                run_a_task(ask, code, number)
+        draw_every_panel(ask)
+        assert set(states(ask).values()) == {"inactive"}
+        fail_a_task()
+        wait_until(lambda: states(ask)["DelayedTasksFailing"] == "firing")
+        team.send(15)
+        assert team.exit_code() == 0
+        wait_until(lambda: states(ask)["DelayedTasksNoExecutor"] == "pending")  # it fires after a minute
+
+
+def assert_scraped(port: int, ask: Ask) -> None:
+    """The page has what promtool wants of it, and what the rules ask for."""
     page = get(port, "/metrics")
     samples = parsed(page.body)
     assert (summed(samples, "threads"), summed(samples, "executors")) == (8, 2)
     assert summed(samples, "threads", executor="team-2") == 4
-    linted = subprocess.run([promtool, "check", "metrics"], input=page.body, capture_output=True, text=True)
+    linted = subprocess.run([program("promtool"), "check", "metrics"], input=page.body, capture_output=True, text=True)
     assert linted.returncode == 0, linted.stdout + linted.stderr
-
-    with prometheus(tmp_path, port) as ask:
-        wait_until(lambda: ask("query", query="sum(delayed_tasks_settled_total)")["result"], timeout=60)
-        dashboard = json.loads((MONITORING / "dashboard.json").read_text())
-        expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-        assert len(expressions) > 10
-        for expression in expressions:
-            ask("query", query=expression)
-        [executors] = ask("query", query="max(delayed_tasks_executors)")["result"]
-        assert executors["value"][1] == "2"
-        wait_until(lambda: {rule["health"] for rule in rules(ask)} == {"ok"})
-        wait_until(lambda: {rule["state"] for rule in rules(ask)} == {"inactive"})  # pending before the first scrape
-    team.send(15)
-    assert team.exit_code() == 0
+    asked = set(re.findall(r"delayed_tasks_(\w+)", ALERTS.read_text()))
+    assert len(asked) > 5
+    assert asked <= {name for name, _ in samples}
+    wait_until(lambda: ask("query", query="max(delayed_tasks_executors)")["result"])
+    assert [found["value"][1] for found in ask("query", query="max(delayed_tasks_executors)")["result"]] == ["2"]
+    wait_until(lambda: {rule["health"] for rule in rules(ask)} == {"ok"})
 
 
-def rules(ask: Any) -> list[dict[str, Any]]:
-    [group] = ask("rules")["groups"]
-    found: list[dict[str, Any]] = group["rules"]
-    return found
+def run_a_task(ask: Ask, code: str, number: str) -> None:
+    """Return when Prometheus knows that it ran."""
+    add_task(Task(biz_code=code, biz_num=number))
+    counted = f'sum(delayed_tasks_run_seconds_count{{code="{code}"}})'
+    wait_until(lambda: numbers(ask, counted) == [float(number)])
 
 
-class prometheus:  # noqa: N801
-    """A Prometheus that scrapes one port four times a second; ``ask(api, **parameters)`` asks it."""
+def draw_every_panel(ask: Ask) -> None:
+    """Each query of the dashboard has a number to draw."""
+    dashboard = json.loads((MONITORING / "dashboard.json").read_text())
+    expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    assert len(expressions) > 10
+    for expression in expressions:
+        draw(ask, expression)
 
-    def __init__(self, place: Path, target: int) -> None:
-        self._port = free_port()
-        config = place / "prometheus.yml"
-        scraped = [{"job_name": "tasks", "static_configs": [{"targets": [f"127.0.0.1:{target}"]}]}]
-        settings = {"scrape_interval": "250ms", "scrape_timeout": "250ms", "evaluation_interval": "250ms"}
-        rule_files = [str(MONITORING / "alerts.yml")]
-        config.write_text(json.dumps({"global": settings, "rule_files": rule_files, "scrape_configs": scraped}))
-        self._command = [
-            program("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={place / 'data'}",
-            f"--web.listen-address=127.0.0.1:{self._port}",
-        ]  # fmt: skip
-        self._log = place / "prometheus.log"
 
-    def __enter__(self) -> Any:
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(self._command, stdout=log, stderr=log)
-        wait_until(lambda: get(self._port, "/-/ready").code == 200, what=lambda: self._log.read_text())
-        return self._ask
+def draw(ask: Ask, query: str) -> None:
+    wait_until(lambda: numbers(ask, query), what=lambda: query)
 
-    def _ask(self, api: str, **parameters: str) -> Any:
-        answer = get(self._port, f"/api/v1/{api}?{urlencode(parameters)}")
-        assert answer.code == 200, f"{parameters}: {answer.body}"
-        return answer.json["data"]
 
-    def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        self._process.wait(30)
+def numbers(ask: Ask, query: str) -> list[float]:
+    """What the query finds, without what is not a number, such as the quantile of a histogram that is empty."""
+    found = [float(series["value"][1]) for series in ask("query", query=query)["result"]]
+    return [number for number in found if not math.isnan(number)]
+
+
+def fail_a_task() -> None:
+    handler_of(lambda task: None, "failing")  # it is known here, and run there
+    add_task(Task(biz_code="failing", biz_num="refused", biz_ext={"order": 17}))

@@ -17,6 +17,8 @@ from django_delayed_tasks.support.durations import milliseconds_text
 from django_delayed_tasks.support.redaction import redacted
 
 EMPTY = "-"
+SHORT = 24
+"""The most characters of a code that is never broken."""
 
 
 def moment_text(moment: datetime | None) -> str:
@@ -46,8 +48,10 @@ def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
     return format_html('{}<span class="ddt-second ddt-{}">{}</span>', first, kind, second) if second else first
 
 
-def breakable(text: str) -> SafeString:
-    """Return a text that may be broken after dots and underscores, such as the path of a function."""
+def breakable(text: str) -> SafeString | str:
+    """Return a text that may be broken after dots and underscores if it is long, such as the path of a function."""
+    if len(text) <= SHORT:
+        return text
     return mark_safe(re.sub(r"([._])(?=\w)", r"\1<wbr>", conditional_escape(text)))
 
 

@@ -43,7 +43,7 @@ class TaskColumns:
         return format_html("{} {} %", self.badge(task), _percent(task.progress_fraction))
 
     @admin.display(description=_("code"))
-    def code(self, task: Task) -> SafeString:
+    def code(self, task: Task) -> SafeString | str:
         return columns.breakable(task.biz_code)
 
     @admin.display(description=_("progress"))

@@ -1,0 +1,21 @@
+"""``make pictures`` takes the pictures of the admin that the documentation shows."""
+
+import struct
+from pathlib import Path
+
+from harness.pictures.__main__ import PICTURES, WIDTH
+from tests.harness.making import make
+
+
+def test_it_takes_every_picture_that_is_there(tmp_path: Path) -> None:
+    made = make("pictures", PICTURES=str(tmp_path))
+    assert made.returncode == 0, made.stdout
+    taken = {path.name: size_of(path) for path in tmp_path.iterdir()}
+    assert set(taken) == {path.name for path in PICTURES.iterdir()}
+    assert all(width == WIDTH and height >= 400 for width, height in taken.values())
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """Return the width and the height of a PNG."""
+    width, height = struct.unpack(">II", path.read_bytes()[16:24])
+    return width, height
