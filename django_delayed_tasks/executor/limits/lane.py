@@ -93,7 +93,7 @@ class Lane:
         freed = list(islice(filter(serves, self.freed), MOST_PLACES))
         now = clock.monotonic()
         self._passed = {claim: until for claim, until in self._passed.items() if until > now}
-        many = (MANY if self._is_futile else room) + len(self._passed)
+        many = (MANY if self._is_futile else min(room, MANY)) + len(self._passed)
         of_key = limit + (FEW_OF_KEYS // len(freed) if self.hands_on and freed else 0) + len(self._passed)
         return dict.fromkeys(freed, of_key) | dict.fromkeys(filter(serves, self.open), many)
 

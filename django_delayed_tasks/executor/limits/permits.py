@@ -36,7 +36,6 @@ logger = Log(__name__)
 
 MOST_SLOTS: Final = 1000
 """Slots that one statement looks at, approximately."""
-COMPLAIN_EVERY: Final = 60.0
 SOON: Final = 0.05
 """Seconds before another look for a rate token, if the database does not say when there is one."""
 SHAPE_EVERY: Final = 30.0
@@ -73,7 +72,7 @@ class Permits:
         self._rate = parse_rate(handler.rate) if handler.rate else None
         self._pool = Pool(handler.pool, using=alias) if handler.pool else None
         self._ttl = ttl
-        self._complained = float("-inf")
+        self._has_complained = False
         self._shaped: dict[str, float] = {}
         self._runs = runs
 
@@ -197,14 +196,11 @@ class Permits:
         except ResourceUnavailable:
             pass
         except UnknownPool as error:
-            self._complain(error)
+            if not self._has_complained:
+                logger.error("tasks of %r wait: %s", self._code, error)
+            self._has_complained = True
         except BaseException:
             for task in lent:
                 self._held.free_resource(task)
             raise
         return lent
-
-    def _complain(self, error: Exception) -> None:
-        if clock.monotonic() - self._complained >= COMPLAIN_EVERY:
-            logger.error("tasks of %r wait: %s", self._code, error)
-            self._complained = clock.monotonic()

@@ -14,8 +14,6 @@ WINDOW: Final = 0.1
 """Seconds over which the rate of ended runs is averaged."""
 CLAIMS: Final = 2
 """The number of claims for whose duration to hold tasks: with one, threads would have to wait for each next claim."""
-_SHARE: Final = 0.3
-"""The weight of the latest claim in the mean duration of claims."""
 
 
 class Ahead:
@@ -34,7 +32,7 @@ class Ahead:
 
     def note_claim(self, seconds: float) -> None:
         """Note that tasks were claimed in ``seconds``."""
-        self._claim += _SHARE * (seconds - self._claim)
+        self._claim = seconds
 
     @property
     def ends(self) -> int:
