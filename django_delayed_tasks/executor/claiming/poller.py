@@ -119,7 +119,7 @@ class Poller:
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
         if self._may_have_left_some:
             return min(random.uniform(0, AGAIN), self._until_due())
-        self._held.has_claimed_all = True
+        self._held.has_claimed_all = room.is_for_all
         return self._until_due()
 
     @property

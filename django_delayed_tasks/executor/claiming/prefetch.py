@@ -49,6 +49,11 @@ class Room(NamedTuple):
     total: int
     codes: frozenset[str]
 
+    @property
+    def is_for_all(self) -> bool:
+        """Whether there is room for tasks of every kind: what is left then is not due."""
+        return self.threads > 0 and (self.loop > 0 or not self.codes)
+
     def at_most(self, most: int) -> "Room":
         """Return the room for no more than ``most`` tasks, whichever they are for."""
         return room_for(min(self.threads, most), min(self.loop, most), most, self.codes)

@@ -178,9 +178,10 @@ class Lanes:
         """Claim tasks of one code; return the seconds until there may be more to claim, if nothing happens before."""
         for _ in range(ROUNDS):
             room = self.room.of(lane.handler)
-            places = lane.to_read(room, self.serves) if room > 0 else {}
+            seconds = lane.seconds_until_permits()
+            places = lane.to_read(room, self.serves) if room > 0 and not seconds else {}
             if not places:
-                return lane.seconds_until_permits() or IDLE
+                return seconds or IDLE
             began = clock.monotonic()
             try:
                 pause = self._claim(lane, places, room)

@@ -180,3 +180,14 @@ class TestInAWholeExecutor:
             assert Task.objects.filter(status=TaskStatus.RUNNING).count() == 3
             waiting.go_on()
             wait_until(lambda: not Task.objects.exists())
+
+
+@pytest.mark.parametrize(("full", "other"), [("plain", "async"), ("async", "plain")])
+def test_a_run_that_ends_wakes_the_poller_while_tasks_of_its_kind_wait(bench: Bench, full: str, other: str) -> None:
+    """A poll without room for one kind finds none of the other: tasks of the first may still wait."""
+    add_some(full, *range(10))
+    add_some(other, 20)
+    poll(bench)
+    bench.held.wake_poller.clear()
+    bench.finish(bench.awaited.batches[0] if full == "async" else bench.delivered[:1])
+    assert bench.held.wake_poller.is_set()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
@@ -196,3 +197,23 @@ def test_nothing_is_granted_without_a_lease(bench: LanesBench, monkeypatch: pyte
     monkeypatch.undo()
     bench.tick()
     assert bench.numbers == ["1"]
+
+
+def test_a_permit_that_comes_while_the_lanes_look_is_not_slept_over(
+    bench: LanesBench, later: Later, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited(rate="1/h")
+    add_some(2)
+    bench.turn()
+    lane = bench.lanes.get("code")
+    assert lane
+    lane.resumes_at = clock.monotonic() + 0.1
+    to_read = Lane.to_read
+
+    def slowly(*args: Any) -> Any:
+        places = to_read(*args)
+        later(0.2)
+        return places
+
+    monkeypatch.setattr(Lane, "to_read", slowly)
+    assert bench.tick() == pytest.approx(0.1)
