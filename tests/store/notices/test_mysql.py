@@ -218,7 +218,8 @@ def test_a_sender_with_another_driver_raises_no_error(
 
 def test_a_sleep_that_ends_by_itself_wakes_no_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mysql, "SLEEP", 0.01)
-    with closing(Ears("default", "one")) as ears:
+    # The name of no other test, whose connection may not have ended yet: SLEEP is also the wait for a name.
+    with closing(Ears("default", "by itself")) as ears:
         for _ in range(3):
             select.select([ears], [], [], LIMIT)
             assert ears.hear() == []
