@@ -7,7 +7,6 @@ not wait here: they are run on the event loop.
 
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock
 
@@ -107,8 +106,10 @@ class RunQueue:
     def _first(self) -> Batch:
         """Remove and return the batch whose turn it is; there is one for each ticket."""
         while True:
-            with suppress(IndexError):  # another thread has just taken the last one of the line
+            try:
                 return self._next_line().popleft()
+            except IndexError:  # another thread has just taken the last one of the line
+                continue
 
     def _next_line(self) -> deque[Batch]:
         if not self._permitted:
