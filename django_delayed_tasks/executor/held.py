@@ -61,6 +61,7 @@ class Held:
         awaited: the number of claims that run on the event loop; a batch counts as one.
         claimed: the number of tasks that were claimed to be run here.
         settled: the number of claims that were settled, released or dropped.
+        limited: those of the claims that may have permits.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
         ended: the settlements that the settler has yet to write; None tells it to end.
         has_claimed_all: set by the poller: whether it has left nothing that is due, so that it needs no room now.
@@ -79,7 +80,7 @@ class Held:
         self._tasks: dict[Claim, ClaimedTask] = {}
         self._at: dict[Stage, dict[Claim, bool]] = {stage: {} for stage in Stage}
         self._unfinished, self._awaited = self._at[Stage.UNFINISHED], self._at[Stage.AWAITED]
-        self._limited: set[Claim] = set()
+        self.limited: set[Claim] = set()
         self.has_claimed_all = False
         self._refill_below = options.threads
         self.most = options.threads + 2 * options.batch_size
@@ -104,7 +105,7 @@ class Held:
             self._tasks |= new
             self._unfinished.update(dict.fromkeys(new, True))
             if is_limited:
-                self._limited.update(new)
+                self.limited.update(new)
             self.claimed += len(new)
 
     def join_batch(self, claims: Iterable[Claim]) -> None:
@@ -124,10 +125,10 @@ class Held:
         """Note that the run of these tasks ended after ``seconds``; they may have yet to be settled."""
         has_left_loop = False
         for claim in claims:
-            stage = self._leave(claim)
-            has_left_loop |= stage is Stage.AWAITED
-            if stage is Stage.UNFINISHED:
+            if self._unfinished.pop(claim, False):
                 self._durations.append(seconds)
+            else:
+                has_left_loop |= self._leave(claim) is Stage.AWAITED
         if self.lanes_lack_threads:
             self.wake_lanes.set()
         self._refill(has_left_loop and self.room_on_loop > 0)
@@ -188,9 +189,9 @@ class Held:
     def remove(self, claims: Iterable[Claim]) -> None:
         """Remove claims that are settled, released or lost."""
         with self._lock:
-            was_full, limited = self.is_full, len(self._limited)
+            was_full, limited = self.is_full, len(self.limited)
             self.settled += self._forget(claims)
-            have_left_permits = len(self._limited) < limited
+            have_left_permits = len(self.limited) < limited
         if have_left_permits:
             self.wake_lanes.set()
         if was_full:
@@ -259,13 +260,13 @@ class Held:
                     self._at[after][claim] = True
 
     def _forget(self, claims: Iterable[Claim]) -> int:
-        forgotten = 0
-        for claim in claims:
-            if self._tasks.pop(claim, None):
-                self._leave(claim)
-                self._limited.discard(claim)
-                forgotten += 1
-        return forgotten
+        forgotten = [claim for claim in claims if self._tasks.pop(claim, None)]
+        for at_stage in self._at.values():  # most have ended, and are at none
+            for claim in at_stage.keys() & forgotten if at_stage else ():
+                at_stage.pop(claim, None)
+        if self.limited:
+            self.limited.difference_update(forgotten)
+        return len(forgotten)
 
     def get(self, claim: Claim) -> ClaimedTask | None:
         """Return the task of a claim, or None if the claim is not held."""

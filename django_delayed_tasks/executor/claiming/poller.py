@@ -206,14 +206,11 @@ class Poller:
 
     def _deliver(self, tasks: list[ClaimedTask]) -> None:
         """Hand the tasks to the threads; those whose handler has become limited wait in its lane instead."""
-        ready: list[ClaimedTask] = []
-        for task in tasks:
-            handler = find(task.biz_code)
-            if handler and handler.is_limited:
+        limited = {code for code in {task.biz_code for task in tasks} if (handler := find(code)) and handler.is_limited}
+        for task in tasks if limited else ():
+            if task.biz_code in limited:
                 self._held.release([task], lane=open_lane(task.biz_code))
-            else:
-                ready.append(task)
-        self._queue.put(ready)
+        self._queue.put([task for task in tasks if task.biz_code not in limited])
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         place, executors = self._peers.among(level.queue)

@@ -78,9 +78,9 @@ class Admission:
     def _admit(self, claimed: list[ClaimedTask]) -> list[ClaimedTask]:
         for task in {task.biz_code: task for task in claimed if find(task.biz_code) is None}.values():
             find_function(task)
-        known = [task for task in claimed if find(task.biz_code) is not None]
-        if len(known) < len(claimed):
-            self._refuse([task for task in claimed if find(task.biz_code) is None])
+        unknown = [task for task in claimed if find(task.biz_code) is None]
+        known = [task for task in claimed if task not in unknown] if unknown else claimed
+        self._refuse(unknown)
         # A drain ends when nothing is due, so it would leave suspects that are released until later behind.
         if self._is_drain or not [task for task in known if task.rescues]:
             return known

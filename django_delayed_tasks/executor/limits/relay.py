@@ -74,7 +74,9 @@ class Relay:
     def _legs(self, batch: list[Settlement]) -> list[Leg]:
         found: list[Leg] = []
         room: dict[str, int] = {}
-        for settlement in {one.claim: one for one in batch}.values():  # a run that timed out may be there twice
+        limited = self._held.limited
+        # A run that timed out may be there twice.
+        for settlement in {one.claim: one for one in batch if one.claim in limited}.values():
             task = self._held.get(settlement.claim)
             lane = self._handing_on(task.biz_code) if task else None
             if lane is None or not (in_slot := lane.runs.in_slot(settlement.claim)):

@@ -161,13 +161,15 @@ def batches_of(tasks: Iterable[ClaimedTask], broken: Container[ClaimedTask] = ()
     """
     batches: list[Batch] = []
     open_ones: dict[str, Batch] = {}
+    tasks = list(tasks)
+    sizes = {code: _batch_size(code) for code in {task.biz_code for task in tasks}}
     for task in tasks:
-        handler = find(task.biz_code)
-        if handler is None or not handler.is_batched or task.rescues or task.attempts > 1 or task in broken:
+        size = sizes[task.biz_code]
+        if not size or task.rescues or task.attempts > 1 or task in broken:
             batches.append([task])
             continue
         batch = open_ones.get(task.biz_code)
-        if batch is None or len(batch) >= handler.batch_size:
+        if batch is None or len(batch) >= size:
             batch = open_ones[task.biz_code] = []
             batches.append(batch)
         batch.append(task)
@@ -180,7 +182,11 @@ def missing_in_batch(tasks: Sequence[ClaimedTask]) -> int:
     Return 0 if the tasks are not all of one code, or their handler runs them one by one.
     """
     code = tasks[0].biz_code
+    size = _batch_size(code)
+    return -len(tasks) % size if size and all(task.biz_code == code for task in tasks) else 0
+
+
+def _batch_size(code: str) -> int:
+    """Return how many tasks of a code may be run in one call; 0 if they are run one by one."""
     handler = find(code)
-    if handler is None or not handler.is_batched or any(task.biz_code != code for task in tasks):
-        return 0
-    return -len(tasks) % handler.batch_size
+    return handler.batch_size if handler and handler.is_batched else 0

@@ -5,6 +5,7 @@ The same is done on the event loop for the runs of async handlers.
 
 import asyncio
 import time
+from datetime import datetime
 from threading import Thread
 from typing import Final
 
@@ -126,8 +127,10 @@ class Performer:
 
 def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     """Wait until tasks that were claimed ahead are due; return False if the database's clock was set back."""
+    if (due := _due(tasks)) is None:
+        return True
     deadline = clock.monotonic() + 2 * LONGEST_HOLD
-    while (seconds := _seconds_left(tasks, database_clock)) > 0:
+    while (seconds := (due - database_clock.now()).total_seconds()) > 0:
         if clock.monotonic() > deadline:
             return False
         time.sleep(min(seconds, LONGEST_HOLD))
@@ -136,17 +139,19 @@ def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
 
 async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:
     """Do as :func:`hold_until_due` on the event loop."""
+    if (due := _due(tasks)) is None:
+        return True
     deadline = clock.monotonic() + 2 * LONGEST_HOLD
-    while (seconds := _seconds_left(tasks, database_clock)) > 0:
+    while (seconds := (due - database_clock.now()).total_seconds()) > 0:
         if clock.monotonic() > deadline:
             return False
         await asyncio.sleep(min(seconds, LONGEST_HOLD))
     return True
 
 
-def _seconds_left(tasks: Batch, database_clock: clock.DatabaseClock) -> float:
-    moments = [moment for task in tasks if (moment := not_before(task))]
-    return (max(moments) - database_clock.now()).total_seconds() if moments else 0.0
+def _due(tasks: Batch) -> datetime | None:
+    """Return when the last of them is due; None if all of them were due when they were claimed."""
+    return max([moment for task in tasks if (moment := not_before(task))], default=None)
 
 
 class Worker(Thread):

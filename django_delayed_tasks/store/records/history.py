@@ -42,6 +42,21 @@ class End(NamedTuple):
     stood_for: datetime | None
 
 
+class Ends(NamedTuple):
+    """The ends of many runs by column: for each field of :class:`End` the values of all of them, in the same order."""
+
+    id: list[int]
+    version: list[int]
+    outcome: list[int]
+    started: list[datetime | None]
+    finished: list[datetime | None]
+    result: list[str | None]
+    error: list[str]
+    exception: list[str | None]
+    keeps_data: list[bool]
+    stood_for: list[datetime | None]
+
+
 class Known(NamedTuple):
     """The columns of a claimed task that the history repeats, for a run that knows them."""
 
@@ -67,12 +82,12 @@ _SENT = (
 )
 
 
-def record(cursor: CursorWrapper, dialect: Dialect, ends: Sequence[End]) -> None:
+def record(cursor: CursorWrapper, dialect: Dialect, ends: Ends) -> None:
     """Write a history row for each end; the server adds the task's columns.
 
     The caller's transaction is rolled back if one of the claims is not held.
     """
-    sent = dialect.rows(_SENT, ends)
+    sent = dialect.by_column(_SENT, ends)
     of = sent.column
     cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"

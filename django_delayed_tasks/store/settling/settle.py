@@ -18,7 +18,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.models import EXCEPTION_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, stored_data
-from django_delayed_tasks.store.records.history import End, Known, record, record_known
+from django_delayed_tasks.store.records.history import End, Ends, Known, record, record_known
 from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement
@@ -182,7 +182,7 @@ def _settle_found(
 def _keep_records(cursor: CursorWrapper, dialect: Dialect, settlements: Sequence[Settlement]) -> None:
     """Write what outlives the claims: the history, and what has been done that is to be done only once."""
     if kept := [settlement for settlement in settlements if settlement.keep]:
-        record(cursor, dialect, [_end(settlement) for settlement in kept])
+        record(cursor, dialect, _ends(kept))
     if once := [settlement.claim for settlement in settlements if settlement.once]:
         remember(cursor, dialect, once)
 
@@ -236,12 +236,30 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
 
 def _end(one: Settlement) -> End:
     """Return what the history says of a settlement."""
-    exception = None if one.exception is None else path_of(type(one.exception))
-    keeps_data = one.keep_data and one.then is Then.GONE
     return End(
-        *one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, exception, keeps_data,
-        one.stood_for,
+        *one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, _path(one.exception),
+        one.keep_data and one.then is Then.GONE, one.stood_for,
     )  # fmt: skip
+
+
+def _path(exception: BaseException | None) -> str | None:
+    return None if exception is None else path_of(type(exception))
+
+
+def _ends(settlements: Sequence[Settlement]) -> Ends:
+    """Return what :func:`_end` says of each of them, by column: making a value for each costs more than the rest."""
+    return Ends(
+        [one.claim[0] for one in settlements],
+        [one.claim[1] for one in settlements],
+        [int(one.outcome) for one in settlements],
+        [one.started for one in settlements],
+        [one.finished for one in settlements],
+        [one.result for one in settlements],
+        [one.error for one in settlements],
+        [_path(one.exception) for one in settlements],
+        [one.keep_data and one.then is Then.GONE for one in settlements],
+        [one.stood_for for one in settlements],
+    )
 
 
 def path_of(exception: type[BaseException]) -> str:

@@ -144,12 +144,16 @@ class Dialect:
         return expression
 
     def rows(self, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> Sent:
-        """Return the given rows (at least one) as a table that is sent in one or a few parameters.
+        """Return the given rows (at least one) as a table that is sent in one or a few parameters."""
+        return self.by_column(columns, list(zip(*rows, strict=True)))
+
+    def by_column(self, columns: Sequence[Column], of_columns: Sequence[Sequence[Any]]) -> Sent:
+        """Do as :meth:`rows` with the values of each column.
 
         Moments are given as datetimes. A simple value that is the same in all rows is written into the statement, as
         for most columns of most batches.
         """
-        values = dict(zip(columns, zip(*rows, strict=True), strict=True))
+        values = dict(zip(columns, of_columns, strict=True))
         literals = self._literals(values)
         if all(literals.values()):
             literals[columns[0]] = ""
