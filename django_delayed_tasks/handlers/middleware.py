@@ -50,7 +50,7 @@ _cancelled: ContextVar[Event] = ContextVar("cancelled")
 
 def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Call a handler, inside of the middlewares; return what they return."""
-    return _chain()(Run(handler, tasks))
+    return chain(Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
 
 
 async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
@@ -59,8 +59,11 @@ async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
 
 
 def _handle(run: Run) -> Any:
-    handler = run.handler
-    return handler.handle_batch(list(run.tasks)) if handler.is_batched else handler.handle(run.tasks[0])
+    return _call(run.handler, run.tasks)
+
+
+def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
+    return handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
 
 
 async def _ahandle(run: Run) -> Any:

@@ -69,8 +69,10 @@ class Running:
 
     def hand_over(self, tasks: Batch) -> bool:
         """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
+        if not tasks:
+            return not self.is_abandoned
         with self._lock:
-            if tasks and not self.is_abandoned:
+            if not self.is_abandoned:
                 handed = set(tasks)
                 self.tasks = [task for task in self.tasks if task not in handed]
             return not self.is_abandoned

@@ -72,7 +72,12 @@ def decide(
 
 
 def decide_within(
-    task: ClaimedTask, handler: TaskHandler, result: Any, started: datetime, finished: datetime
+    task: ClaimedTask,
+    handler: TaskHandler,
+    result: Any,
+    started: datetime,
+    finished: datetime,
+    max_rescues: int | None = None,
 ) -> Settlement:
     """Decide like :func:`decide`, but inside the transaction of the run: raise what must roll it back.
 
@@ -82,7 +87,7 @@ def decide_within(
     """
     if isinstance(result, Raised):
         raise result.error
-    return _settlement(task, handler, result, started, finished)
+    return _settlement(task, handler, result, started, finished, max_rescues)
 
 
 def lost(task: ClaimedTask, error: Raised, now: datetime, max_rescues: int) -> Settlement:

@@ -42,7 +42,7 @@ logger = Log(__name__)
 
 Call = Callable[[], Any]
 """The call of the handler: it returns or raises what the handler does."""
-Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime], Settlement]
+Decide = Callable[[ClaimedTask, TaskHandler, Any, datetime, datetime, int | None], Settlement]
 Became = Mapping[Claim, Then]
 """The next states of the tasks that the run has settled itself; empty if it leaves that to the settler."""
 
@@ -104,7 +104,7 @@ def end(start: Start, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
         if handler.atomic:
             settlements, became = _settled(tasks, handler, clock, started, call)
         else:
-            settlements = _decided(tasks, handler, clock, started, partial(decide, max_rescues=max_rescues), call)
+            settlements = _decided(tasks, handler, clock, started, decide, call, max_rescues)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
         tasks, alone = divided(tasks, error)
         if alone:
@@ -211,15 +211,23 @@ def _settled(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: 
 
 
 def _decided(
-    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, started: datetime, decide: Decide, call: Call
+    tasks: Batch,
+    handler: TaskHandler,
+    clock: DatabaseClock,
+    started: datetime,
+    decide: Decide,
+    call: Call,
+    max_rescues: int | None = None,
 ) -> list[Settlement]:
     """Call the handler, and decide how each task ends."""
     if not handler.is_batched:
         [task] = tasks
-        return [decide(task, handler, call(), started, clock.now())]
+        return [decide(task, handler, call(), started, clock.now(), max_rescues)]
     results = results_of(handler, call(), len(tasks))
     finished = clock.now()
-    return settlements_of(tasks, results, lambda task, result: decide(task, handler, result, started, finished))
+    return settlements_of(
+        tasks, results, lambda task, result: decide(task, handler, result, started, finished, max_rescues)
+    )
 
 
 def _announce_start(tasks: Batch, handler: TaskHandler) -> None:

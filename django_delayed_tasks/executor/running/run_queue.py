@@ -107,13 +107,11 @@ class RunQueue:
         """Remove and return the batch whose turn it is; there is one for each ticket."""
         while True:
             try:
-                return self._next_line().popleft()
+                return (self._next_line() if self._permitted else self._batches).popleft()
             except IndexError:  # another thread has just taken the last one of the line
                 continue
 
     def _next_line(self) -> deque[Batch]:
-        if not self._permitted:
-            return self._batches
         if self._batches:
             others, permitted = self._batches[0][0].priority, self._permitted[0][0].priority
             self._is_turn_of_permitted = permitted > others or (permitted == others and not self._is_turn_of_permitted)
