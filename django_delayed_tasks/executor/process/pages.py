@@ -1,6 +1,7 @@
 """A small HTTP server for probes and metrics, on a port or on a Unix socket, in threads of its own."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -96,6 +97,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         page = self._page()
+        with suppress(ConnectionError):  # who asked may not have waited for the answer
+            self._send(page)
+
+    def _send(self, page: Page) -> None:
         self.send_response(page.code)
         self.send_header("Content-Type", page.kind)
         self.send_header("Content-Length", str(len(page.body)))

@@ -90,7 +90,9 @@ def test_no_statement_is_ended_for_a_queue_that_is_not_served(listeners: list[Ea
     assert not [sql for sql in sent if "KILL" in sql]
 
 
-def test_who_listens_is_remembered_for_a_second(listeners: list[Ears]) -> None:
+def test_who_listens_is_remembered_for_a_while(listeners: list[Ears], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mysql, "LOOK_EVERY", 3600.0)
+
     def send() -> None:
         for _ in range(5):
             mysql.notify("default", "mail")
