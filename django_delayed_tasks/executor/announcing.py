@@ -36,8 +36,6 @@ def read_agenda(seconds: float) -> None:
 def ended(alias: str, settlements: Sequence[Settlement], became: Mapping[Claim, Then], task_of: TaskOf) -> None:
     """Note ends of runs that were committed."""
     tally_of(alias).count(settlements, became, task_of)
-    if counts := meter.current:
-        counts.note_ends(settlements, became, task_of)
 
 
 def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
@@ -52,8 +50,6 @@ def claimed(tasks: Collection[ClaimedTask], began: float) -> None:
 def reaped(alias: str, taken: Collection[Taken]) -> None:
     """Announce tasks that were taken from dead executors."""
     tally_of(alias).count_lost(taken)
-    if counts := meter.current:
-        counts.note_reaped(taken)
     if signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)
         _send(signals.tasks_reaped, None, codes=dict(codes), executors=dict(executors))

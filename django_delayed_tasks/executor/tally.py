@@ -1,22 +1,23 @@
-"""The tally: the ends of runs, counted in this process until housekeeping adds them to the rollup.
+"""The tally: the ends of runs, counted in this process for metrics, and until housekeeping adds them to the rollup.
 
 It costs a microsecond or two for each run and no statement. A process that is killed loses the counts of its last few
 seconds, and nothing else: the history does not depend on them.
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from django_delayed_tasks.models.rollups import ERROR_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settle import path_of
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_unwritable
@@ -35,14 +36,31 @@ _DIGITS: Final = re.compile(r"\d+")
 _DONE: Final = int(RunOutcome.DONE)
 
 Counts = dict[Key, Cell]
+AnyKey = TypeVar("AnyKey", bound=tuple[str | int, ...])
+
+
+class Totals(NamedTuple):
+    """All that was counted since the process began.
+
+    Attributes:
+        ends: by code and outcome.
+        failed: by code, the tasks that failed for good.
+        reaped: by code, the tasks that were taken from dead executors.
+    """
+
+    ends: dict[tuple[str, int], Cell]
+    failed: Counter[str]
+    reaped: Counter[str]
 
 
 class Tally:
-    """The counts of one database since the last flush; thread-safe."""
+    """The counts of one database; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._counts: Counts = {}
+        self._counts: Counts = {}  # since the last flush
+        self._unwritten: Counts = {}  # of earlier flushes that failed
+        self._flushed = Totals({}, Counter(), Counter())  # without what is in _counts
 
     def count(
         self,
@@ -64,6 +82,8 @@ class Tally:
     def _count(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
         started, is_good = settlement.started, settlement.outcome is RunOutcome.DONE
         key = (task.biz_code, _DONE, "") if is_good else self._key(task.biz_code, settlement, then)
+        if not is_good and is_final_failure(settlement.outcome, then):
+            self._flushed.failed[task.biz_code] += 1
         late = started - (settlement.stood_for or task.when) if started and task.attempts <= 1 else None
         took = settlement.finished - started if started and settlement.finished else None
         cell = self._counts.get(key)
@@ -77,6 +97,8 @@ class Tally:
             for one in taken:
                 key = (one.biz_code, int(RunOutcome.LOST), error_of(one.settlement))
                 self._counts.setdefault(key, Cell()).count(None, None)
+                self._flushed.reaped[one.biz_code] += 1
+                self._flushed.failed[one.biz_code] += is_final_failure(one.settlement.outcome, one.then)
 
     def _key(self, biz_code: str, settlement: Settlement, then: Then) -> Key:
         outcome = settlement.outcome
@@ -85,14 +107,21 @@ class Tally:
         if outcome not in _FAILURES:
             return (biz_code, int(outcome), "")
         key = (biz_code, int(outcome), error_of(settlement))
-        if key not in self._counts and sum(known[0] == biz_code for known in self._counts) >= MOST_ERRORS:
+        known = {**self._counts, **self._unwritten} if key not in self._counts else self._counts
+        if key not in known and sum(one[0] == biz_code for one in known) >= MOST_ERRORS:
             return (biz_code, int(outcome), OTHER_ERRORS)
         return key
 
+    def totals(self) -> Totals:
+        """Return a copy of all that was counted since the process began."""
+        with self._lock:
+            ends = dict(self._flushed.ends)
+            _add_to(ends, _by_outcome(self._counts))
+            return Totals(ends, self._flushed.failed.copy(), self._flushed.reaped.copy())
+
     def flush(self, alias: str, now: datetime) -> None:
         """Add the counts to the rollup; if that fails, they are kept for the next time."""
-        with self._lock:
-            counts, self._counts = self._counts, {}
+        counts = self._take()
         if not counts:
             return
         try:
@@ -101,25 +130,37 @@ class Tally:
             if is_unwritable(error):
                 self._write_in_ascii(alias, counts, now)
                 return
-            self._give_back(counts)
+            with self._lock:
+                _add_to(self._unwritten, counts.items())
             raise
+
+    def _take(self) -> Counts:
+        """Return what is to be written, and forget it; the totals keep it."""
+        with self._lock:
+            counts, self._counts, unwritten, self._unwritten = self._counts, {}, self._unwritten, {}
+            _add_to(self._flushed.ends, _by_outcome(counts))
+        _add_to(unwritten, counts.items())
+        return unwritten
 
     def _write_in_ascii(self, alias: str, counts: Counts, now: datetime) -> None:
         """Write counts that the database refuses, with their errors in ASCII, or lose them if it refuses these too."""
         simpler: Counts = {}
         for (code, outcome, error), cell in counts.items():
-            key = code, outcome, in_ascii(error)[:ERROR_LENGTH]
-            simpler[key] = merged(simpler[key], cell) if key in simpler else cell
+            _add_to(simpler, [((code, outcome, in_ascii(error)[:ERROR_LENGTH]), cell)])
         try:
             rollup.add(alias, simpler, now)
         except Exception:
             logger.exception("statistics cannot be written (runs: %d)", sum(cell.runs for cell in counts.values()))
 
-    def _give_back(self, counts: Counts) -> None:
-        with self._lock:
-            for key, cell in counts.items():
-                later = self._counts.get(key)
-                self._counts[key] = merged(cell, later) if later else cell
+
+def _by_outcome(counts: Counts) -> Iterable[tuple[tuple[str, int], Cell]]:
+    return (((code, outcome), cell) for (code, outcome, _), cell in counts.items())
+
+
+def _add_to(counts: dict[AnyKey, Cell], more: Iterable[tuple[AnyKey, Cell]]) -> None:
+    """Add counts to others, in cells of their own: no cell that was there before is changed."""
+    for key, cell in more:
+        counts[key] = merged(counts.get(key) or Cell(), cell)
 
 
 def error_of(settlement: Settlement) -> str:
@@ -130,7 +171,9 @@ def error_of(settlement: Settlement) -> str:
 
 
 _tallies: dict[str, Tally] = {}
-forget_in_child(_tallies.clear)
+forget = _tallies.clear
+"""Forget all that this process has counted."""
+forget_in_child(forget)
 
 
 def tally_of(alias: str) -> Tally:
@@ -138,3 +181,14 @@ def tally_of(alias: str) -> Tally:
     with suppress(KeyError):
         return _tallies[alias]
     return _tallies.setdefault(alias, Tally())
+
+
+def totals() -> Totals:
+    """Return all that this process has counted, whatever the database."""
+    found = Totals({}, Counter(), Counter())
+    for tally in list(_tallies.values()):
+        one = tally.totals()
+        _add_to(found.ends, one.ends.items())
+        found.failed.update(one.failed)
+        found.reaped.update(one.reaped)
+    return found

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
-from django_delayed_tasks.executor.meter import Activity, Histogram, Meter
+from django_delayed_tasks.executor.meter import Activity, Histogram
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.metrics.cluster import Cluster
+from django_delayed_tasks.metrics.counts import Counts
 
 PREFIX: Final = "delayed_tasks_"
 
@@ -59,10 +60,6 @@ def _from_zero(counts: Mapping[str, int]) -> Samples:
     return _by_code({**dict.fromkeys(get_task_handlers(), 0), **counts})
 
 
-def _settled(meter: Meter) -> Samples:
-    return [((code, outcome.name.lower()), count) for (code, outcome), count in meter.settled.items()]
-
-
 def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
     claims = Counter(activity.codes)
     for code, handler in get_task_handlers().items():
@@ -70,30 +67,33 @@ def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
             yield (code,), (handler.max_concurrent, claims[code])
 
 
-COUNTED: Final[tuple[Metric[Meter], ...]] = (
-    Metric(Kind.COUNTER, "claimed", "Tasks claimed.", ("code",), lambda meter: _by_code(meter.claimed)),
-    Metric(Kind.COUNTER, "settled", "Ends of runs, by outcome.", ("code", "outcome"), _settled),
-    Metric(Kind.COUNTER, "failed", "Tasks that failed for good.", ("code",), lambda meter: _from_zero(meter.failed)),
+COUNTED: Final[tuple[Metric[Counts], ...]] = (
+    Metric(Kind.COUNTER, "claimed", "Tasks claimed.", ("code",), lambda counts: _by_code(counts.claimed)),
+    Metric(
+        Kind.COUNTER, "settled", "Ends of runs, by outcome.", ("code", "outcome"),
+        lambda counts: counts.settled.items(),
+    ),
+    Metric(Kind.COUNTER, "failed", "Tasks that failed for good.", ("code",), lambda counts: _from_zero(counts.failed)),
     Metric(
         Kind.COUNTER, "reaped", "Tasks taken from dead executors.", ("code",),
-        lambda meter: _from_zero(meter.reaped),
+        lambda counts: _from_zero(counts.reaped),
     ),
     Metric(
         Kind.HISTOGRAM, "lateness_seconds", "Seconds from the time of a task to the start of its first attempt.",
-        ("code",), lambda meter: _by_code(meter.lateness),
+        ("code",), lambda counts: _by_code(counts.lateness),
     ),
     Metric(
-        Kind.HISTOGRAM, "run_seconds", "Seconds that runs took.", ("code",), lambda meter: _by_code(meter.run_time)
+        Kind.HISTOGRAM, "run_seconds", "Seconds that runs took.", ("code",), lambda counts: _by_code(counts.run_time)
     ),
     Metric(
-        Kind.HISTOGRAM, "claim_seconds", "Seconds that claims took.", (), lambda meter: [((), meter.claim_time)]
+        Kind.HISTOGRAM, "claim_seconds", "Seconds that claims took.", (), lambda counts: [((), counts.claim_time)]
     ),
     Metric(
         Kind.HISTOGRAM, "agenda_seconds", "Seconds that readings of the agenda took.", (),
-        lambda meter: [((), meter.agenda_time)],
+        lambda counts: [((), counts.agenda_time)],
     ),
 )  # fmt: skip
-"""What a process has counted since it started; to be read while the meter's lock is held."""
+"""What a process has counted since it started."""
 
 ACTIVE: Final[tuple[Metric[Activity], ...]] = (
     Metric(Kind.GAUGE, "threads", "Threads that run tasks.", (), lambda now: [((), now.threads)]),

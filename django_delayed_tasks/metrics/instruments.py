@@ -14,8 +14,9 @@ from opentelemetry.metrics import CallbackOptions, Observation
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor import meter
-from django_delayed_tasks.executor.meter import Histogram, Meter
+from django_delayed_tasks.executor.meter import Histogram
 from django_delayed_tasks.metrics.cluster import UNKNOWN, Cluster, read_cluster
+from django_delayed_tasks.metrics.counts import Counts, read_counts
 from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Metric, Source
 
 NAME = "django_delayed_tasks"
@@ -48,12 +49,9 @@ def create() -> None:
         of_project.create_observable_gauge(shared.name, [partial(_shared, shared, look)], shared.unit, shared.text)
 
 
-def _counted(metric: Metric[Meter], part: Part | None, _: CallbackOptions) -> list[Observation]:
-    counts = meter.current
-    if counts is None:
-        return []
-    with counts.lock:
-        return list(_observations(metric, counts, part))
+def _counted(metric: Metric[Counts], part: Part | None, _: CallbackOptions) -> list[Observation]:
+    counts = read_counts()
+    return list(_observations(metric, counts, part)) if counts else []
 
 
 def _active(metric: Metric[meter.Activity], _: CallbackOptions) -> list[Observation]:

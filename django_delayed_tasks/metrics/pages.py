@@ -8,10 +8,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.meter import Activity, Histogram
 from django_delayed_tasks.metrics import definitions
 from django_delayed_tasks.metrics.cluster import read_cluster
+from django_delayed_tasks.metrics.counts import read_counts
 from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Source
 
 KIND = CONTENT_TYPE_PLAIN_0_0_4
@@ -58,11 +58,8 @@ def of_database(alias: str) -> bytes:
 
 
 def _counted() -> list[Metric]:
-    counts = meter.current
-    if counts is None:
-        return []
-    with counts.lock:
-        return _families(COUNTED, counts)
+    counts = read_counts()
+    return _families(COUNTED, counts) if counts else []
 
 
 def _families(metrics: Iterable[definitions.Metric[Source]], source: Source) -> list[Metric]:

@@ -10,7 +10,7 @@ from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.stats.durations import Durations
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import DAY, HOUR, MINUTE, Cell, Summed, merged
+from django_delayed_tasks.store.statistics.rollup import DAY, HOUR, MINUTE, Cell, Summed, folded, merged
 
 FAILED: Final = (RunOutcome.FAILED, RunOutcome.LOST, RunOutcome.EXPIRED)
 """The outcomes of runs that were not done and will not be tried again by themselves, or died with their executor."""
@@ -61,13 +61,13 @@ class Runs:
     def lateness(self) -> Durations:
         """How late first attempts started."""
         cell = self._sum()
-        return Durations(cell.late, cell.late_sum, cell.late_max)
+        return Durations(folded(cell.late), cell.late_sum, cell.late_max)
 
     @property
     def run_time(self) -> Durations:
         """How long runs took."""
         cell = self._sum()
-        return Durations(cell.took, cell.took_sum, cell.took_max)
+        return Durations(folded(cell.took), cell.took_sum, cell.took_max)
 
     def plus(self, other: "Runs") -> "Runs":
         """Return these runs and the others as those of one code or period: this one's."""

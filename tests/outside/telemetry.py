@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from django_delayed_tasks.executor import meter
+from django_delayed_tasks.executor import meter, tally
 
 PATH = "django_delayed_tasks.integrations.opentelemetry.OpenTelemetryMiddleware"
 
@@ -35,8 +35,10 @@ def observed(settings: Any) -> Iterator[None]:
     settings.DELAYED_TASKS = {"ALLOW_UNKNOWN_CODES": True, "MIDDLEWARE": [PATH]}
     exporter.clear()
     meter.stop()
+    tally.forget()
     yield
     meter.stop()
+    tally.forget()
 
 
 Points = dict[tuple[str, tuple[tuple[str, Any], ...]], float]

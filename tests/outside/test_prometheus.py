@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from django_delayed_tasks import leases
 from django_delayed_tasks.api import add_task
-from django_delayed_tasks.executor import meter
+from django_delayed_tasks.executor import meter, tally
 from django_delayed_tasks.metrics.views import metrics
 from django_delayed_tasks.models import Task
 from tests.executor.conftest import own_handlers  # noqa: F401
@@ -50,8 +50,10 @@ def summed(samples: Samples, name: str, **labels: str) -> float:
 
 @pytest.fixture
 def counting() -> Iterator[meter.Meter]:
+    tally.forget()
     yield meter.start()
     meter.stop()
+    tally.forget()
 
 
 def seen_by_view() -> Samples:

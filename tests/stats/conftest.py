@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.tally import tally_of
+from django_delayed_tasks.executor import tally
 from django_delayed_tasks.handlers import registry
 from tests.admin.rows import NOW
 
@@ -23,9 +23,9 @@ def own_handlers(settings: Any) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def nothing_counted() -> Iterator[None]:
     """No counts of other tests are left in this process, and none of this test afterwards."""
-    tally_of("default").__init__()  # type: ignore[misc]
+    tally.forget()
     yield
-    tally_of("default").__init__()  # type: ignore[misc]
+    tally.forget()
 
 
 @pytest.fixture

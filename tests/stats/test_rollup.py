@@ -13,7 +13,7 @@ from django_delayed_tasks.models.rollups import BOUNDS
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.stats import Durations
 from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import Cell, merged
+from django_delayed_tasks.store.statistics.rollup import Cell, folded, merged
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER
 from tests.stats.fills import cell, ended
 from tests.threads import start_thread
@@ -137,7 +137,7 @@ class TestDurations:
     def test_a_percentile_lies_in_its_bucket(self) -> None:
         counted = cell(90, late=0.02)
         counted = merged(counted, cell(10, late=5))
-        durations = Durations(counted.late, counted.late_sum, counted.late_max)
+        durations = Durations(folded(counted.late), counted.late_sum, counted.late_max)
         assert durations.mean == timedelta(seconds=(90 * 0.02 + 10 * 5) / 100)
         median, high = durations.percentile(50), durations.percentile(95)
         assert median is not None
@@ -147,14 +147,20 @@ class TestDurations:
 
     def test_never_longer_than_the_longest(self) -> None:
         counted = cell(4, late=7200)
-        durations = Durations(counted.late, counted.late_sum, counted.late_max)
+        durations = Durations(folded(counted.late), counted.late_sum, counted.late_max)
         assert durations.percentile(100) == timedelta(seconds=7200)
 
     @pytest.mark.parametrize("bound", range(len(BOUNDS)))
     def test_a_bound_belongs_to_its_bucket(self, bound: int) -> None:
         counted = Cell()
         counted.count(BOUNDS[bound], BOUNDS[bound] + timedelta(microseconds=1))
-        assert (counted.late[bound], counted.took[bound + 1]) == (1, 1)
+        assert (folded(counted.late)[bound], folded(counted.took)[bound + 1]) == (1, 1)
+
+    def test_cells_have_finer_buckets_than_the_rollup(self) -> None:
+        counted = Cell()
+        for milliseconds in (1, 2, 3, 4, 10, 11):
+            counted.count(timedelta(milliseconds=milliseconds), None)
+        assert (counted.late[:4], folded(counted.late)[:2]) == ([1, 2, 2, 1], [5, 1])
 
     def test_a_run_before_its_time_is_not_late(self) -> None:
         counted = Cell()

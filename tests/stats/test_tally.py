@@ -7,7 +7,7 @@ import pytest
 from django.db import DataError, InterfaceError, OperationalError
 
 from django_delayed_tasks import Fail
-from django_delayed_tasks.executor.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of
+from django_delayed_tasks.executor.tally import MOST_ERRORS, OTHER_ERRORS, Tally, tally_of, totals
 from django_delayed_tasks.models import Executor, Statistic
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.stats import failures, rates
@@ -167,6 +167,54 @@ def test_counts_that_cannot_be_written_are_kept(monkeypatch: pytest.MonkeyPatch)
     assert counted() == {("DONE", ""): 2}
     tally.flush("default", NOW)
     assert counted() == {("DONE", ""): 2}
+
+
+@pytest.mark.django_db
+def test_totals_have_each_end_once_whether_it_is_written_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claim_one()
+    tally = tally_of("default")
+
+    def runs() -> int:
+        return totals().ends["code", FAILED].runs
+
+    def refuse(*_: object) -> None:
+        assert runs() == 2  # those that are being written count, too
+        raise OperationalError("away")
+
+    def fail(error: str) -> None:
+        end = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error=error)
+        tally.count([end], {task.claim: Then.FAILED}, {task.claim: task}.get)
+
+    fail("a")
+    fail("b")
+    before = totals()
+    with monkeypatch.context() as context:
+        context.setattr(rollup, "add", refuse)
+        with pytest.raises(OperationalError):
+            tally.flush("default", NOW)
+    assert runs() == 2
+    fail("a")
+    assert runs() == 3
+    tally.flush("default", NOW)
+    assert (runs(), totals().failed["code"], before.ends["code", FAILED].runs) == (3, 3, 2)
+    assert counted() == {("FAILED", "a"): 2, ("FAILED", "b"): 1}
+
+
+@pytest.mark.django_db
+def test_errors_that_cannot_be_written_stay_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = claim_one()
+    tally = Tally()
+
+    def refuse(*_: object) -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(rollup, "add", refuse)
+    for number in range(3 * MOST_ERRORS):
+        end = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="e" * (number + 1))
+        tally.count([end], {task.claim: Then.FAILED}, {task.claim: task}.get)
+        with pytest.raises(OperationalError):
+            tally.flush("default", NOW)
+    assert len(tally._unwritten) == MOST_ERRORS + 1
 
 
 @pytest.mark.django_db

@@ -32,12 +32,18 @@ _AT_ONCE: Final = 200
 """Rows of one statement."""
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NONE: Final = timedelta()
-_SHORT: Final = BOUNDS[0]
+FINE: Final = (timedelta(milliseconds=1), timedelta(milliseconds=3))
+"""Bounds below the first one of the rollup, which only counts in memory have: metrics tell them apart."""
+CELL_BOUNDS: Final = (*FINE, *BOUNDS)
+"""The upper bounds of the buckets of a cell; a last bucket has everything above."""
+_SHORT: Final = CELL_BOUNDS[0]
 """The first bound, which most durations do not exceed: comparing with it costs less than a search."""
 
 _IDENTITY: Final = ("grain", "start", "biz_code", "outcome", "error")
 _SUMS: Final = ("runs", "late_sum", "took_sum", *LATE, *TOOK)
 _MAXIMA: Final = ("late_max", "took_max")
+_UNKNOWN: Final = (0,) * len(FINE)
+"""The finer buckets of a cell that was read from the rollup: the first column has their counts."""
 
 
 Key = tuple[str, int, str]
@@ -46,35 +52,42 @@ Key = tuple[str, int, str]
 
 @dataclass(slots=True)
 class Cell:
-    """The count of runs of one key, with how late they started and how long they took."""
+    """The count of runs of one key, with how late they started and how long they took, by ``CELL_BOUNDS``."""
 
     runs: int = 0
     late_sum: timedelta = _NONE
     late_max: timedelta = _NONE
     took_sum: timedelta = _NONE
     took_max: timedelta = _NONE
-    late: list[int] = field(default_factory=lambda: [0] * len(LATE))
-    took: list[int] = field(default_factory=lambda: [0] * len(TOOK))
+    late: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
+    took: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
 
     def count(self, late: timedelta | None, took: timedelta | None) -> None:
         """Count one run; None stands for a lateness or run time that is not known or not to be counted."""
         self.runs += 1
         if late is not None:
-            self.late[0 if late <= _SHORT else bisect_left(BOUNDS, late)] += 1
+            self.late[0 if late <= _SHORT else bisect_left(CELL_BOUNDS, late)] += 1
             if late > _NONE:
                 self.late_sum += late
                 if late > self.late_max:
                     self.late_max = late
         if took is not None:
-            self.took[0 if took <= _SHORT else bisect_left(BOUNDS, took)] += 1
+            self.took[0 if took <= _SHORT else bisect_left(CELL_BOUNDS, took)] += 1
             self.took_sum += took
             if took > self.took_max:
                 self.took_max = took
 
     def values(self) -> tuple[int, ...]:
         """Return the values of the columns ``_SUMS`` and ``_MAXIMA``."""
-        sums = (self.runs, self.late_sum // _MICROSECOND, self.took_sum // _MICROSECOND, *self.late, *self.took)
+        late, took = folded(self.late), folded(self.took)
+        sums = (self.runs, self.late_sum // _MICROSECOND, self.took_sum // _MICROSECOND, *late, *took)
         return (*sums, self.late_max // _MICROSECOND, self.took_max // _MICROSECOND)
+
+
+def folded(buckets: Sequence[int]) -> list[int]:
+    """Return the counts by ``BOUNDS``, which the rollup keeps, of those by ``CELL_BOUNDS``."""
+    short = len(FINE) + 1
+    return [sum(buckets[:short]), *buckets[short:]]
 
 
 def merged(one: Cell, other: Cell) -> Cell:
@@ -230,8 +243,8 @@ def _cell(values: Sequence[int]) -> Cell:
         late_max * _MICROSECOND,
         took_sum * _MICROSECOND,
         took_max * _MICROSECOND,
-        list(late),
-        list(took),
+        [*_UNKNOWN, *late],
+        [*_UNKNOWN, *took],
     )
 
 
