@@ -8,10 +8,11 @@ _NUMBER = re.compile(r"\d+")
 RUNS = "django_delayed_tasks.run"
 
 
-def group_by_code(event: dict[str, Any], hint: Mapping[str, Any]) -> dict[str, Any]:
+def group_by_code(event: Any, hint: Mapping[str, Any]) -> Any:
     """Give an event of the log of runs a fingerprint of its code and its error; a ``before_send`` for Sentry.
 
-    The error is the class of the exception or, without one, the text of the failure without its numbers.
+    ``event`` is Sentry's ``Event``, a dictionary, and is returned. The error is the class of the exception or, without
+    one, the text of the failure without its numbers.
     """
     record = hint.get("log_record")
     if record is not None and record.name == RUNS and getattr(record, "biz_code", None):

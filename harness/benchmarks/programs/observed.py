@@ -42,6 +42,29 @@ def _receive(**_: Any) -> None:
     pass
 
 
+def sentry() -> None:
+    """Set Sentry up, with a transport that sends nothing."""
+    import sentry_sdk
+    from sentry_sdk.envelope import Envelope
+    from sentry_sdk.transport import Transport
+
+    from django_delayed_tasks.integrations.sentry import group_by_code
+
+    class Nowhere(Transport):
+        def capture_envelope(self, envelope: Envelope) -> None:
+            pass
+
+    sentry_sdk.init(dsn="https://key@sentry.invalid/1", transport=Nowhere, before_send=group_by_code)
+
+
+def every_span() -> None:
+    """Give each run a span, however many there are in a second."""
+    from django_delayed_tasks.integrations.opentelemetry import OpenTelemetryMiddleware
+
+    spans()
+    OpenTelemetryMiddleware.spans_per_second = float("inf")
+
+
 def spans() -> None:
     """Put OpenTelemetry's middleware around each run, with an exporter and a reader that keep everything in memory."""
     from opentelemetry import metrics, trace
@@ -58,7 +81,9 @@ def spans() -> None:
     override_settings(DELAYED_TASKS={"MIDDLEWARE": [OPENTELEMETRY]}).enable()
 
 
-PARTS: Mapping[str, Callable[[], None]] = {part.__name__: part for part in (bare, metrics, signals, spans)}
+PARTS: Mapping[str, Callable[[], None]] = {
+    part.__name__: part for part in (bare, every_span, metrics, sentry, signals, spans)
+}
 
 if __name__ == "__main__":
     django.setup()
