@@ -13,7 +13,7 @@ def cell(runs: int = 1, late: float | None = 0.02, took: float | None = 0.2) -> 
     """A count of runs that are all alike; times in seconds."""
     made = Cell()
     for _ in range(runs):
-        made.count(*(None if seconds is None else timedelta(seconds=seconds) for seconds in (late, took)))
+        made.count(1, *([] if seconds is None else [timedelta(seconds=seconds)] for seconds in (late, took)))
     return made
 
 

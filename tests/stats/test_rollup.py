@@ -153,16 +153,29 @@ class TestDurations:
     @pytest.mark.parametrize("bound", range(len(BOUNDS)))
     def test_a_bound_belongs_to_its_bucket(self, bound: int) -> None:
         counted = Cell()
-        counted.count(BOUNDS[bound], BOUNDS[bound] + timedelta(microseconds=1))
+        counted.count(1, [BOUNDS[bound]], [BOUNDS[bound] + timedelta(microseconds=1)])
         assert (folded(counted.late)[bound], folded(counted.took)[bound + 1]) == (1, 1)
 
     def test_cells_have_finer_buckets_than_the_rollup(self) -> None:
         counted = Cell()
         for milliseconds in (1, 2, 3, 4, 10, 11):
-            counted.count(timedelta(milliseconds=milliseconds), None)
+            counted.count(1, [timedelta(milliseconds=milliseconds)], [])
         assert (counted.late[:4], folded(counted.late)[:2]) == ([1, 2, 2, 1], [5, 1])
+
+    def test_runs_that_are_counted_together_need_not_be_alike(self) -> None:
+        second, minute = timedelta(seconds=1), timedelta(minutes=1)
+        together, one_by_one = Cell(), Cell()
+        late, took = [second, -HOUR, minute, second], [minute, second, second]
+        together.count(4, late, took)
+        for duration in late:
+            one_by_one.count(1, [duration], [])
+        for duration in took:
+            one_by_one.count(0, [], [duration])
+        assert together == one_by_one
+        assert (together.late_sum, together.late_max) == (minute + 2 * second, minute)
+        assert (together.took_sum, together.took_max) == (minute + 2 * second, minute)
 
     def test_a_run_before_its_time_is_not_late(self) -> None:
         counted = Cell()
-        counted.count(-HOUR, None)
+        counted.count(1, [-HOUR], [])
         assert (counted.late[0], counted.late_sum, sum(counted.took)) == (1, timedelta(), 0)

@@ -36,8 +36,6 @@ FINE: Final = (timedelta(milliseconds=1), timedelta(milliseconds=3))
 """Bounds below the first one of the rollup, which only counts in memory have: metrics tell them apart."""
 CELL_BOUNDS: Final = (*FINE, *BOUNDS)
 """The upper bounds of the buckets of a cell; a last bucket has everything above."""
-_SHORT: Final = CELL_BOUNDS[0]
-"""The first bound, which most durations do not exceed: comparing with it costs less than a search."""
 
 _IDENTITY: Final = ("grain", "start", "biz_code", "outcome", "error")
 _SUMS: Final = ("runs", "late_sum", "took_sum", *LATE, *TOOK)
@@ -62,26 +60,34 @@ class Cell:
     late: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
     took: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
 
-    def count(self, late: timedelta | None, took: timedelta | None) -> None:
-        """Count one run; None stands for a lateness or run time that is not known or not to be counted."""
-        self.runs += 1
-        if late is not None:
-            self.late[0 if late <= _SHORT else bisect_left(CELL_BOUNDS, late)] += 1
-            if late > _NONE:
-                self.late_sum += late
-                if late > self.late_max:
-                    self.late_max = late
-        if took is not None:
-            self.took[0 if took <= _SHORT else bisect_left(CELL_BOUNDS, took)] += 1
-            self.took_sum += took
-            if took > self.took_max:
-                self.took_max = took
+    def count(self, runs: int, late: Sequence[timedelta], took: Sequence[timedelta]) -> None:
+        """Count runs, and the latenesses and run times of those of which they are known and to be counted."""
+        self.runs += runs
+        if late:
+            least, most = min(late), max(late)
+            _sort_into(self.late, late, least, most)
+            self.late_sum += sum(late if least >= _NONE else [max(one, _NONE) for one in late], _NONE)
+            self.late_max = max(self.late_max, most)
+        if took:
+            most = max(took)
+            _sort_into(self.took, took, min(took), most)
+            self.took_sum += sum(took, _NONE)
+            self.took_max = max(self.took_max, most)
 
     def values(self) -> tuple[int, ...]:
         """Return the values of the columns ``_SUMS`` and ``_MAXIMA``."""
         late, took = folded(self.late), folded(self.took)
         sums = (self.runs, self.late_sum // _MICROSECOND, self.took_sum // _MICROSECOND, *late, *took)
         return (*sums, self.late_max // _MICROSECOND, self.took_max // _MICROSECOND)
+
+
+def _sort_into(buckets: list[int], durations: Sequence[timedelta], least: timedelta, most: timedelta) -> None:
+    first = bisect_left(CELL_BOUNDS, least)
+    if first == bisect_left(CELL_BOUNDS, most):  # as in most batches: a search for each costs more than the rest
+        buckets[first] += len(durations)
+    else:
+        for duration in durations:
+            buckets[bisect_left(CELL_BOUNDS, duration)] += 1
 
 
 def folded(buckets: Sequence[int]) -> list[int]:

@@ -57,10 +57,10 @@ class MySQL(Dialect):
         # The text itself is ASCII. Without CONVERT, MariaDB loses escaped characters that the connection's set lacks.
         return f"JSON_TABLE(CONVERT(%s USING utf8mb4), '$[*]' COLUMNS({paths})) v", [text]
 
-    def received(self, column: Column) -> str:
+    def received(self, column: Column, since: datetime) -> str:
         if column.type == "moment":
-            return f"(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v.{column.name} MICROSECOND)"
-        return super().received(column)
+            return f"({self.moment_literal(since)} + INTERVAL v.{column.name} MICROSECOND)"
+        return super().received(column, since)
 
     def stored(self, moment: datetime) -> str:
         # The same as adapt_datetimefield_value, at a tenth of its cost.

@@ -1,7 +1,7 @@
 """The dialect of PostgreSQL."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.backends.utils import CursorWrapper
@@ -25,13 +25,12 @@ class PostgreSQL(Dialect):
     def later(self, by: timedelta) -> str:
         return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
 
-    def received(self, column: Column) -> str:
-        if (
-            column.type == "moment"
-        ):  # in two parts: intervals are multiplied as floats, which are not exact after the year 2255
+    def received(self, column: Column, since: datetime) -> str:
+        if column.type == "moment":  # in two parts: intervals are multiplied as floats, not exact beyond 285 years
             seconds, micros = f"v.{column.name} / 1000000", f"mod(v.{column.name}, 1000000)"
-            return f"(TIMESTAMPTZ 'epoch' + {seconds} * INTERVAL '1 second' + {micros} * INTERVAL '1 microsecond')"
-        return super().received(column)
+            passed = f"{seconds} * INTERVAL '1 second' + {micros} * INTERVAL '1 microsecond'"
+            return f"({self.moment_literal(since)} + {passed})"
+        return super().received(column, since)
 
     def look_up(self, table: str, condition: str) -> str:
         # With a plain join, PostgreSQL may read the whole other side for each row, because it underestimates how many

@@ -34,7 +34,8 @@ class SQLite(Dialect):
         # The same as adapt_datetimefield_value, at a tenth of its cost.
         return str(moment.astimezone(UTC).replace(tzinfo=None))
 
-    sent_moment = stored
+    def sent_moments(self, moments: Sequence[datetime | None], since: datetime) -> Sequence[Any]:
+        return [None if moment is None else self.stored(moment) for moment in moments]
 
     def moment(self, when: datetime | timedelta | None) -> SQL:
         # Never a literal: sqlite3 finds prepared statements by their text.
