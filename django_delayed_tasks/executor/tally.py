@@ -1,7 +1,7 @@
 """The tally: the ends of runs, counted in this process for metrics, and until housekeeping adds them to the rollup.
 
-It costs about half a microsecond for each run and no statement. A process that is killed loses its counts of the last few
-seconds, and nothing else: the history does not depend on them.
+It costs about half a microsecond for each run and no statement. A process that is killed loses the counts of its last
+few seconds, and nothing else: the history does not depend on them.
 """
 
 import re

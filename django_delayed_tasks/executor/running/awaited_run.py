@@ -32,7 +32,8 @@ async def arun(
     now = clock.now()
     try:
         start = await _apart(bool(signals.run_started.receivers), begin, tasks, handler, clock, now)
-        answer = await _call(running, handler, start.tasks) if start.tasks else Answer()
+        tasks_to_run, _, _ = start
+        answer = await _call(running, handler, tasks_to_run) if tasks_to_run else Answer()
         has_failed = answer.error is not None and not isinstance(answer.error, GivenBack)
         is_slow = has_failed or bool(signals.run_finished.receivers)
         return await _apart(is_slow, end, start, handler, clock, max_rescues, answer)

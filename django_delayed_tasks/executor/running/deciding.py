@@ -257,7 +257,7 @@ def _failed(error: str) -> dict[str, Any]:
 def keeps(handler: TaskHandler, outcome: RunOutcome) -> bool:
     """Return whether a run with this outcome leaves a row in the history."""
     kept = handler.keep_history
-    return isinstance(kept, timedelta) or outcome in _KEPT[kept]
+    return kept is KeepHistory.ALL or isinstance(kept, timedelta) or outcome in _KEPT[kept]
 
 
 _OUTCOMES = (Done, Fail, Reschedule, Retry)

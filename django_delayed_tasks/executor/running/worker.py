@@ -113,16 +113,17 @@ class Performer:
         return True
 
     def _note_end(self, running: Running, end: RunEnd) -> None:
-        if not running.hand_over(end.alone):
+        left, alone = end
+        if not running.hand_over(alone):
             return
         ended = [task.claim for task in running.tasks]
         self._held.finish(ended, clock.monotonic() - running.began)
-        for settlement in end.left:
+        for settlement in left:
             self._held.settle(settlement)
-        if len(end.left) < len(ended):
-            self._held.remove(set(ended) - {settlement.claim for settlement in end.left})
-        if end.alone:
-            self._queue.put_alone(end.alone)
+        if len(left) < len(ended):
+            self._held.remove(set(ended) - {settlement.claim for settlement in left})
+        if alone:
+            self._queue.put_alone(alone)
 
 
 def hold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> bool:

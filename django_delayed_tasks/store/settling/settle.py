@@ -110,10 +110,8 @@ def _settle(
 
 
 def _first_of_each(settlements: Sequence[Settlement]) -> list[Settlement]:
-    first: dict[Claim, Settlement] = {}
-    for settlement in settlements:
-        first.setdefault(settlement.claim, settlement)
-    return list(first.values())
+    first = {settlement.claim: settlement for settlement in reversed(settlements)}
+    return list(first.values())[::-1]
 
 
 def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settlement], claim_next: ClaimNext) -> Ended:
@@ -277,7 +275,8 @@ class Chunk:
     def add(self, settlement: Settlement) -> bool:
         """Add one settlement; return whether the chunk is now full."""
         self.settlements.append(settlement)
-        self._text += len(settlement.result or "") + len(settlement.error)
+        if settlement.result or settlement.error:
+            self._text += len(settlement.result or "") + len(settlement.error)
         return len(self.settlements) == LARGEST or self._text > LARGEST_TEXT
 
 

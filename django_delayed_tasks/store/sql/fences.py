@@ -19,14 +19,18 @@ def fence(claims: Iterable[Claim], prefix: str = "") -> str:
     """Return a condition that is true for the rows of these claims as long as their version is unchanged.
 
     For no claims it is false. Ids are grouped by version (most tasks of a batch have the same one), so that every
-    database reads them as a range of the primary key. Integers are written into the text, which is safe since they are
-    not user input: hundreds of parameters are slow.
+    database reads them as a range of the primary key. Integers are written into the text: hundreds of parameters are
+    slow.
+
+    Raises:
+        TypeError: an id is not an integer.
+        ValueError: a version is not an integer.
     """
     versions: defaultdict[int, list[int]] = defaultdict(list)
     for task_id, version in claims:
-        versions[int(version)].append(int(task_id))
+        versions[version].append(task_id)
     groups = [
-        f"({prefix}version = {version} AND {prefix}id IN ({', '.join(map(str, sorted(ids)))}))"
+        f"({prefix}version = {version:d} AND {prefix}id IN ({', '.join(map(int.__repr__, sorted(ids)))}))"
         for version, ids in versions.items()
     ]
     return groups[0] if len(groups) == 1 else _any_of(groups)

@@ -1,5 +1,7 @@
 """What a fence lets through: the rows of these claims in these versions, and no others."""
 
+from typing import Any
+
 import pytest
 from django.db import connection
 
@@ -47,3 +49,9 @@ def test_another_version_is_another_claim(claims: dict[str, Claim]) -> None:
 def test_a_status_next_to_it(claims: dict[str, Claim]) -> None:
     assert found(f"{fence(claims.values())} AND {in_status(PENDING)}") == ["a", "b", "c"]
     assert found(f"{fence(claims.values())} AND {in_status(RUNNING)}") == []
+
+
+@pytest.mark.parametrize("claim", [("1) OR (1 = 1", 1), (1, "1 OR 1 = 1")])
+def test_only_integers_are_written_into_the_statement(claim: Any) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        fence([claim])
