@@ -10,13 +10,12 @@ from django.db import transaction
 
 from django_delayed_tasks import Done, Fail, Retry, Task, TaskRun, add_task
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import AddAction, RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.batches import batched, claim_some, effects, numbers, outcomes, write, write_all
 from tests.executor.parts import add, claim, handler_of, registered
-from tests.executor.runs import run_one
+from tests.executor.runs import run, run_one
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

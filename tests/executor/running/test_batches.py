@@ -9,13 +9,13 @@ from django.db import connection
 
 from django_delayed_tasks import Done, Fail, Reschedule, TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.executor.running.run_queue import batches_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.settle import LARGEST_TEXT, settle
 from tests.executor.batches import add_some, batched, claim_some, numbers, outcomes
 from tests.executor.parts import add, claim, executing, handler_of, registered
+from tests.executor.runs import run
 from tests.waiting import LIMIT, wait_until
 
 pytestmark = pytest.mark.django_db(transaction=True)

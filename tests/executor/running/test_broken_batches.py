@@ -10,7 +10,6 @@ from django.db import IntegrityError, connection
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.current_run import Running
-from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.executor.running.run_queue import BrokenBatches, batches_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -19,6 +18,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval
 from tests.executor.batches import add_some, batched, claim_some, effects, numbers, outcomes, write, write_all
 from tests.executor.parts import add, claim, executing, registered
+from tests.executor.runs import run
 from tests.store.meters import statements
 from tests.waiting import wait_until
 

@@ -9,13 +9,13 @@ import pytest
 
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.batches import batched, claim_some, effects, write
 from tests.executor.parts import add, executing, handler_of
+from tests.executor.runs import run
 from tests.recurring.machine import MINUTE, NOON, HandClock
 from tests.waiting import wait_until
 

@@ -8,13 +8,13 @@ import pytest
 
 from django_delayed_tasks import TaskRun, signals
 from django_delayed_tasks.clock import DatabaseClock, monotonic
-from django_delayed_tasks.executor.running.run import run
 from django_delayed_tasks.executor.running.run_queue import REMEMBERED, BrokenBatches
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.batches import add_some, batched, claim_some, outcomes
 from tests.executor.parts import add, claim, executing, registered
+from tests.executor.runs import run
 from tests.recurring.machine import MINUTE, NOON, HandClock
 from tests.waiting import wait_until
 

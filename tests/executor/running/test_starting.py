@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Interval
-from django_delayed_tasks.executor.running.run import refusal, run
+from django_delayed_tasks.executor.running.run import refusal
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
+from tests.executor.runs import run
 from tests.recurring.machine import HandClock
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
