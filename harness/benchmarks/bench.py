@@ -47,6 +47,16 @@ class Bench:
         self.figures.note(Figure(self.case, database, subject, variant, unit), value)
         tqdm.write(f"{self.case:10} {database:9} {subject:22} {variant:40} {value:>12,.1f} {unit}")
 
+    def miss(self, database: str, subject: str, error: Exception) -> None:
+        """Note that the present case has no figures of a subject, or no further ones, because of an error."""
+        why = f"{type(error).__name__}: {error}"
+        self.figures.missing[self.case, database, subject] = why
+        tqdm.write(f"{self.case:10} {database:9} {subject:22} {why}")
+
+    def has_missed(self, database: str, subject: str) -> bool:
+        """Return whether that was noted of a subject in the present case."""
+        return (self.case, database, subject) in self.figures.missing
+
     def turns(self, what: str, *, repeats: int | None = None) -> Iterator[int]:
         """Measure in turns, so that a noisy minute hits all: one turn for each repetition, with a bar."""
         yield from tqdm(range(repeats or self.repeats), desc=f"{self.case}: {what}", unit="turn", leave=False)

@@ -27,10 +27,14 @@ class Spread(NamedTuple):
 
 
 class Figures:
-    """All values of one run of the suite, in the order in which they came."""
+    """All values of one run of the suite, in the order in which they came; and why some subjects have none.
+
+    ``missing`` has the reasons, by case, database and subject.
+    """
 
     def __init__(self, values: dict[Figure, list[float]] | None = None) -> None:
         self.values: dict[Figure, list[float]] = values or {}
+        self.missing: dict[tuple[str, str, str], str] = {}
 
     def note(self, figure: Figure, value: float) -> None:
         """Add a value."""
@@ -45,6 +49,7 @@ class Figures:
         """Add all values of another run."""
         for figure, values in other.values.items():
             self.values.setdefault(figure, []).extend(values)
+        self.missing |= other.missing
 
     def of_case(self, case: str) -> list[Figure]:
         """The figures of one case."""
@@ -57,11 +62,15 @@ class Figures:
     def write(self, path: Path, about: dict[str, Any]) -> None:
         """Into a JSON file; ``about`` tells of the machine and the versions."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"about": about, "figures": self.to_json()}, indent=1) + "\n")
+        missing = [[*of, why] for of, why in self.missing.items()]
+        content = {"about": about, "figures": self.to_json(), "missing": missing}
+        path.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def read(path: Path) -> tuple[Figures, dict[str, Any]]:
     """Read what :meth:`Figures.write` wrote."""
     content = json.loads(path.read_text())
     values = {Figure(*(entry[name] for name in Figure._fields)): entry["values"] for entry in content["figures"]}
-    return Figures(values), content["about"]
+    figures = Figures(values)
+    figures.missing = {(case, database, subject): why for case, database, subject, why in content.get("missing", [])}
+    return figures, content["about"]

@@ -9,7 +9,7 @@ Row = Sequence[str]
 
 
 def figures_table(figures: Figures) -> str:
-    """Return the table of all figures: median, lowest and highest."""
+    """Return the table of all figures: median, lowest and highest; then what was not measured, and why."""
     rows = [("case", "database", "subject", "variant", "median", "lowest – highest", "unit")]
     for figure in figures.values:
         spread = figures.spread(figure)
@@ -18,6 +18,8 @@ def figures_table(figures: Figures) -> str:
             (figure.case, figure.database, figure.subject, figure.variant, number(spread.median),
              f"{number(spread.lowest)} – {number(spread.highest)}", figure.unit)
         )  # fmt: skip
+    for (case, database, subject), why in figures.missing.items():
+        rows.append((case, database, subject, "", "not measured", " ".join(why.replace("|", "/").split()), ""))
     return markdown(rows)
 
 

@@ -6,15 +6,12 @@ what comes before the first execution and after the last.
 
 from collections.abc import Iterator
 
-from tqdm import tqdm
-
 from harness.benchmarks.bench import Bench
 from harness.benchmarks.cases.drain import RATE, rate_of
 from harness.benchmarks.figures import PRODUCT, Figure
 from harness.benchmarks.goals import Goal
 from harness.benchmarks.peers import catalogue
 from harness.benchmarks.peers.catalogue import PEERS, WORKERS, Peer, Way
-from harness.benchmarks.peers.environments import NotMeasured
 from harness.benchmarks.peers.stores import Stores
 from harness.benchmarks.peers.workers import answer_of, drain_rate
 
@@ -24,18 +21,16 @@ TOGETHER_WITH = {"redis": "mariadb"}
 
 
 def measure(bench: Bench) -> None:
-    """Measure each peer in each way, in turn; report once what cannot be measured, and then leave it out."""
-    left_out: set[tuple[str, str]] = set()
+    """Measure each peer in each way, in turn; note what cannot be measured, and then leave it out."""
     with Stores() as stores:
         for _ in bench.turns("all"):
             for database, peer in measured_on(bench.databases):
-                if (database, peer.name) in left_out:
+                if bench.has_missed(database, peer.name):
                     continue
                 try:
                     measure_peer(bench, stores, database, peer)
-                except NotMeasured as why:
-                    left_out.add((database, peer.name))
-                    tqdm.write(f"{peer.name} on {database}: not measured: {why}")
+                except Exception as why:  # of a driver, a server or a program: the other peers are measured
+                    bench.miss(database, peer.name, why)
 
 
 def measured_on(databases: tuple[str, ...]) -> Iterator[tuple[str, Peer]]:

@@ -3,7 +3,6 @@
 import tempfile
 from pathlib import Path
 
-from harness.benchmarks.bench import Bench
 from harness.benchmarks.peers import recorder
 from harness.benchmarks.peers.stores import Stores
 from harness.benchmarks.peers.workers import run, started, wait_until
@@ -16,7 +15,7 @@ AHEAD = 5.0
 """Seconds from the sending to the first due time."""
 
 
-def lateness(bench: Bench, tasks: int, spread: float) -> list[float]:
+def lateness(tasks: int, spread: float) -> list[float]:
     """Seconds late (below zero: early), by the wall clock, of tasks due over ``spread`` seconds; worker otherwise idle.
 
     All are sent, over Redis, before the first is due. NotMeasured when Celery or Redis cannot be had.

@@ -57,10 +57,11 @@ class Stores:
         return redis.url
 
     def _start_redis(self) -> Redis:
-        self._redis = redis = Redis()
+        redis = Redis()
         redis.find()
         redis.prepare()
         redis.start()
+        self._redis = redis
         return redis
 
 

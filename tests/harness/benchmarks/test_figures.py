@@ -34,6 +34,8 @@ def test_two_have_nothing_in_common() -> None:
 def test_through_a_file(tmp_path: Path) -> None:
     path = tmp_path / "new folder" / "figures.json"
     figures = noted(rate=[1.5, 2], other=[3])
+    figures.missing["lateness", "redis", "celery"] = "ended with 1"
     figures.write(path, {"processors": 2})
     again, about = read(path)
     assert (again.values, about) == (figures.values, {"processors": 2})
+    assert again.missing == figures.missing

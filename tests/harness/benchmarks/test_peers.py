@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness import ROOT
-from harness.benchmarks.cases import peers
+from harness.benchmarks.bench import Bench
+from harness.benchmarks.cases import lateness, peers
 from harness.benchmarks.figures import Figures
 from harness.benchmarks.peers import environments, recorder, workers
-from harness.benchmarks.peers.catalogue import PEERS, WORKERS
+from harness.benchmarks.peers.catalogue import PEERS, WORKERS, Peer
 from harness.benchmarks.peers.environments import NotMeasured
 
 TWO_PROCESSES = """
@@ -82,6 +83,36 @@ def test_a_failed_installation_is_not_tried_again(tmp_path: Path, monkeypatch: p
         with pytest.raises(NotMeasured, match="offline"):
             environments.node()
     assert len(tried) == 1
+
+
+def test_a_peer_that_fails_is_left_out_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def measure_peer(bench: Bench, stores: object, database: str, peer: Peer) -> None:
+        tried.append(peer.name)
+        if peer.name == "django-ox":
+            raise RuntimeError("no such option")
+        bench.note(database, peer.name, "default", "tasks/s", 1.0)
+
+    monkeypatch.setattr(peers, "measure_peer", measure_peer)
+    bench = Bench(("mariadb",), repeats=2, case="peers")
+    peers.measure(bench)
+    assert bench.figures.missing == {("peers", "mariadb", "django-ox"): "RuntimeError: no such option"}
+    assert {figure.subject for figure in bench.figures.values} == {"django-tasks-db", "dj-queue", "huey"}
+    assert tried.count("django-ox") == 1
+
+
+def test_without_celery_the_product_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> list[float]:
+        raise NotMeasured("no worker answers")
+
+    monkeypatch.setattr("harness.benchmarks.peers.celery_lateness.lateness", fail)
+    for name in ("known_ahead", "added_at_once"):
+        monkeypatch.setattr(lateness, name, lambda *_, **__: [0.001])
+    bench = Bench(("sqlite",), repeats=1, case="lateness")
+    lateness.measure(bench)
+    assert bench.figures.missing == {("lateness", "redis", "celery"): "NotMeasured: no worker answers"}
+    assert {figure.subject for figure in bench.figures.values} == {"django-delayed-tasks"}
 
 
 def test_redis_is_measured_with_mariadb() -> None:

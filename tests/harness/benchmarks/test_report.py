@@ -40,6 +40,14 @@ def test_figures(figures: Figures) -> None:
     ]
 
 
+def test_what_was_not_measured_has_a_row(figures: Figures) -> None:
+    figures.missing["lateness", "redis", "celery"] = "ended with 1:\nno | such option"
+    last = figures_table(figures).splitlines()[-1]
+    assert [cell.strip() for cell in last.strip("|").split("|")] == [
+        "lateness", "redis", "celery", "", "not measured", "ended with 1: no / such option", "",
+    ]  # fmt: skip
+
+
 def test_goals(figures: Figures) -> None:
     goals = [
         Goal("drain", RATE, 0.5, (FLOOR,)),
