@@ -23,6 +23,7 @@ LEFT_OUT = (
     "tests/examples",
     "tests/galera",
     "tests/harness",
+    "tests/docs",
     "tests/test_docs_followed.py",
     "tests/test_layers.py",
     "tests/test_typing.py",

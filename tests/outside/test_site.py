@@ -4,22 +4,11 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-import pytest
-
 import django_delayed_tasks
 from django_delayed_tasks import conf
 from harness import ROOT
 from tests import pages
-from tests.harness.making import make
 from tests.layers import FLOORS
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
-    built = make("docs", SITE=str(folder))
-    assert built.returncode == 0, built.stdout
-    return folder
 
 
 def html(site: Path, page: Path) -> str:
