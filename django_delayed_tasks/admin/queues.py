@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.admin.lists import columns, waiting
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, page_context
+from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
 from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
@@ -151,7 +151,7 @@ def _running() -> dict[str, int]:
 
 
 @admin.register(PausedQueue)
-class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
+class PausedQueueAdmin(OnePageAdmin[PausedQueue]):
     """The one page of queues. Users with the permission to change paused queues can pause and resume."""
 
     def has_steer_permission(self, request: HttpRequest) -> bool:
@@ -221,14 +221,3 @@ class PausedQueueAdmin(ReadOnlyAdmin[PausedQueue]):
     def _log(self, request: HttpRequest, name: str, done: str) -> None:
         message: Any = done
         LogEntry.objects.log_actions(request.user.pk, [PausedQueue(queue=name)], CHANGE, message)  # type: ignore[arg-type]
-
-    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._to_the_list(request)
-
-    def history_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._to_the_list(request)
-
-    def _to_the_list(self, request: HttpRequest) -> HttpResponse:
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        return HttpResponseRedirect(reverse(f"{self.admin_site.name}:django_delayed_tasks_pausedqueue_changelist"))

@@ -53,53 +53,67 @@ class OpenTelemetryMiddleware:
     def __call__(self, run: Run) -> Any:
         if self._is_async:
             return self._acall(run)
-        with self._observing(run) as observed:
-            observed.returned = self._call(run)
-        return observed.returned
+        if self._gets_span():
+            with _Traced(self._start_span(run)) as traced:
+                traced.returned = self._call(run)
+            return traced.returned
+        began, token = time.time_ns(), context.attach(_UNTRACED)  # without a call of ours: most runs pass here
+        try:
+            returned = self._call(run)
+        except BaseException as error:
+            self._note_failure(run, began, error, None)
+            raise
+        finally:
+            context.detach(token)
+        if returned is not None:
+            self._note_failure(run, began, None, _failure_in(returned))
+        return returned
 
     async def _acall(self, run: Run) -> Any:
-        with self._observing(run) as observed:
-            observed.returned = await self._call(run)
-        return observed.returned
+        if self._gets_span():
+            with _Traced(self._start_span(run)) as traced:
+                traced.returned = await self._call(run)
+            return traced.returned
+        began, token = time.time_ns(), context.attach(_UNTRACED)
+        try:
+            returned = await self._call(run)
+        except BaseException as error:
+            self._note_failure(run, began, error, None)
+            raise
+        finally:
+            context.detach(token)
+        self._note_failure(run, began, None, _failure_in(returned))
+        return returned
 
-    def _observing(self, run: Run) -> "_Observed":
+    def _gets_span(self) -> bool:
         second = int(clock.monotonic())
         if second != self._second:
             self._second, self._spans = second, 0
         self._spans += 1
-        return (_Traced if self._spans <= self.spans_per_second else _Untraced)(self._tracer, run)
+        return self._spans <= self.spans_per_second
+
+    def _start_span(self, run: Run, began: int | None = None) -> Span:
+        name, attributes, links = f"run {run.task.biz_code}", _attributes(run), _links(run.tasks)
+        return self._tracer.start_span(name, context.Context(), SpanKind.CONSUMER, attributes, links, began)
+
+    def _note_failure(self, run: Run, began: int, error: BaseException | None, failure: Fail | Retry | None) -> None:
+        """Give a run without a span one afterwards, if it has failed."""
+        if error is not None or failure is not None:
+            span = self._start_span(run, began)
+            _note_end(span, error, failure)
+            span.end()
 
 
-class _Observed:
-    """One run within a ``with`` block, in which ``returned`` is set."""
+class _Traced:
+    """A run with a span around it, within a ``with`` block, in which ``returned`` is set."""
 
-    __slots__ = ("_began", "_run", "_span", "_token", "_tracer", "returned")
+    __slots__ = ("_span", "_token", "returned")
 
-    def __init__(self, tracer: trace.Tracer, run: Run) -> None:
-        self._tracer = tracer
-        self._run = run
+    def __init__(self, span: Span) -> None:
+        self._span = span
         self.returned: Any = None
 
-    def __enter__(self) -> "_Observed":
-        raise NotImplementedError
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
-        raise NotImplementedError
-
-    def _start_span(self, began: int | None = None) -> Span:
-        run = self._run
-        return self._tracer.start_span(
-            f"run {run.task.biz_code}", context.Context(), SpanKind.CONSUMER, _attributes(run), _links(run.tasks), began
-        )
-
-
-class _Traced(_Observed):
-    """A run with a span around it."""
-
-    __slots__ = ()
-
     def __enter__(self) -> "_Traced":
-        self._span = self._start_span()
         self._token = context.attach(trace.set_span_in_context(self._span))
         return self
 
@@ -107,25 +121,6 @@ class _Traced(_Observed):
         context.detach(self._token)
         _note_end(self._span, error, _failure_in(self.returned))
         self._span.end()
-
-
-class _Untraced(_Observed):
-    """A run without a span, unless it fails: then it gets one afterwards."""
-
-    __slots__ = ()
-
-    def __enter__(self) -> "_Untraced":
-        self._began = time.time_ns()
-        self._token = context.attach(_UNTRACED)
-        return self
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: TracebackType | None) -> None:
-        context.detach(self._token)
-        failure = _failure_in(self.returned)
-        if error is not None or failure is not None:
-            span = self._start_span(self._began)
-            _note_end(span, error, failure)
-            span.end()
 
 
 def _attributes(run: Run) -> dict[str, str | int]:

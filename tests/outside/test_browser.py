@@ -223,6 +223,8 @@ def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
     found = problems_of(chrome, schemes) + complaints_of(chrome)
     for width in (1920, 390, 1280):
         resize(chrome, width)
+        if width == 390:
+            found += [f"on a phone: {problem}" for problem in problems_of(chrome, schemes)]
         wide, hidden = chrome.execute_script(WIDTHS)
         if wide > width + 1:
             found.append(f"{wide} wide at {width}")

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from django.contrib import admin
 from django.contrib.admin import ShowFacets
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db import connections
 from django.db.models import DateTimeField, Model, QuerySet
 from django.db.models.expressions import RawSQL
 from django.forms.widgets import Script
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.admin.lists.changelist import NOT_STORABLE, BoundedChangeList
@@ -116,6 +117,22 @@ class ReadOnlyAdmin(DatabaseAdmin[M]):
 
     def has_delete_permission(self, request: HttpRequest, obj: M | None = None) -> bool:
         return False
+
+
+class OnePageAdmin(ReadOnlyAdmin[M]):
+    """A page instead of a list and of the pages of its rows, whose addresses lead to it."""
+
+    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._to_the_page(request)
+
+    def history_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return self._to_the_page(request)
+
+    def _to_the_page(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        name = f"{self.opts.app_label}_{self.opts.model_name}_changelist"
+        return HttpResponseRedirect(reverse(f"{self.admin_site.name}:{name}"))
 
 
 def page_context(page: "admin.ModelAdmin[Any]", request: HttpRequest, title: str) -> dict[str, Any]:

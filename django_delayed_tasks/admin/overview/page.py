@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, path, reverse
 from django.utils import timezone
@@ -12,7 +12,7 @@ from django.utils.cache import add_never_cache_headers
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import stats
-from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, page_context
+from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
 from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.tables import Tables
 from django_delayed_tasks.conf import settings
@@ -26,7 +26,7 @@ FOLDER: Final = "admin/django_delayed_tasks/overview"
 
 
 @admin.register(Overview)
-class OverviewAdmin(ReadOnlyAdmin[Overview]):
+class OverviewAdmin(OnePageAdmin[Overview]):
     """The one page of the overview; the permission to view overviews is needed."""
 
     class Media:
@@ -98,17 +98,6 @@ class OverviewAdmin(ReadOnlyAdmin[Overview]):
             return reverse(f"{self.admin_site.name}:django_delayed_tasks_{name}", args=arguments)
         except NoReverseMatch:
             return ""
-
-    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._to_the_page(request)
-
-    def history_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        return self._to_the_page(request)
-
-    def _to_the_page(self, request: HttpRequest) -> HttpResponse:
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        return HttpResponseRedirect(self._address("overview_changelist"))
 
 
 def _chosen(request: HttpRequest, name: str, choices: Any) -> Any:

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
+from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.steering import question
 
 PORTION: Final = 500
@@ -66,10 +67,7 @@ class Progress:
 def page(admin: Any, request: HttpRequest, text: Any, progress: Progress) -> HttpResponse:
     """Return the page that shows the progress. It submits the next portion by itself, or by its button."""
     context = {
-        **admin.admin_site.each_context(request),
-        "title": text,
-        "opts": admin.opts,
-        "media": admin.media,
+        **page_context(admin, request, text),
         "progress": progress,
         "hidden": [*question.inputs(request), (question.CONFIRMED, "1"), *progress.inputs()],
     }

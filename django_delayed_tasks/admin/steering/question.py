@@ -12,6 +12,7 @@ from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.admin.lists.base import page_context
 from django_delayed_tasks.admin.steering import seen
 
 SHOWN: Final = 20
@@ -78,10 +79,7 @@ def some_of(rows: "QuerySet[Any]") -> list[Any]:
 def ask(admin: Any, request: HttpRequest, question: Question, hidden: Iterable[tuple[str, Any]] = ()) -> HttpResponse:
     """Return the page that asks. Its button submits the action again, confirmed."""
     context = {
-        **admin.admin_site.each_context(request),
-        "title": question.text,
-        "opts": admin.opts,
-        "media": admin.media,
+        **page_context(admin, request, question.text),
         "question": question,
         "hidden": [*inputs(request), (CONFIRMED, "1"), *hidden],
     }

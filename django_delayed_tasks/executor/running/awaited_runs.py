@@ -171,7 +171,8 @@ class AwaitedRuns:
         if sys.version_info >= (3, 12):
             running = task.get_context().get(_running)
         else:  # a task that a handler has created is shown with its own name
-            running = next((running for running, its_task in list(self._tasks.items()) if its_task is task), None)
+            runs = list(self._tasks.items())
+            running = next((running for running, its_task in runs if task in (its_task, running.call)), None)
         tasks = running.tasks if running else []
         return (str(tasks[0]), tasks[0].biz_code) if tasks else (task.get_name(), "")
 
