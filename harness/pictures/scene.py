@@ -186,5 +186,5 @@ def cell(runs: int, late: float, took: float) -> Cell:
     found = Cell()
     for _ in range(runs):
         late_by, taken = (random.lognormvariate(math.log(middle), 0.7) for middle in (late, took))
-        found.count(late_by * SECOND, taken * SECOND)
+        found.count(1, [late_by * SECOND], [taken * SECOND])
     return found

@@ -66,8 +66,8 @@ def counts() -> dict[tuple[str, int, str], Any]:
     for code in range(CODES):
         for outcome, error in ((0, ""), (3, "shop.Declined")):
             cell = found[f"c{code}", outcome, error] = Cell()
-            for _ in range(5):
-                cell.count(*(timedelta(seconds=random.expovariate(1)) for _ in range(2)))
+            late, took = ([timedelta(seconds=random.expovariate(1)) for _ in range(5)] for _ in range(2))
+            cell.count(5, late, took)
     return found
 
 
