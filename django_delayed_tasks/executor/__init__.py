@@ -1,7 +1,7 @@
 """The executor: it claims due tasks, runs their handlers, and settles the runs.
 
-START READING in ``running/run.py``: one run, from the call of the handler to the settlement. A task passes through
-the rooms in this order:
+To see one run from the inside, start in ``running/run.py``; for the way of a task, read the list below. A task passes
+through the rooms in this order:
 
 - ``claiming/`` decides what to claim next and how much of it;
 - ``limits/`` claims tasks of limited handlers together with their permits;
@@ -10,16 +10,24 @@ the rooms in this order:
 
 The way of one task, file by file:
 
-1. claim: ``claiming/poller.py`` claims due tasks level by level, and reads the agenda when it knows of no more;
-2. admit: ``limits/admission.py`` releases tasks without a handler here and further crash suspects; ``limits/lanes.py``
-   claims and admits the tasks of limited handlers;
-3. queue: ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one code into a batch;
-4. worker: ``running/worker_pool.py`` has the threads; in one, ``running/worker.py`` holds the task until it is due.
-   The task of an async handler goes to the event loop instead, with ``running/awaited_runs.py``;
-5. run: ``running/run.py`` calls the handler, inside of a transaction of ``running/atomic.py`` if the run is atomic;
-6. decide: ``running/deciding.py`` turns what the handler returned or raised into a settlement;
-7. settle: ``settling/settler.py`` writes the settlement (an atomic run has written its own), and
-   ``settling/failure_reports.py`` and ``settling/run_log.py`` report the end.
+1. claim: ``Poller.poll`` in ``claiming/poller.py`` claims due tasks level by level with the strategy of the database
+   (``store/claiming/strategies.py``), and reads the agenda when it knows of no more;
+2. hold: ``Held.add`` in ``held.py`` notes the claims: from now on this process answers for them;
+3. admit: ``Admission.admit`` in ``limits/admission.py`` releases tasks without a handler here and further crash
+   suspects. The tasks of limited handlers are claimed and admitted by ``limits/lanes.py``;
+4. queue: ``RunQueue.put`` in ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one
+   code into a batch;
+5. worker: ``Worker.run`` in ``running/worker.py`` takes the batch in a thread of ``running/worker_pool.py``;
+   ``Performer.perform`` there holds it until it is due. The task of an async handler goes to the event loop instead,
+   with ``running/awaited_runs.py``;
+6. run: ``run`` in ``running/run.py`` calls the handler (``call_and_decide``, ``middleware.call``), inside of a
+   transaction of ``running/atomic.py`` if the run is atomic;
+7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement;
+8. settle: ``Held.put_end`` queues the settlement. ``Settler.settle`` in ``settling/settler.py`` has ``Relay.write`` in
+   ``limits/relay.py`` write many of them in one transaction, by ``settle`` in ``store/settling/settle.py``; slots of
+   limited runs are handed on in it. An atomic run has written its own settlement;
+9. report: ``announcing.py`` counts the end, and ``settling/failure_reports.py`` has it logged and, if the task has
+   failed for good, reported. ``Held.remove`` comes last.
 
 Around them:
 

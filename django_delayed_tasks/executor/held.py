@@ -64,11 +64,11 @@ class Held:
         limited: those of the claims that may have permits.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
         ended: the settlements that the settler has yet to write; None tells it to end.
-        has_claimed_all: set by the poller: whether it has left nothing that is due, so that it needs no room now.
+        has_claimed_all: set by the poller: whether it has claimed all that was due, so that new room need not wake it.
         wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
         wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.
         lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
-        claiming: held while claims are made outside of the poller, until they are here: by the lanes, by the settler.
+        claiming: locks that the lanes and the settler hold from making a claim to adding it here.
         has_lost_answer: set when a claim failed: its answer may be lost. The poller then looks for it.
     """
 
@@ -150,12 +150,13 @@ class Held:
             self._work_done = runs, seconds
             return self._work_done
 
-    def settle(self, settlement: Settlement) -> None:
-        """Let the settler write how a claim ended; it is held until then."""
+    def put_end(self, settlement: Settlement) -> None:
+        """Queue how a claim ended for the settler, which writes it; the claim is held until then."""
         self.ended.put(settlement)
 
     def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta(), lane: str | None = None) -> None:
-        """Let the settler release tasks that will not be started here; they become claimable ``after`` that.
+        """Let the settler release tasks that will not be started here; they become claimable
+        ``after`` their release.
 
         With ``lane``, they wait there from then on.
         """
@@ -213,7 +214,8 @@ class Held:
             )
 
     def room_for(self, target: int) -> int:
-        """Return how many more claims to make, so that ``target`` are unfinished: 0 while half of these are left.
+        """Return how many more claims to make, so that ``target`` are unfinished: 0 until fewer than
+        half of these are left.
 
         From now on the poller is woken when fewer than half of them are left.
         """

@@ -1,4 +1,4 @@
-"""What callers pass, compared with the handlers of this process."""
+"""Turns what callers pass into a ``Schedule``: validates it, and fills in the defaults of its handler."""
 
 from difflib import get_close_matches
 from typing import Any

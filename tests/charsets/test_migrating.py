@@ -161,7 +161,7 @@ def test_a_settlement_that_fits_no_collation_is_not_tried_for_ever(
         api.reschedule_task(verbs.CODE, "1", HOUR)
         held = Held(ExecutorOptions())
         settler = settler_of(held)
-        held.settle(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
+        held.put_end(verbs.done(run, biz_ext=f'["{MIXED[1]}"]'))
         settler.start()
         assert settler.finish(30)
         assert verbs.present("1").biz_ext == [MIXED[1]]

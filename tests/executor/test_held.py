@@ -165,7 +165,7 @@ class TestRelease:
     def test_an_end_is_queued_and_held_until_it_is_written(self) -> None:
         held, tasks = holding(1)
         settlement = released(tasks[0])
-        held.settle(settlement)
+        held.put_end(settlement)
         assert queued(held) == [settlement]
         assert tasks[0].claim in held
 

@@ -69,7 +69,7 @@ def test_the_settler_continues_with_the_others(outcome: tuple[RunOutcome, Then])
     settler.start()
     with locked_by_a_caller("b"):
         for task in tasks:
-            held.settle(Settlement(task.claim, *outcome))
+            held.put_end(Settlement(task.claim, *outcome))
         wait_until(lambda: {task.biz_num for task in held.tasks()} == {"b"})
         assert set(TaskRun.objects.values_list("biz_num", flat=True)) == {"a", "c"}
     assert settler.finish(timeout=30)
@@ -86,7 +86,7 @@ def test_the_settler_may_be_ended_meanwhile() -> None:
     settler = settler_of(held)
     settler.start()
     with locked_by_a_caller("a"):
-        held.settle(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
+        held.put_end(Settlement(task.claim, RunOutcome.DONE, Then.GONE))
         assert not settler.finish(timeout=3)
         wait_until(lambda: not settler.is_alive)
     assert Task.objects.get().status == TaskStatus.RUNNING

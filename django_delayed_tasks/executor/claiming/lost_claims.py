@@ -61,5 +61,5 @@ class LostClaims:
         if lost:
             logger.warning("releasing %d %s whose answer was lost", len(lost), plural(len(lost), "claim"))
         for claim in lost:
-            self._held.settle(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))
+            self._held.put_end(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))
         return True

@@ -51,7 +51,7 @@ class Room(NamedTuple):
 
     @property
     def is_for_all(self) -> bool:
-        """Whether there is room for tasks of every kind: what is left then is not due."""
+        """Whether there is room for tasks of every kind: what a poll with such room has not claimed is not due."""
         return self.threads > 0 and (self.loop > 0 or not self.codes)
 
     def at_most(self, most: int) -> "Room":
@@ -101,8 +101,8 @@ class ClaimSize:
     def room(self) -> Room:
         """Return how many tasks to claim now.
 
-        For threads 0 while half of the target is held. Nothing is prefetched for the event loop: a claim for it is of
-        hundreds of runs, and so takes little of the time of each. Both are 0 if the settler is far behind.
+        For threads 0 until fewer than half of the target are unfinished. The event loop needs no prefetch: one claim
+        serves hundreds of its runs. Both are 0 if the settler is far behind.
         """
         codes = async_codes()
         loop = min(self._batch_size, self._held.room_on_loop) if codes else 0

@@ -265,7 +265,7 @@ class Lanes:
     def _end(self, ended: Iterable[tuple[ClaimedTask, Settlement]]) -> None:
         for task, settlement in ended:
             self._held.finish([task.claim])
-            self._held.settle(settlement)
+            self._held.put_end(settlement)
 
     def _start(self, lane: Lane, tasks: dict[ClaimedTask, str], permitted: Permitted) -> None:
         lane.note_start(tasks, permitted.slots)

@@ -1,4 +1,4 @@
-"""Hands the slots of runs that have ended on to the next tasks, in the transaction that settles the runs.
+"""Writes how all runs end, in the settler's thread, and hands slots on to the next tasks in the same transaction.
 
 So a slot is never free between two runs, and the next run waits for one commit only. What cannot be handed on becomes
 free, and :class:`~django_delayed_tasks.executor.limits.lanes.Lanes` finds it.
@@ -56,7 +56,8 @@ class Relay:
     def write(self, batch: list[Settlement]) -> Ended:
         """Settle in one transaction, without rows that stay locked for longer than a second; hand the slots on.
 
-        Whatever goes wrong with the slots, the runs are settled, and without any of that until a settlement succeeds.
+        Whatever goes wrong with the slots, the runs are settled, without handing slots on. Handing on resumes after a
+        settlement has succeeded.
         """
         try:
             if not self._has_failed and (legs := self._legs(batch)):

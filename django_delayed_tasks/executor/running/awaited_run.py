@@ -10,7 +10,7 @@ from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.executor.running.current_run import Batch, Running
 from django_delayed_tasks.executor.running.deciding import GivenBack
-from django_delayed_tasks.executor.running.run import RunEnd, begin, end, interrupted
+from django_delayed_tasks.executor.running.run import RunEnd, begin, call_and_decide, interrupted
 from django_delayed_tasks.handlers import TaskHandler, middleware
 
 P = ParamSpec("P")
@@ -36,7 +36,7 @@ async def arun(
         answer = await _call(running, handler, tasks_to_run) if tasks_to_run else Answer()
         has_failed = answer.error is not None and not isinstance(answer.error, GivenBack)
         is_slow = has_failed or bool(signals.run_finished.receivers)
-        return await _apart(is_slow, end, start, handler, clock, max_rescues, answer)
+        return await _apart(is_slow, call_and_decide, start, handler, clock, max_rescues, answer)
     except GeneratorExit:  # the loop is closed, and the run was left behind
         raise
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""A current run, as the thread that performs it sees it, and those that watch it."""
+"""A current run, shared by the thread that performs it and by the watchdog, which may take it away."""
 
 import asyncio
 from dataclasses import dataclass, field

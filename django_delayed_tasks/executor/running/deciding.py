@@ -1,7 +1,7 @@
 """Decides how a run ends: from what the handler returned or raised to a :class:`Settlement`, a value.
 
 Tasks that do not come to their handler get their settlements elsewhere: too late (``run.py``), dead executors
-(``reap.py``), given back.
+(``reap.py``), released (``held.py``).
 """
 
 import traceback
@@ -61,9 +61,9 @@ def decide(
     finished: datetime,
     max_rescues: int | None = None,
 ) -> Settlement:
-    """Return the settlement of a run that returned ``result``, or raised if that is a :class:`Raised`.
+    """Return the settlement of a run.
 
-    ``max_rescues`` is the option of the executor; None for the setting.
+    ``result`` is what the handler returned, or a :class:`Raised` around what it raised. ``max_rescues`` is the option of the executor; None for the setting.
     """
     try:
         return _settlement(task, handler, result, started, finished, max_rescues)

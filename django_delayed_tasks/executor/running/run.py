@@ -1,7 +1,7 @@
-"""START READING HERE. One run: the tasks of one call of a handler, from their claims to their settlements.
+"""START READING HERE. One run: from the tasks that a thread took to their settlements, which the settler writes.
 
-A single task is a batch of one. Tasks that are too late are refused, the start of the others is announced, the handler
-is called, what it returned or raised is decided, and the end is announced. For most handlers the settler writes the
+A single task is a batch of one. Tasks that are too late are refused, ``run_started`` is sent for the others, the
+handler is called, how each task ends is decided, and ``run_finished`` is sent. For most handlers the settler writes the
 settlements. An atomic run writes them itself, as the last statement of the handler's own transaction.
 
 :func:`run` does this in a worker thread; ``awaited_run.py`` does it on the event loop, where the call is awaited.
@@ -50,7 +50,7 @@ Became = Mapping[Claim, Then]
 RunEnd = tuple[list[Settlement], Batch]
 """(settlements yet to be written, tasks to be run one by one, as if there had been no batch)."""
 Start = tuple[Batch, datetime, list[Settlement]]
-"""(the tasks to run, from when the time of their run counts, the settlements of those that are refused).
+"""(the tasks to run, when their run started, the settlements of those that are refused).
 
 Plain tuples: a named one costs a thread two percent of what a run costs it.
 """
@@ -65,13 +65,13 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
     now = clock.now()
     try:
         start = begin(tasks, handler, clock, now)
-        return end(start, handler, clock, max_rescues, partial(middleware.call, handler, start[0]))
+        return call_and_decide(start, handler, clock, max_rescues, partial(middleware.call, handler, start[0]))
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         return interrupted(tasks, handler, clock, now, error, max_rescues)
 
 
 def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetime) -> Start:
-    """Refuse tasks that are too late, and announce the start of the others."""
+    """Refuse tasks that are too late, and send ``run_started`` for the others."""
     to_run: Batch = []
     refused: list[Settlement] = []
     for task in tasks:
@@ -87,8 +87,10 @@ def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetim
     return to_run, now, refused
 
 
-def end(start: Start, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None, call: Call) -> RunEnd:
-    """Decide how the tasks end that the handler is called for, by ``call()``, and announce that."""
+def call_and_decide(
+    start: Start, handler: TaskHandler, clock: DatabaseClock, max_rescues: int | None, call: Call
+) -> RunEnd:
+    """Call the handler by ``call()``, decide how each task ends, and send the signals of that."""
     tasks, started, refused = start
     if not tasks:
         return refused, []
@@ -118,7 +120,7 @@ def interrupted(
     error: BaseException,
     max_rescues: int | None,
 ) -> RunEnd:
-    """Return how tasks end whose run an error of neither the handler nor its outcome has ended."""
+    """Return how tasks end whose run was ended by an error from outside of the handler."""
     logger.warning("%s: the run was interrupted by %s", _named(tasks), type(error).__name__)
     finished = clock.now()
     return [failed(task, handler, raised(error), started, finished, max_rescues) for task in tasks], []

@@ -74,5 +74,5 @@ def take(running: Running, held: Held, clock: DatabaseClock, measure: str) -> Ta
     settlements = [failed(task, handler, raised, started, finished) for task in running.tasks]
     held.finish([task.claim for task in running.tasks], seconds)
     for settlement in settlements:
-        held.settle(settlement)
+        held.put_end(settlement)
     return error

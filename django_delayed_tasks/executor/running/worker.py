@@ -1,6 +1,6 @@
 """A worker thread: it takes a batch from the queue, holds it until it is due, runs it, and hands on how it ended.
 
-The same is done on the event loop for the runs of async handlers.
+A :class:`Performer` does what is the same in a thread and on the event loop, where the runs of async handlers are.
 """
 
 import asyncio
@@ -100,7 +100,7 @@ class Performer:
             left = [task for task in running.tasks if task.claim in self._held]
             self._held.finish(task.claim for task in left)
             for task in left:
-                self._held.settle(lost(task, raised(error), self._clock.now(), self._max_rescues))
+                self._held.put_end(lost(task, raised(error), self._clock.now(), self._max_rescues))
 
     def _are_held(self, tasks: Batch) -> bool:
         """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""
@@ -119,7 +119,7 @@ class Performer:
         ended = [task.claim for task in running.tasks]
         self._held.finish(ended, clock.monotonic() - running.began)
         for settlement in left:
-            self._held.settle(settlement)
+            self._held.put_end(settlement)
         if len(left) < len(ended):
             self._held.remove(set(ended) - {settlement.claim for settlement in left})
         if alone:

@@ -45,7 +45,8 @@ class Writer(Protocol):
 
 
 class Settler:
-    """A thread that settles what has ended. It waits during an outage: no run that ended is repeated for it."""
+    """A thread that settles what has ended. It waits during an outage: runs that ended are not run again because of
+    it."""
 
     def __init__(self, alias: str, held: Held, failures: FailureReports, writer: Writer) -> None:
         self._alias = alias

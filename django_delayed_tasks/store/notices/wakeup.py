@@ -1,4 +1,4 @@
-"""Wakes executors after a commit: those in this process; in other processes, if a task is due before their next poll.
+"""Wakes executors after a commit: those in this process; in other processes, if a task is due within two polls.
 
 This is only a hint: polling alone would find the tasks, too. In the mode "inline" there is no executor to wake, and due
 tasks run here.

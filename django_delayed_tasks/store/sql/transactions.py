@@ -75,7 +75,7 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
 def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """Call ``work(cursor)`` as :func:`atomically` does, for a single statement, which is a transaction by itself.
 
-    A node of a Galera cluster may be a moment behind: for work whose mistakes are found out later.
+    A node of a Galera cluster may be a moment behind: for work for which a fence catches a reading that is too old.
     """
     connection = connections[alias]
     is_part = in_transaction(connection)

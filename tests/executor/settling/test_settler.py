@@ -55,7 +55,7 @@ def test_settles_all_that_is_put_before_it_ends() -> None:
     held.add(tasks)
     settler = settler_of(held)
     for task in tasks:
-        held.settle(done(task.claim))
+        held.put_end(done(task.claim))
     settler.start()
     assert settler.finish(timeout=30)
     assert TaskRun.objects.count() == 50
@@ -66,7 +66,7 @@ def test_batches_are_natural_and_bounded() -> None:
     held = Held(OPTIONS)
     settler = settler_of(held)
     for number in range(LARGEST + 3):
-        held.settle(done((number, 1)))
+        held.put_end(done((number, 1)))
     assert [len(settler._next_batch()), len(settler._next_batch())] == [LARGEST, 3]
 
 
@@ -137,7 +137,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
     settler = settler_of(held)
     settler.start()
     assert settler.busy_for() == 0
-    held.settle(done(task.claim))
+    held.put_end(done(task.claim))
     wait_until(lambda: settler.busy_for() > 0)
     go_on.set()
     assert settler.finish(timeout=60)
@@ -152,7 +152,7 @@ def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: 
     held.add([task])
     failures = Told()
     settler = settler_of(held, failures)
-    held.settle(done(task.claim))
+    held.put_end(done(task.claim))
     settler.start()
     assert settler.finish(timeout=60)
     assert Task.objects.get().status == TaskStatus.FAILED
@@ -225,7 +225,7 @@ class TestBreakingConnections:
         held = Held(OPTIONS)
         settler = settler_of(held)
         for task in tasks:
-            held.settle(done(task.claim))
+            held.put_end(done(task.claim))
         losses = kept_connections.losses
         settler.start()
         assert settler.finish(timeout=60)
@@ -257,7 +257,7 @@ class TestLongestStatement:
         held.add(tasks)
         settler = settler_of(held)
         for task in tasks:
-            held.settle(done(task.claim, result=f'"{"x" * 60_000}"'))
+            held.put_end(done(task.claim, result=f'"{"x" * 60_000}"'))
         settler.start()
         assert settler.finish(timeout=60)
         assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 40

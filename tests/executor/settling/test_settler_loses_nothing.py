@@ -59,7 +59,7 @@ def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.
     monkeypatch.setattr(writing, "settle", answering(answers))
     settler = settler_of(held)
     for task in tasks:
-        held.settle(done(task.claim))
+        held.put_end(done(task.claim))
     settle_rest(settler)
     assert answers == []
     assert TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 2
@@ -76,7 +76,7 @@ def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(kept_connections, "has_broken", fail)
     settler = settler_of(held)
-    held.settle(done(task.claim))
+    held.put_end(done(task.claim))
     settle_rest(settler)
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
 
@@ -90,7 +90,7 @@ def test_a_failure_that_cannot_be_told_is_settled_all_the_same() -> None:
             raise RuntimeError("nowhere to put it")
 
     settler = settler_of(held, Full("default"))
-    held.settle(Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no"))
+    held.put_end(Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, error="no"))
     settle_rest(settler)
     assert Task.objects.get().status == TaskStatus.FAILED
     assert len(held) == 0
@@ -121,9 +121,9 @@ def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.M
     monkeypatch.setattr(writing, "settle", answering(answers))
     settler = settler_of(held)
     settler.start()
-    held.settle(done(tasks[0].claim))
+    held.put_end(done(tasks[0].claim))
     wait_until(lambda: len(answers) == 2)
-    held.settle(done(tasks[1].claim))
+    held.put_end(done(tasks[1].claim))
     ending = start_thread(lambda: settler.finish(timeout=60))
     wait_until(lambda: held.ended.qsize() == 2)
     go_on.set()
@@ -205,7 +205,7 @@ class TestOutageThatOutlastsTheStop:
         [task], held = holding("a")
         settler = settler_of(held)
         settler.start()
-        held.settle(done(task.claim))
+        held.put_end(done(task.claim))
         wait_until(lambda: settler._backoff.failures)
         assert not settler.finish(timeout=0.01)
         wait_until(lambda: not settler.is_alive)
@@ -216,7 +216,7 @@ class TestOutageThatOutlastsTheStop:
         [task], held = holding("a")
         settler = settler_of(held)
         settler.start()
-        held.settle(done(task.claim))
+        held.put_end(done(task.claim))
         settler.finish(timeout=0.01)
         wait_until(lambda: not settler.is_alive)
         assert held.settled == 0
