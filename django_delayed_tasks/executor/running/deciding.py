@@ -63,7 +63,8 @@ def decide(
 ) -> Settlement:
     """Return the settlement of a run.
 
-    ``result`` is what the handler returned, or a :class:`Raised` around what it raised. ``max_rescues`` is the option of the executor; None for the setting.
+    ``result`` is what the handler returned, or a :class:`Raised` around what it raised. ``max_rescues``
+    is the option of the executor; None for the setting.
     """
     try:
         return _settlement(task, handler, result, started, finished, max_rescues)

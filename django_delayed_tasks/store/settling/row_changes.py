@@ -22,7 +22,7 @@ Assignments = dict[str, tuple[str, list[Any]]]
 """For each column its expression and the expression's parameters."""
 
 _TAKEN = (Then.RESCUED, Then.RELEASED)
-"""Ways in which a claim ends without the run's knowledge: ``version`` grows, so that a run that has not ended cannot write."""
+"""Ways in which a claim ends without the run's knowledge; ``version`` grows, so that this run can no longer write."""
 
 _WAITING: Assignments = {"status": (f"CASE WHEN pause_requested = TRUE THEN {PAUSED} ELSE {PENDING} END", [])}
 _RESET: Assignments = {column: (value, []) for column, value in RESET.items()}
