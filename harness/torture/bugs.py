@@ -93,13 +93,16 @@ def slots_for_all() -> None:
 def mangled_text() -> None:
     """Convert all texts that an executor sends with its settlements to latin1."""
     base: Any = import_module(f"{STORE}.sql.dialects.base")
-    usual = base.Dialect._to_send
+    usual = base.Dialect.by_column
 
-    def to_send(self: Any, column: Any, values: Any) -> Any:
-        sent = usual(self, column, values)
-        return [one.encode("latin1", "replace").decode("latin1") if isinstance(one, str) else one for one in sent]
+    def by_column(self: Any, columns: Any, of_columns: Any) -> Any:
+        return usual(self, columns, [[_in_latin1(one) for one in values] for values in of_columns])
 
-    base.Dialect._to_send = to_send
+    base.Dialect.by_column = by_column
+
+
+def _in_latin1(value: Any) -> Any:
+    return value.encode("latin1", "replace").decode("latin1") if isinstance(value, str) else value
 
 
 @contextmanager

@@ -158,30 +158,37 @@ class TestListener:
         listener.listen()
         assert self.woken == 1
 
+    def hear(self, listener: Listener, *queues: str) -> None:
+        """Listen until a notice for one of the queues is heard.
+
+        They are sent again and again: a server loses one that comes when a sleep has just ended, or is only beginning.
+        """
+        heard = threading.Event()
+
+        def send() -> None:
+            while not heard.is_set():
+                for queue in queues:
+                    notify("default", queue)
+
+        sending = start_thread(send)
+        listener.listen()
+        heard.set()
+        sending.result()
+
     def test_wakes_for_queues_that_are_served(self, listener: Listener) -> None:
-        for queue in ("other", "mine", "", "other"):
-            notify("default", queue)
         while self.woken < 2:
-            listener.listen()
+            self.hear(listener, "other", "mine", "", "other")
 
     def test_others_are_nothing_to_it(self, listener: Listener) -> None:
         notify("default", "other")
         listener.listen()
-        wait_until(listening)
-
-        def send() -> None:  # again, if it ended a sleep that had ended already
-            while self.woken < 2:
-                notify("default", "mine")
-
-        sending = start_thread(send)
+        assert self.woken == 1
         while self.woken < 2:
-            listener.listen()
-        sending.result()
+            self.hear(listener, "mine")
 
     def test_does_not_wake_who_is_busy(self, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Held, "wants_more", False)
-        notify("default", "mine")
-        listener.listen()
+        self.hear(listener, "mine")
         assert self.woken == 1
 
     def test_ends_when_told_to(self, listener: Listener) -> None:
@@ -197,10 +204,8 @@ class TestListener:
         listener.recover()
         listener.listen()
         assert self.woken == 2
-        wait_until(listening)
-        notify("default", "mine")
         while self.woken < 3:
-            listener.listen()
+            self.hear(listener, "mine")
 
     def test_sessions_that_do_not_last_are_replaced_later_and_later(self, listener: Listener) -> None:
         pauses = [listener.pause]
