@@ -14,7 +14,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
-from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
+from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Kinds, Room
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
@@ -72,6 +72,7 @@ class Poller:
         self._claim = strategy_for(options.database, options.claim)
         self._claims_as: int | None = None
         self.claim_size = ClaimSize(options, held)
+        self._kinds = Kinds()
         self._levels = RoundRobin(options.poll_interval)
         self._lost_claims = LostClaims(options.database, lease, held)
         self._agenda: Agenda | None = None
@@ -180,15 +181,22 @@ class Poller:
         """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
         if self._levels.due:
             self._levels.expire()
+        before, passed = room, list[Level]()
         while room.total and self._levels.due:
-            share = self._levels.share(room.total)
-            tasks = self._claim_from(self._levels.due[0], share, room)
+            level = self._levels.due[0]
+            share = self._kinds.most(level, self._levels.share(room.total), room, before)
+            if not share:
+                passed.append(self._levels.due.pop(0))
+                continue
+            request = self._kinds.narrow(self._request(level, share), room)
+            tasks = self._claim_from(request, share, room)
+            has_left_some = self._kinds.has_left_some(request, room, tasks)
             room = room.without(tasks)
-            self._levels.took(len(tasks), share)
+            self._levels.took(len(tasks), 0 if has_left_some else share)
+        self._levels.due += passed
         return room
 
-    def _claim_from(self, level: Level, limit: int, room: Room) -> list[ClaimedTask]:
-        request = room.narrow(self._request(level, limit))
+    def _claim_from(self, request: ClaimRequest, limit: int, room: Room) -> list[ClaimedTask]:
         began = clock.monotonic()
         self._lost_claims.has_tried = True
         tasks = self._won(request)

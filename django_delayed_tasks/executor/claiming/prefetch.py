@@ -12,6 +12,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.worker import LONGEST_HOLD
 from django_delayed_tasks.handlers import async_codes
+from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
 
@@ -31,9 +32,10 @@ MARGIN: Final = 0.001
 REMEMBERED: Final = 100
 """Statements that are remembered; the slowest of them counts, so about one task in a hundred may still be late."""
 
-
 LOOK: Final = 500
 """How many due tasks of a level are read at least, if only some of them can be run: the others would be in the way."""
+PASSED_BY: Final = 0.1
+"""Seconds for which tasks for the event loop are passed by in a level whose first tasks had none of them."""
 
 
 class Room(NamedTuple):
@@ -70,17 +72,54 @@ class Room(NamedTuple):
         """Return how many tasks to claim of this code."""
         return self.loop if biz_code in self.codes else self.threads
 
-    def narrow(self, request: ClaimRequest) -> ClaimRequest:
-        """Let the request claim no more of each kind than there is room for, if there are handlers of both."""
-        if not self.codes:
-            return request
-        shares = Shares(self.codes, inside=self.loop, outside=self.threads, together=request.limit)
-        return replace(request, limit=max(request.limit, LOOK), shares=shares)
-
 
 def room_for(threads: int, loop: int, most: int = sys.maxsize, codes: frozenset[str] = frozenset()) -> Room:
     """Return the room for this many tasks of each kind, and for ``most`` of both together."""
     return Room(threads, loop, most, min(threads + loop, most), codes)
+
+
+class Kinds:
+    """Lets a claim take no more of each kind of tasks than there is room for, if there are handlers of both.
+
+    To do so, the first tasks of a level are read before some of them are claimed, which costs several times as much as
+    a plain claim. So where that has found a backlog of tasks for threads alone, tasks for the event loop are passed by
+    for a moment, and as soon as the others run out they are looked for again.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[tuple[str, int], float] = {}
+
+    def most(self, level: Level, limit: int, room: Room, before: Room) -> int:
+        """Return how many tasks to claim from a level instead of ``limit``; 0 if there are none to be expected.
+
+        ``before`` is the room before the first claim of this poll. A poll for the event loop alone passes nothing by.
+        """
+        if not before.threads or not self._is_plain(level.queue, level.priority):
+            return limit
+        return min(limit, room.threads)
+
+    def narrow(self, request: ClaimRequest, room: Room) -> ClaimRequest:
+        """Return the request for tasks that there is room for."""
+        if not room.codes:
+            return request
+        if room.threads and self._is_plain(request.queue, request.priority):
+            return replace(request, excluded=request.excluded | room.codes)
+        shares = Shares(room.codes, inside=room.loop, outside=room.threads, together=request.limit)
+        return replace(request, limit=max(request.limit, LOOK), shares=shares)
+
+    def has_left_some(self, request: ClaimRequest, room: Room, tasks: Sequence[ClaimedTask]) -> bool:
+        """Note what a request has claimed; return whether it may have passed by tasks that there is room for."""
+        level, shares = (request.queue, request.priority), request.shares
+        if shares is None:
+            is_short = len(tasks) < request.limit and self._until.pop(level, None) is not None
+            return is_short and bool(room.loop)
+        has_filled_threads = 0 < shares.outside == len(tasks)
+        if shares.inside and has_filled_threads and shares.codes.isdisjoint(task.biz_code for task in tasks):
+            self._until[level] = clock.monotonic() + PASSED_BY
+        return False
+
+    def _is_plain(self, queue: str, priority: int) -> bool:
+        return bool(self._until) and clock.monotonic() < self._until.get((queue, priority), 0.0)
 
 
 class ClaimSize:
