@@ -20,7 +20,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
 RECENT: Final = 100_000
-"""The number of runs to which a condition without an index is applied."""
+"""The number of rows to which a condition without an index is applied."""
 
 MOST_LEVELS: Final = 50
 """With more levels of queue and priority than this, a condition for each costs more than it saves."""
@@ -162,7 +162,8 @@ def _first_after(moment: datetime) -> int:
     return int(low)
 
 
-def recent(runs: "QuerySet[Any]") -> "QuerySet[Any]":
-    """Return only the latest of all runs."""
-    latest = TaskRun.objects.using(settings.DATABASE).order_by("-pk").values_list("pk", flat=True).first()
-    return runs.filter(pk__gt=(latest or 0) - RECENT)
+def recent(rows: "QuerySet[Any]") -> "QuerySet[Any]":
+    """Return only those of the rows that are among the latest of their table."""
+    everything: Any = rows.model._base_manager.using(settings.DATABASE)
+    latest = everything.order_by("-pk").values_list("pk", flat=True).first()
+    return rows.filter(pk__gt=(latest or 0) - RECENT)
