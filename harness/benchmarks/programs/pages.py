@@ -28,6 +28,8 @@ PAGES = {
     "tasks, pending": "task/?status__exact=0",
     "tasks, overdue": "task/?due=overdue",
     "tasks of a code": "task/?code=c7",
+    "tasks, search": "task/?q=w49999",
+    "tasks that failed, by error": "task/errors/",
     "runs": "taskrun/",
     "runs, failed": "taskrun/?outcome=3",
     "executors": "executor/",
