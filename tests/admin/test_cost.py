@@ -45,6 +45,7 @@ PAGES: list[Page] = [
     ("taskrun", {}),
     ("taskrun", {"p": "9"}),
     ("taskrun", {"outcome": "3"}),
+    ("taskrun", {"finished_within": "hour"}),
     ("taskrun", {"code": CODE}),
     ("taskrun", {"q": "x"}),
     ("executor", {}),

@@ -31,8 +31,8 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.statistics.survey import read_totals
 
-MOST_IN_ORDER: Final = 10_000
-"""The tasks that the order of segments reaches; filters and orders by a column reach all."""
+MOST_IN_ORDER: Final = 5_000
+"""The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""
 MOST_READ: Final = 200_000
 """The tasks, by the latest survey, up to which a page may read them all: to sort them or to search in their numbers."""
 FAILED: Final = str(TaskStatus.FAILED.value)

@@ -32,6 +32,7 @@ PAGES = {
     "tasks that failed, by error": "task/errors/",
     "runs": "taskrun/",
     "runs, failed": "taskrun/?outcome=3",
+    "runs of the last hour": "taskrun/?finished_within=hour",
     "executors": "executor/",
     "queues": "pausedqueue/",
     "resources": "resource/",
