@@ -12,6 +12,8 @@ from django.test import Client
 
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.admin.lists import filters
+from django_delayed_tasks.admin.tasks import list as task_list
+from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.rows import CODE, HOUR, NOW, OTHER, executor, list_of, new_run, new_task
@@ -34,9 +36,16 @@ PAGES: list[Page] = [
     ("task", {"queue": "nowhere"}),
     ("task", {"due": "overdue"}),
     ("task", {"due": "hour"}),
+    ("task", {"q": "x"}),
+    ("task", {"q": "17"}),
+    ("task", {"q": "x", "queue": "mail"}),
+    ("task", {"o": "1"}),
+    ("task", {"o": "-4"}),
+    ("taskrun", {"o": "1"}),
     ("taskrun", {}),
     ("taskrun", {"p": "9"}),
     ("taskrun", {"outcome": "3"}),
+    ("taskrun", {"finished_within": "hour"}),
     ("taskrun", {"code": CODE}),
     ("taskrun", {"q": "x"}),
     ("executor", {}),
@@ -146,11 +155,13 @@ def measured(client: Client, database: str, pages: list[Page] = PAGES) -> dict[s
 @pytest.mark.usefixtures("frozen")
 def test_cost_of_pages(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(filters, "RECENT", 1_000)
+    monkeypatch.setattr(task_list, "MOST_READ", FEW)
     client: Any = Client()
     client.force_login(User.objects.create_superuser("boss"))
     fill_with_what_is_rare()
     with plans_by_index(live_db):
         fill(0, FEW)
+        take_survey("default")
         few = measured(client, live_db)
         fill(FEW, MANY)
         many = measured(client, live_db)

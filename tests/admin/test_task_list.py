@@ -9,8 +9,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.connection import ConnectionDoesNotExist
 
 from django_delayed_tasks.admin import TaskAdmin
-from django_delayed_tasks.admin.lists import changelist
+from django_delayed_tasks.admin.lists import changelist, filters
 from django_delayed_tasks.admin.lists.waiting import read_agenda
+from django_delayed_tasks.admin.tasks import list as task_list
+from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.pages import footer_of, numbers_of, rows_of
@@ -239,9 +241,10 @@ class TestStatements:
         )
         levels = len(self.agenda())
         # The agenda twice, for the choice of queues and for the order; the counts of four statuses, the failed level,
-        # four segments, the bounded count, the rows, the names of executors.
-        assert len(self.statements(boss)) <= 2 * levels + 12
-        assert len(self.statements(boss, status__exact="1")) == 2 * levels + 7  # counts, keys, rows, executors' names
+        # four segments, the bounded count, the rows, the names of executors, the survey.
+        assert len(self.statements(boss)) <= 2 * levels + 13
+        only_running = self.statements(boss, status__exact="1")
+        assert len(only_running) == 2 * levels + 8  # counts, keys, rows, executors' names, the survey
 
     def agenda(self) -> list[str]:
         """Return the statements for the choice of queues: two, on SQLite some for each level."""
@@ -253,6 +256,38 @@ class TestStatements:
         task(biz_ext={"big": "value"}, last_error="an error")
         [page] = [sql for sql in self.statements(boss) if "error_end" in sql]
         assert "biz_ext" not in page
+
+
+class TestManyTasks:
+    """More than a page may read: they are not sorted, and only the latest of them are searched for a part."""
+
+    @pytest.fixture(autouse=True)
+    def many(self, db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(task_list, "MOST_READ", 9)
+        monkeypatch.setattr(filters, "RECENT", 5)
+        Task._base_manager.bulk_create(new_task(f"task {i}", NOW - i * HOUR) for i in range(10))
+        take_survey("default")
+
+    def numbers(self, boss: Client, **condition: str) -> list[str]:
+        return numbers_of(boss.get(LIST, condition))
+
+    def test_a_part_is_found_in_the_latest(self, boss: Client) -> None:
+        assert self.numbers(boss, q="TASK") == ["task 9", "task 8", "task 7", "task 6", "task 5"]
+        assert self.numbers(boss, q="sk 2") == []
+
+    def test_a_whole_number_is_found_anywhere(self, boss: Client) -> None:
+        assert self.numbers(boss, q=" task 2 ") == ["task 2"]
+        assert self.numbers(boss, q="task 2", queue="elsewhere") == []
+
+    def test_a_part_is_found_in_all_of_a_code(self, boss: Client) -> None:
+        assert self.numbers(boss, q="sk 2", code=CODE) == ["task 2"]
+
+    def test_no_column_sorts(self, boss: Client) -> None:
+        assert "sorted" not in boss.get(LIST).content.decode()
+        assert self.numbers(boss, o="-1")[0] == "task 0"
+        Task.objects.filter(biz_num="task 0").delete()
+        take_survey("default")
+        assert self.numbers(boss, o="-1")[0] == "task 9"
 
 
 def test_tasks_in_the_database_that_the_setting_names(boss: Client) -> None:

@@ -42,3 +42,20 @@ def test_an_interval_without_another_time_is_left_out(last: timedelta | None, en
     entry = hourly(last_run_at=last and now() + last, expires=now() + ends)
     with pytest.raises(NotCopied, match=f"does not run after .*{entry.expires:%H:%M}"):
         recurrence_of(entry)
+
+
+def at_night(**fields: Any) -> SimpleNamespace:
+    """An entry that is due each night."""
+    daily = {"minute": "0", "hour": "3", "day_of_month": "*", "month_of_year": "*", "day_of_week": "*"}
+    return hourly(interval=None, crontab=SimpleNamespace(**daily, timezone="UTC"), **fields)
+
+
+def test_a_crontab_that_has_expired_is_left_out_by_a_dry_run_too() -> None:
+    entry = at_night(expires=now() - HOUR)
+    with pytest.raises(NotCopied, match=f"does not run after .*{entry.expires:%H:%M}"):
+        recurrence_of(entry)
+
+
+def test_a_disabled_entry_is_left_out() -> None:
+    with pytest.raises(NotCopied, match="it is disabled"):
+        recurrence_of(at_night(enabled=False))

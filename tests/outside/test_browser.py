@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.urls import reverse
 from django.utils import timezone, translation
@@ -14,11 +15,12 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 
 from django_delayed_tasks import Task, add_task
+from django_delayed_tasks.admin.steering.portions import PORTION
 from django_delayed_tasks.handlers import register_task_handler, registry
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from harness.browser import chromium, resize
-from tests.admin.rows import list_of
+from tests.admin.rows import list_of, new_task
 from tests.outside import browser_handlers
 from tests.outside.browser import complaints_of, problems_of, text_of, wait
 from tests.outside.every_page import every_page
@@ -114,6 +116,7 @@ def test_a_night(chrome: Chrome, site: str, start: Start, tmp_path: Path) -> Non
     run_a_task_now(chrome, site)
     retry_a_failed_one(chrome, site, mended=tmp_path / "mended")
     pause_a_queue(chrome, site)
+    cancel_all_that_match(chrome, site)
     kill_the_only_executor_of_a_queue(chrome, site, web2)
     read_a_chinese_page(chrome, site)
     assert complaints_of(chrome) == []
@@ -138,6 +141,20 @@ def see_the_forecast(chrome: Chrome, site: str) -> None:
     # The page refreshes itself.
     add_task(Task(biz_code="charge-card", biz_num="order 16", when=timezone.now() + HOUR / 2))
     shows(chrome, "charge-card 1", "4 tasks are pending")
+
+    # It pauses while it is hidden, and is current as soon as it is seen again.
+    hide(chrome, True)
+    wait(chrome, lambda page: page.find_element(By.ID, "ddt-live").text == "paused", "it is not paused")
+    add_task(Task(biz_code="charge-card", biz_num="order 18", when=timezone.now() + HOUR / 2))
+    hide(chrome, False)
+    shows(chrome, "charge-card 2", "5 tasks are pending")
+
+
+def hide(chrome: Chrome, is_hidden: bool) -> None:
+    """Have the page believe that its tab is in the background, or is no longer."""
+    hidden = f"{{configurable: true, value: {'true' if is_hidden else 'false'}}}"
+    chrome.execute_script(f"Object.defineProperty(document, 'hidden', {hidden})")
+    chrome.execute_script("document.dispatchEvent(new Event('visibilitychange'))")
 
 
 def run_a_task_now(chrome: Chrome, site: str) -> None:
@@ -171,6 +188,24 @@ def pause_a_queue(chrome: Chrome, site: str) -> None:
     chrome.get(f"{site}{list_of('task')}")
     shows(chrome, "held back", "late by")
     assert not TaskRun.objects.filter(biz_num="held back").exists()
+
+
+def cancel_all_that_match(chrome: Chrome, site: str) -> None:
+    """More than a page has, in portions, of which each follows by itself; the user is asked before, with how many."""
+    many, later = 2 * PORTION + 1, timezone.now() + HOUR
+    Task._base_manager.bulk_create(
+        new_task(f"{number}", later, biz_code="fetch-page", queue="bulk") for number in range(many)
+    )
+    chrome.get(f"{site}{list_of('task')}?queue=bulk")
+    press(chrome, "#action-toggle")
+    chrome.find_element(By.LINK_TEXT, "Select all tasks that match").click()
+    press(chrome, "select[name=action] option[value=cancel]")
+    press(chrome, "button[name=index]")
+    shows(chrome, f"{many:,} are selected.")
+    press(chrome, "#content form button")
+    shows(chrome, f"{many} tasks were cancelled")
+    assert not Task.objects.filter(queue="bulk").exists()
+    assert LogEntry.objects.filter(object_repr=f"fetch-page {many - 1}").exists()
 
 
 def kill_the_only_executor_of_a_queue(chrome: Chrome, site: str, executor: Child) -> None:
@@ -224,7 +259,7 @@ def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
     for width in (1920, 390, 1280):
         resize(chrome, width)
         if width == 390:
-            found += [f"on a phone: {problem}" for problem in problems_of(chrome, schemes)]
+            found += [f"on a phone: {problem}" for problem in problems_of(chrome, schemes[:1])]
         wide, hidden = chrome.execute_script(WIDTHS)
         if wide > width + 1:
             found.append(f"{wide} wide at {width}")

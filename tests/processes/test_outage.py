@@ -16,6 +16,7 @@ from tests.processes.conftest import Start
 from tests.processes.database import is_settled, outcomes
 from tests.processes.folder import Folder, Gate
 from tests.processes.outages import Outage, private_database
+from tests.processes.probing import free_port, get
 from tests.processes.waiting import wait_until
 
 
@@ -36,7 +37,9 @@ def process_environment(outage: Outage, database: str) -> dict[str, str]:
 def test_executors_carry_on_and_what_ended_meanwhile_is_not_run_again(
     outage: Outage, starttask: Start, folder: Folder
 ) -> None:
-    children = [starttask("--name", name, "--threads", "1").wait_until_ready() for name in ("one", "two")]
+    port = free_port()
+    ways = (("--name", "one", "--metrics-port", str(port)), ("--name", "two"))
+    children = [starttask(*way, "--threads", "1").wait_until_ready() for way in ways]
     gates = stand_still(folder, children, "a")
 
     outage.begin()
@@ -46,6 +49,9 @@ def test_executors_carry_on_and_what_ended_meanwhile_is_not_run_again(
     struck.wait_for("settling waits for the database")
     for child in children:
         child.wait_for("heartbeat failed")
+    answer = get(port, "/metrics")  # it is answered all the same
+    assert answer.code == 200
+    assert {"delayed_tasks_database_up 0.0", "delayed_tasks_threads 1.0"} <= set(answer.body.splitlines())
     outage.end()
 
     wait_until(lambda: is_settled("held", ended.num))

@@ -54,6 +54,11 @@ class BoundedChangeList(ChangeList):
         # The admin's ordering, without the primary key that Django would append: it follows an index.
         return self.model_admin.get_ordering(request)
 
+    def get_ordering_field(self, field_name: Any) -> Any:
+        # Django sorts by each column that an address names, also by those that the list does not offer.
+        is_offered = self.sortable_by is None or field_name in self.sortable_by
+        return super().get_ordering_field(field_name) if is_offered else None
+
     def get_results(self, request: HttpRequest) -> None:
         try:
             self._get_results()

@@ -7,7 +7,7 @@ from operator import or_
 from typing import Any, Final
 
 from django.contrib.admin import ModelAdmin, SimpleListFilter
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 
@@ -20,7 +20,7 @@ from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
 RECENT: Final = 100_000
-"""The number of runs to which a condition without an index is applied."""
+"""The number of rows to which a condition without an index is applied."""
 
 MOST_LEVELS: Final = 50
 """With more levels of queue and priority than this, a condition for each costs more than it saves."""
@@ -150,8 +150,8 @@ class FinishedFilter(SimpleListFilter):
 def _first_after(moment: datetime) -> int:
     """Return the key from which on runs ended after ``moment``, by bisection."""
     runs: Any = TaskRun.objects.using(settings.DATABASE).order_by("pk")
-    ends = runs.aggregate(low=Min("pk"), high=Max("pk"))
-    low, high = ends["low"] or 0, ends["high"] or 0
+    keys = runs.values_list("pk", flat=True)
+    low, high = keys.first() or 0, keys.last() or 0  # for both ends in one statement, SQLite reads all keys
     while low < high:
         middle = (low + high) // 2
         pk, finished = runs.filter(pk__gte=middle).values_list("pk", "finished").first()
@@ -162,7 +162,8 @@ def _first_after(moment: datetime) -> int:
     return int(low)
 
 
-def recent(runs: "QuerySet[Any]") -> "QuerySet[Any]":
-    """Return only the latest of all runs."""
-    latest = TaskRun.objects.using(settings.DATABASE).order_by("-pk").values_list("pk", flat=True).first()
-    return runs.filter(pk__gt=(latest or 0) - RECENT)
+def recent(rows: "QuerySet[Any]") -> "QuerySet[Any]":
+    """Return only those of the rows that are among the latest of their table."""
+    everything: Any = rows.model._base_manager.using(settings.DATABASE)
+    latest = everything.order_by("-pk").values_list("pk", flat=True).first()
+    return rows.filter(pk__gt=(latest or 0) - RECENT)

@@ -14,8 +14,9 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
+from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
-from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter
+from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter, recent
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
 from django_delayed_tasks.admin.lists.segments import Order
 from django_delayed_tasks.admin.lists.statuses import StatusFilter
@@ -24,11 +25,16 @@ from django_delayed_tasks.admin.tasks.actions import SteeringActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns
 from django_delayed_tasks.admin.tasks.errors import ErrorFilter, ErrorPages
 from django_delayed_tasks.admin.tasks.page import TaskPages
+from django_delayed_tasks.conf import settings
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.statistics.survey import read_totals
 
-MOST_IN_ORDER: Final = 10_000
-"""The tasks that the order of segments reaches; filters and orders by a column reach all."""
+MOST_IN_ORDER: Final = 5_000
+"""The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""
+MOST_READ: Final = 200_000
+"""The tasks, by the latest survey, up to which a page may read them all: to sort them or to search in their numbers."""
 FAILED: Final = str(TaskStatus.FAILED.value)
 
 EMPTY_IF: Final[dict[str, Callable[[Any], bool]]] = {
@@ -72,12 +78,17 @@ class TaskChangeList(NamingChangeList):
         self.list_display = [name for name in self.list_display if name not in empty]
 
 
+def are_many() -> bool:
+    """Return whether there are more tasks than a page may read."""
+    return sum(read_totals(settings.DATABASE).values()) > MOST_READ
+
+
 @admin.register(Task)
 class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdmin[Task]):
     """The list of tasks in the order of the claim index, or by number if a code is chosen or numbers are searched.
 
-    Except for orders that the user clicks on, the order is that of an index, so that the cost of a page does not
-    depend on the size of the table.
+    The order is that of an index, so that the cost of a page does not depend on the size of the table. With many tasks,
+    no other order is offered, and only the tasks added last are searched.
     """
 
     list_display = (
@@ -85,7 +96,7 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
     )  # fmt: skip
     list_filter = (("status", StatusFilter), DueFilter, CodeFilter, QueueFilter, ErrorFilter)
     search_fields = ("biz_num",)
-    search_help_text = _("Part of the number.")
+    search_help_text = _("Part of the number; where there are many tasks, of those added last, or a whole number.")
     sortable_by = ("number", "when_")
     lookups = ("id", "biz_code", "biz_num", "when", "status", "queue", "priority", "claim_at", "executor")
 
@@ -97,7 +108,7 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
         if request.GET.get(CodeFilter.parameter_name):
             return ("biz_num",)
         if is_searching(request):
-            return ("biz_code", "biz_num")
+            return ("-id",) if are_many() else ("biz_code", "biz_num")
         if request.GET.get(QueueFilter.parameter_name):
             return ("status", "priority", "claim_at", "id")
         return ("status", "lane", "queue", "priority", "claim_at", "id")
@@ -105,7 +116,17 @@ class TaskAdmin(SteeringActions, ErrorPages, TaskPages, TaskColumns, DatabaseAdm
     def get_search_results(
         self, request: HttpRequest, queryset: "QuerySet[Task]", search_term: str
     ) -> tuple["QuerySet[Task]", bool]:
-        return containing(queryset, search_term) if search_term.strip() else queryset, False
+        if not search_term.strip():
+            return queryset, False
+        if are_many() and not request.GET.get(CodeFilter.parameter_name):
+            numbered = queryset.filter(biz_code__in=[*get_task_handlers()], biz_num=search_term.strip())
+            if keys := list(numbered.order_by().values_list("pk", flat=True)[:COUNTED]):
+                return queryset.filter(pk__in=keys), False
+            queryset = recent(queryset)
+        return containing(queryset, search_term), False
+
+    def get_sortable_by(self, request: HttpRequest) -> Any:
+        return () if are_many() else self.sortable_by
 
     @admin.display(description=_("select"))
     def action_checkbox(self, obj: Task) -> SafeString:

@@ -101,7 +101,7 @@ def recurrence_of(entry: Any) -> Recurrence:
     """Return when an entry runs.
 
     Raises:
-        NotCopied: the entry is disabled, or of a kind that has no trigger.
+        NotCopied: the entry is disabled or has expired, or is of a kind that has no trigger.
         InvalidTrigger: it has an expression that means nothing here.
     """
     if not entry.enabled:
@@ -110,7 +110,10 @@ def recurrence_of(entry: Any) -> Recurrence:
         raise NotCopied(_("it runs only once: enqueue it with run_after"))
     function_of(entry)
     if entry.crontab:
-        return Recurrence(cron_of(entry.crontab, _bounds(entry, start=entry.start_time)), None)
+        trigger = cron_of(entry.crontab, _bounds(entry, start=entry.start_time))
+        if trigger.next_after(timezone.now()) is None:
+            raise _has_expired(entry)
+        return Recurrence(trigger, None)
     if entry.interval:
         return _interval(entry)
     raise NotCopied(_("it is neither a crontab nor an interval entry"))
@@ -145,5 +148,9 @@ def _interval(entry: Any) -> Recurrence:
     trigger = Interval(seconds=period.total_seconds(), **_bounds(entry))
     first = max(entry.last_run_at + period, timezone.now()) if entry.last_run_at else entry.start_time
     if entry.expires and (first or timezone.now()) > entry.expires:
-        raise NotCopied(_("it does not run after %s, when it expires") % entry.expires)
+        raise _has_expired(entry)
     return Recurrence(trigger, first)
+
+
+def _has_expired(entry: Any) -> NotCopied:
+    return NotCopied(_("it does not run after %s, when it expires") % entry.expires)
