@@ -171,7 +171,8 @@ def _problem_of_ways(handler: TaskHandler) -> str | None:
 def _method(name: str, arguments: Sequence[str]) -> Callable[[Any], str | None]:
     def accepts(value: Any) -> str | None:
         if not callable(value):
-            return "expected a method"
+            called = ", ".join(arguments)
+            return f"expected a method, or under @task_handler a function, that takes ({called})"
         if iscoroutinefunction(value) and name not in MAY_BE_ASYNC:
             return "expected a plain method, not an async one"
         if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):

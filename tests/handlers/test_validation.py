@@ -140,6 +140,20 @@ def test_a_method_that_would_only_make_an_object_is_refused(method: str, functio
         register_task_handler(variant(**{method: function}))
 
 
+@pytest.mark.parametrize(
+    ("method", "value", "arguments"),
+    [
+        ("backoff", timedelta(seconds=5), "attempt"),
+        ("concurrency_key", "biz_num", "task"),
+        ("on_failed", 1, "task, error"),
+    ],
+)
+def test_what_is_no_method_is_refused_with_the_arguments_of_one(method: str, value: Any, arguments: str) -> None:
+    expected = f"{method}=.*: expected a method, or under @task_handler a function, that takes \\({arguments}\\)"
+    with pytest.raises(InvalidHandler, match=expected):
+        register_task_handler(variant(**{method: value}))
+
+
 @pytest.mark.parametrize("method", ["backoff", "on_failed", "concurrency_key"])
 def test_only_the_work_itself_may_be_async(method: str) -> None:
     with pytest.raises(InvalidHandler, match=f"Variant: {method}=.*expected a plain method, not an async one"):

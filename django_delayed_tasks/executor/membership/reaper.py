@@ -45,7 +45,7 @@ class Reaper:
         own = [one for one in taken if one.executor == self._lease.executor]
         if own:  # this executor has just ended its lease, to stop
             whose = plural(len(own), "task, whose run has", "tasks, whose runs have")
-            logger.warning("%d %s not ended here, may run elsewhere: %s", len(own), whose, codes_of(own))
+            logger.warning("%d %s not ended here, may run elsewhere (%s)", len(own), whose, codes_of(own))
         others = [one for one in taken if one.executor != self._lease.executor]
         if others:
             names = executors.names(self._alias, {one.executor for one in others})
@@ -55,9 +55,9 @@ class Reaper:
 
 
 def codes_of(taken: Sequence[Taken]) -> str:
-    """Return how many tasks there are of each code, the most frequent first: "mail 7, report 1"."""
+    """Return how many tasks there are of each code, the most frequent first: "mail: 7, report: 1"."""
     counts = Counter(one.biz_code for one in taken)
-    return listed([f"{code} {count}" for code, count in counts.most_common()])
+    return listed([f"{code}: {count}" for code, count in counts.most_common()])
 
 
 def listed(names: Sequence[str]) -> str:

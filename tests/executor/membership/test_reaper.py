@@ -36,7 +36,7 @@ def test_it_names_the_executors_and_counts_the_codes(bench: Bench, caplog: pytes
     web3 = leave("web3", "mail")
     Reaper(bench.options, bench.lease, Told()).reap()
     [line] = said(caplog)
-    assert line.startswith("took 4 tasks (mail 3, report 1) from dead executors ")
+    assert line.startswith("took 4 tasks (mail: 3, report: 1) from dead executors ")
     assert f"web2 (id {web2})" in line
     assert f"web3 (id {web3})" in line
 
@@ -45,7 +45,7 @@ def test_a_row_that_is_gone_has_no_name(bench: Bench, caplog: pytest.LogCaptureF
     gone = leave("web2", "mail")
     Executor.objects.filter(pk=gone).delete()
     Reaper(bench.options, bench.lease, Told()).reap()
-    assert said(caplog) == [f"took 1 task (mail 1) from dead executor of unknown name (id {gone})"]
+    assert said(caplog) == [f"took 1 task (mail: 1) from dead executor of unknown name (id {gone})"]
 
 
 def test_an_executor_that_stops_does_not_call_itself_dead(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -54,7 +54,7 @@ def test_an_executor_that_stops_does_not_call_itself_dead(bench: Bench, caplog: 
     claim(bench.lease.executor)
     executors.retire("default", bench.lease.executor)
     Reaper(bench.options, bench.lease, Told()).reap()
-    assert said(caplog) == ["2 tasks, whose runs have not ended here, may run elsewhere: mail 1, report 1"]
+    assert said(caplog) == ["2 tasks, whose runs have not ended here, may run elsewhere (mail: 1, report: 1)"]
 
 
 def test_a_task_that_is_given_up_is_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
