@@ -247,6 +247,12 @@ def test_lines_have_at_most_120_characters(page: Path) -> None:
     assert "zh-CN" in page.name or [line for line in long if "](http" not in line] == []
 
 
+def test_a_project_without_a_public_address_says_so() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    says_so = "no public address yet" in (ROOT / "docs/explanation/faq.md").read_text()
+    assert says_so == ("urls" not in project)
+
+
 def test_extras_are_those_of_the_package() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for_work_on_the_package = {"test", "bench", "docs", "dev"}

@@ -12,7 +12,10 @@ from sphinx.util.docutils import SphinxDirective
 
 THEMES = {"only-light": "default", "only-dark": "dark"}
 """The theme of Mermaid by the class of the site's theme that shows the picture in this mode only."""
-FONTS = "Arial, Helvetica, sans-serif"
+FONTS = "Arial, Helvetica, Liberation Sans, DejaVu Sans Condensed, sans-serif"
+"""All of about the same width: boxes are drawn for it, and texts by the reader's browser."""
+PAGES = {"default": "#ffffff", "dark": "#131416"}
+"""The background of the page, of which a label on a line covers the line."""
 SIZE = re.compile(r'viewBox="\S+ \S+ (\d+)')
 TITLE = re.compile(r"^\s*accTitle: (.+)$", re.MULTILINE)
 
@@ -47,7 +50,8 @@ def image(svg: str, alt: str, mode: str) -> str:
 
 def drawn(source: str, theme: str) -> str:
     """Return the picture as SVG."""
-    options = {"theme": theme, "fontFamily": FONTS, "themeVariables": {"fontFamily": FONTS}}
+    variables = {"fontFamily": FONTS, "edgeLabelBackground": PAGES[theme]}
+    options = {"theme": theme, "fontFamily": FONTS, "themeVariables": variables}
     flowchart = {"flowchart": {"nodeSpacing": 60, "rankSpacing": 55, "wrappingWidth": 420}}
     svg: str = mmdr.render(f"%%{{init: {json.dumps(options | flowchart)}}}%%\n{source}").svg()
     return svg
