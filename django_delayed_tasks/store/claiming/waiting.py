@@ -147,13 +147,12 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
     for number, level in enumerate(levels):
         rows, values = _ordered(dialect, level, only)
         statements.append(
-            f"SELECT * FROM (SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {rows}"
-            f" LIMIT {most:d}) l{number:d}"
+            f"SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {rows} LIMIT {most:d}"
         )
         parameters += values
 
     def read(cursor: CursorWrapper) -> list[tuple[int, Waiting]]:
-        cursor.execute(" UNION ALL ".join(statements), parameters)
+        cursor.execute(dialect.union(statements), parameters)
         return [(number, Waiting(dialect.to_datetime(moment), *rest)) for number, moment, *rest in cursor.fetchall()]
 
     return in_one_statement(alias, read)

@@ -41,9 +41,7 @@ def read_places(alias: str, executor: int, places: Mapping[Place, int], rescues_
         sql, values = candidates(dialect, request, [column.format(number=number) for column in columns])
         statements.append(sql)
         parameters += values
-    sql = statements[0]
-    if len(statements) > 1:
-        sql = " UNION ALL ".join(f"SELECT * FROM ({one}) p{number}" for number, one in enumerate(statements))
+    sql = dialect.union(statements)
 
     def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
         cursor.execute(sql, parameters)

@@ -16,7 +16,7 @@ NOT_READY = 1047
 """The error of a node that is not, or not yet, part of the primary component; it has not executed the statement."""
 CURRENT = 1 | 2 | 4
 """The bits of wsrep_sync_wait: wait before reads, before UPDATE and DELETE, before INSERT."""
-_READING_OR_WRITING = ("SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
+_READING_OR_WRITING = ("SELECT", "(SELECT", "INSERT", "UPDATE", "DELETE", "WITH")
 """The statements that wait; SAVEPOINT, for example, has nothing to wait for."""
 _WAITING = f"SET STATEMENT wsrep_sync_wait = {CURRENT} FOR "
 

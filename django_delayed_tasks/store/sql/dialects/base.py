@@ -54,6 +54,10 @@ class Dialect:
     for_update = " FOR UPDATE"
     keeps_escaped_json = True
     """Whether a database that cannot store all characters accepts them as escapes in JSON, as the same value."""
+    in_union = "({})"
+    """How a SELECT with an order and a limit is written in a union. Not as a derived table: MariaDB would write a
+    temporary table on disk for each that has long texts.
+    """
     driving_join = "JOIN"
     """The join that reads its left side first."""
 
@@ -64,6 +68,11 @@ class Dialect:
     def now(self) -> str:
         """The expression for the current time by the database's clock."""
         return clock.sql_now(self.connection)
+
+    @property
+    def sends_packets(self) -> bool:
+        """Whether the open connection takes several statements at once (see ``store/sql/packets.py``)."""
+        return False
 
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         """Become the writer before the first read of a transaction, on databases where that matters."""
@@ -136,6 +145,10 @@ class Dialect:
     def look_up(self, table: str, condition: str) -> str:
         """Return a join of ``table`` as ``t`` to a FROM item that is read first; each row is found by primary key."""
         return f"{self.driving_join} {table} t ON {condition}"
+
+    def union(self, selects: Sequence[str]) -> str:
+        """Return a statement for the rows of all these SELECTs, of which each may have an order and a limit."""
+        return selects[0] if len(selects) == 1 else " UNION ALL ".join(map(self.in_union.format, selects))
 
     def position(self, column: str) -> str:
         """Return the expression for where the parameter's text begins in the column, compared exactly; 0 if nowhere."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
+from MySQLdb.constants import CLIENT
 
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql import galera
@@ -25,6 +26,12 @@ _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
+
+    @property
+    def sends_packets(self) -> bool:
+        # A node of a cluster waits before the first statement of a transaction only if it is not BEGIN.
+        takes_several = self.connection.connection.client_flag & CLIENT.MULTI_STATEMENTS
+        return bool(takes_several) and not galera.is_galera(self.connection)
 
     def caught_up(self) -> AbstractContextManager[None]:
         return galera.caught_up(self.connection)

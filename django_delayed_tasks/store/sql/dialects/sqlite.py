@@ -21,6 +21,7 @@ def is_in_memory(connection: Any) -> bool:
 
 class SQLite(Dialect):
     for_update = ""
+    in_union = "SELECT * FROM ({})"
     driving_join = "CROSS JOIN"
 
     @property
