@@ -96,6 +96,8 @@ def _moment(text: Any) -> datetime | None:
 
 def _refuse_other_keys(enqueued: Enqueued) -> None:
     """Refuse keys that are not texts: JSON turns 1 into "1", so the function would get another argument."""
+    if not enqueued.args and not enqueued.kwargs:
+        return
     arguments = {"args": enqueued.args, "kwargs": enqueued.kwargs}
     waiting: list[Any] = [arguments]
     while waiting:

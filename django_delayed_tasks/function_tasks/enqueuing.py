@@ -15,6 +15,7 @@ from django_delayed_tasks.function_tasks.results import new_result
 from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.handlers.functions import FUNCTION
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
 from django_delayed_tasks.store.notices import added as announced
 from django_delayed_tasks.store.schedules import add, add_many, add_once
@@ -76,6 +77,8 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
 
 
 def _using(handler: FunctionHandler, task: Any) -> dict[str, Any]:
+    if task is handler.task:
+        return {}
     chosen = {name: getattr(task, name, None) for name in data.USABLE}
     return {name: value for name, value in chosen.items() if value != getattr(handler.task, name, None)}
 
@@ -87,12 +90,18 @@ def _moment(value: datetime | timedelta | None, now: datetime) -> datetime | Non
 def enqueue(alias: str, order: Order) -> Any | None:
     """Write one row, in the caller's transaction if there is one; return the result, or None if it was filtered."""
     [schedule] = with_first_times(alias, [order.schedule])
-    write = add_once.add_once if schedule.once else add.add
-    added = write(alias, schedule, IfExists.REPLACE)
+    added = _write(alias, order.task, schedule)
     if added.action is AddAction.FILTERED:
         return None
     announced.when_committed(alias, [schedule], added)
     return new_result(order.task, id_of(added.task_id, schedule.biz_num), order.enqueued)
+
+
+def _write(alias: str, task: Any, schedule: Schedule) -> AddResult:
+    if getattr(task, "biz_num", None) is None:  # it has a new number
+        return add.add_new(alias, schedule)
+    write = add_once.add_once if schedule.once else add.add
+    return write(alias, schedule, IfExists.REPLACE)
 
 
 def enqueue_many(alias: str, orders: Sequence[Order]) -> list[Any | None]:

@@ -86,9 +86,9 @@ def task_class_of(family: Any, module: str) -> Any:
 def changed(task: Any, **values: Any) -> Any:
     """Return a task with these values, which are not validated: they may come from older rows.
 
-    It is a copy; without values, the task itself.
+    It is a copy; if it has these values already, the task itself.
     """
-    if not values:
+    if all(getattr(task, name, None) == value for name, value in values.items()):
         return task
     cls = type(task)
     copy = object.__new__(cls)

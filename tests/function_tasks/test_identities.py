@@ -4,12 +4,13 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from django_delayed_tasks import Cron, Interval
 from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.function_tasks import enqueuing
 from django_delayed_tasks.models import Task, TaskRun
 from tests.executor.parts import drain, executing
 from tests.function_tasks import functions
@@ -71,6 +72,15 @@ def test_what_has_succeeded_once_is_not_enqueued_again() -> None:
 def test_once_needs_an_identity() -> None:
     with pytest.raises(InvalidTask, match="once=True needs a biz_num"):
         give.using(once=True)
+
+
+def test_a_number_that_is_not_new_after_all_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enqueuing, "new_number", lambda: "1-a")
+    first = give.enqueue(1)
+    with pytest.raises(IntegrityError):
+        give.enqueue(2)
+    assert [task.biz_num for task in Task.objects.all()] == ["1-a"]
+    assert give.get_result(first.id).args == [1]
 
 
 def test_many_are_enqueued_in_few_statements() -> None:

@@ -38,6 +38,9 @@ def test_enqueuing_is_one_statement_and_part_of_the_transaction() -> None:
     with CaptureQueriesContext(connection) as queries:
         functions.add_up.enqueue(1)
     assert [query["sql"].split()[0] for query in queries if "notify" not in query["sql"]] == ["INSERT"]
+    with transaction.atomic(), CaptureQueriesContext(connection) as queries:
+        functions.add_up.enqueue(1)
+    assert [query["sql"].split()[0] for query in queries] == ["INSERT"]
     with pytest.raises(ZeroDivisionError), transaction.atomic():
         result = functions.add_up.enqueue(2)
         _ = 1 / 0

@@ -99,9 +99,11 @@ class FailureReports:
         self._queue.put(None)
         self._thread.join(timeout)
         if left := self._queue.unfinished_tasks - self._calls_to_finish:
-            told = next((thread.told for thread in (self._thread, *self._hanging) if thread.told), "a task")
-            verb = plural(left - 1, "is", "are")
-            logger.error("%s: its failure is still being reported; %d more %s not", told, left - 1, verb)
+            told = [str(thread.told) for thread in (*self._hanging, self._thread) if thread.is_telling] or ["a task"]
+            whose = plural(len(told), "its failure is", "their failures are")
+            more = left - len(told)
+            text = f"%s: {whose} still being reported; %d more {plural(more, 'is', 'are')} not"
+            logger.error(text, ", ".join(told), more)
         self.log.finish(max(0.0, deadline - clock.monotonic()))
 
 
@@ -117,6 +119,11 @@ class _Reporter(Thread):
         self._lock = Lock()
         self.told: ClaimedTask | None = None
 
+    @property
+    def is_telling(self) -> bool:
+        """Whether the report of ``told`` has not ended."""
+        return self._began is not None
+
     def abandon(self, longest: float) -> bool:
         """End this thread after its current report if that has taken more than ``longest`` seconds; return whether."""
         with self._lock:
@@ -129,9 +136,10 @@ class _Reporter(Thread):
                 self.told, self._began = failure[0], clock.monotonic()
                 tell_failed(*failure)
                 failure = None  # the next get() would keep its exception, and what the frames of the traceback hold
-                self._queue.task_done()
                 with self._lock:
                     self._began = None
-                    if self._is_abandoned:
-                        return
+                    is_abandoned = self._is_abandoned
+                self._queue.task_done()
+                if is_abandoned:
+                    return
                 own.tidy()

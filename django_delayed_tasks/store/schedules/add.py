@@ -56,6 +56,27 @@ def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
     return result
 
 
+def add_new(alias: str, schedule: Schedule) -> AddResult:
+    """Create the task of an identity that is certainly new, in the caller's transaction if there is one.
+
+    A plain INSERT takes a server less time than an upsert, no gap locks, and one statement in every case.
+
+    Raises:
+        IntegrityError: a task of this identity exists.
+    """
+    dialect = dialect_of(connections[alias])
+    return in_one_statement(alias, lambda cursor: _create(cursor, dialect, schedule))
+
+
+def _create(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule) -> AddResult:
+    insert, parameters = _insert(dialect, schedule)
+    if dialect.connection.vendor == "mysql":
+        cursor.execute(insert, parameters)
+        return AddResult(cursor.lastrowid, AddAction.CREATED)
+    cursor.execute(f"{insert} RETURNING id", parameters)
+    return AddResult(cursor.fetchone()[0], AddAction.CREATED)
+
+
 _Way = Callable[[CursorWrapper, Dialect, Schedule, IfExists], AddResult]
 
 

@@ -139,6 +139,34 @@ def test_a_hook_that_hangs_does_not_hold_up_the_others(hanging: Hanging, caplog:
     assert sorted(hanging.told) == ["a", "b", "c", "h1", "h2"]
 
 
+@pytest.mark.parametrize(
+    ("errors", "left"),
+    [
+        ("h,b", "code a: its failure is still being reported; 0 more are not"),
+        ("h,b,h", "code a, code c: their failures are still being reported; 0 more are not"),
+        ("h,b,h,d", "code a, code c: their failures are still being reported; 1 more is not"),
+    ],
+)
+def test_those_that_still_hang_at_the_end_are_named(
+    hanging: Hanging, caplog: pytest.LogCaptureFixture, errors: str, left: str
+) -> None:
+    failures = FailureReports("default")
+    failures.start()
+    for num in "abcd":
+        add(num)
+    for task, error in zip(sorted(claim(registered()), key=str), errors.split(","), strict=False):
+        failures.put(task, error)
+    wait_until(lambda: hanging.begun == ["h"])
+    failures.pass_over(longest=0)
+    wait_until(lambda: hanging.told == ["b"] and hanging.begun == errors.split(",")[:3])
+    wait_until(lambda: failures._queue.unfinished_tasks == errors.count(",") and failures._queue.qsize() < 2)
+    caplog.clear()
+    failures.finish(timeout=0)
+    assert [record.getMessage() for record in caplog.records] == [left]
+    hanging.may_return.set()
+    failures.finish(timeout=30)
+
+
 def test_an_executor_in_which_too_many_hooks_hang_is_restarted(
     hanging: Hanging, monkeypatch: pytest.MonkeyPatch
 ) -> None:
