@@ -18,6 +18,7 @@ from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
 from django_delayed_tasks.store.claiming.strategies import strategy_for
+from django_delayed_tasks.store.limits.places import Place, read_places
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import galera
@@ -98,6 +99,15 @@ def test_what_was_added_is_cancelled_on_another_node(nodes: tuple[str, ...], bus
     busy()
     verbs.add()
     assert api.cancel_task(verbs.CODE, "1", using="node2") is CancelResult.CANCELLED
+
+
+def test_what_waits_in_several_places_is_seen_on_another_node(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:
+    busy()
+    verbs.add("1", queue="one")
+    verbs.add("2", queue="two")
+    places = [Place("", queue, 0) for queue in ("one", "two")]
+    found = read_places("node2", 1, dict.fromkeys(places, 5))
+    assert [[task.biz_num for task in found[place]] for place in places] == [["1"], ["2"]]
 
 
 def test_catching_up(nodes: tuple[str, ...], busy: Callable[[], None]) -> None:

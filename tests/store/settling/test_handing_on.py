@@ -1,0 +1,79 @@
+"""A settlement that claims the next task in the slot of its run: what travels, and that a fence undoes all of it."""
+
+import pytest
+from django.db import connection
+
+from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.states import TaskStatus, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.limits.claiming import claim_in_slots
+from django_delayed_tasks.store.limits.places import Place, read_places
+from django_delayed_tasks.store.resources.slots import free_slots
+from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
+from django_delayed_tasks.store.sql.packets import BETWEEN
+from tests.store import verbs
+from tests.store.resources.taking import give
+from tests.store.sql.test_beginning import in_own_thread
+from tests.store.sql.test_packets import sent
+from tests.store.verbs import ALIAS, EXECUTOR, HOUR
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def settle_and_claim(*, stolen: bool = False, deferred: bool = False) -> tuple[Ended, list[str]]:
+    """Settle the run of one task and claim another; return what came of it, and what was sent.
+
+    ``stolen``: another executor has taken the slot of the run; ``deferred``: the task was added again during the run.
+    """
+    texts: list[str] = []
+    ended: list[Ended] = []
+    verbs.add("first", -2 * HOUR)
+    verbs.add("second", -HOUR)
+
+    def work() -> None:
+        [run] = verbs.claim(limit=1)
+        [slot] = free_slots(ALIAS, verbs.CODE, 1, {"": 1})[""]
+        assert give(ALIAS, {run.claim: slot})
+        [after] = read_places(ALIAS, EXECUTOR, {Place("", "default", 0): 1})[Place("", "default", 0)]
+        slots: dict[ClaimedTask, tuple[int, int]] = {after: (slot[0], slot[1] + (0 if stolen else 1))}
+        settle(ALIAS, [verbs.done(run)._replace(claim=(0, 0))], Wait.A_SECOND)  # a new connection sends more
+        if deferred:
+            verbs.add("first", HOUR)
+        with sent() as texts_now:
+            ended.append(
+                settle(
+                    ALIAS,
+                    [verbs.done(run)],
+                    Wait.A_SECOND,
+                    lambda cursor, _: claim_in_slots(cursor, ALIAS, EXECUTOR, slots),
+                )
+            )
+        texts.extend(texts_now)
+
+    in_own_thread(work)
+    return ended[0], texts
+
+
+def test_two_packets_and_the_commit() -> None:
+    ended, texts = settle_and_claim()
+    assert [task.biz_num for task in ended.claimed] == ["second"]
+    assert list(ended.became.values()) == [Then.GONE]
+    assert verbs.present("second").status == TaskStatus.RUNNING
+    if connection.vendor != "sqlite":
+        assert [text.count(BETWEEN) + 1 for text in texts] == [5 if connection.vendor == "postgresql" else 4, 2]
+
+
+def test_a_slot_that_another_executor_has_taken_is_not_handed_on() -> None:
+    ended, _ = settle_and_claim(stolen=True)
+    assert (list(ended.became.values()), ended.claimed) == ([Then.GONE], [])
+    assert verbs.present("second").status == TaskStatus.PENDING
+    assert TaskRun.objects.count() == 1
+
+
+def test_a_fence_that_fails_undoes_the_claim_in_the_same_packet() -> None:
+    """The tasks are locked and read then, and the next one is claimed after all, once."""
+    ended, _ = settle_and_claim(deferred=True)
+    assert list(ended.became.values()) == [Then.AGAIN]
+    assert [task.claim for task in ended.claimed] == [(verbs.present("second").id, verbs.present("second").version)]
+    assert verbs.present("second").version == 1
+    assert (verbs.present("first").status, TaskRun.objects.count()) == (TaskStatus.PENDING, 1)
