@@ -14,10 +14,11 @@ from harness.benchmarks.programs.together import seconds_of
 TASKS = 40_000
 SDK = "OpenTelemetry's SDK"
 COST = "µs of CPU/task"
-OFF, EVERYTHING = "off", "metrics, spans, Sentry and signals"
+OFF, OPERATED, EVERYTHING = "off", "metrics, spans and Sentry", "metrics, spans, Sentry and signals"
 EMPTY_SPAN = "an empty span"
 VARIANTS = {
     OFF: (),
+    OPERATED: ("metrics", "spans", "sentry"),
     EVERYTHING: ("metrics", "spans", "sentry", "signals"),
     "metrics": ("metrics",),
     "spans": ("spans",),
@@ -54,6 +55,7 @@ def rate_of(database: str, variant: str) -> Figure:
 
 
 GOALS = [
-    Goal(f"observed: {EVERYTHING}", rate_of(database, EVERYTHING), 0.9, (rate_of(database, OFF),))
+    Goal(f"observed: {variant}", rate_of(database, variant), 0.9, (rate_of(database, OFF),))
     for database in DATABASES
+    for variant in (OPERATED, EVERYTHING)
 ]
