@@ -57,7 +57,7 @@ copybutton_prompt_is_regexp = True
 house_floors = FLOORS
 
 html_theme = "furo"
-pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"  # at least 7 to 1
+pygments_dark_style = "a11y-high-contrast-dark"  # every color of it has a contrast of 7 to 1 or more
 html_title = f"{project} {version}"
 html_static_path = ["_static"]
 html_extra_path = ["_extra"]

@@ -1,79 +1,19 @@
-"""Every page of the site fits a screen and a phone, and shows all its pictures, in a real browser."""
+"""Every page of the site, and of the shop, fits a screen and a phone, and shows all its pictures."""
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+import shutil
 from pathlib import Path
-from typing import Any
 
-from selenium.webdriver import Chrome
+import pytest
+from django.test import Client
+from django.urls import reverse
 
-from harness.browser import chromium
+from harness import ROOT
+from testproject.shop.models import Product
+from tests.outside.fitting import problems
+from tests.shop.conftest import _as_in_the_shop, product
+from tests.shop.helpers import place_order, start_promotion
 
-WIDTHS = (1280, 390)
-PATIENCE = 60  # seconds
-
-LOOK = """
-const [page, widths, done] = arguments;
-const frame = document.createElement("iframe");
-frame.style = "border: 0; height: 900px";
-frame.style.width = `${widths[0]}px`;
-frame.src = page;
-frame.onload = () => {
-  const seen = widths.map(width => {
-    frame.style.width = `${width}px`;
-    const shown = frame.contentDocument;
-    const pictures = [...shown.images].filter(picture => picture.getClientRects().length);
-    const missing = pictures.filter(picture => !picture.naturalWidth).map(picture => picture.src.slice(0, 200));
-    return [shown.documentElement.scrollWidth, missing];
-  });
-  frame.remove();
-  done(seen);
-};
-document.body.append(frame);
-"""
-"""Open a page once, in a frame as wide as a screen and then as a phone, which takes a third of the time that windows
-take: for each width, how wide the page is and which of the pictures that it shows could not be loaded."""
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files, and logs nothing."""
-
-    def log_message(self, *_: Any) -> None: ...
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve the folder on this machine; yield the address."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-def problems(folder: Path, pages: Sequence[Path]) -> dict[str, list[str]]:
-    """Return what is wrong with pages of this folder, without those that are right."""
-    wrong: dict[str, list[str]] = {}
-    (folder / "blank.html").write_text("<!doctype html><title>frames</title>")
-    with served(folder) as address, chromium(max(WIDTHS)) as chrome:
-        chrome.set_script_timeout(PATIENCE)
-        chrome.get(f"{address}/blank.html")
-        for page in pages:
-            if found := list(told(chrome, f"/{page.relative_to(folder)}")):
-                wrong[str(page.relative_to(folder))] = found
-    return wrong
-
-
-def told(chrome: Chrome, path: str) -> Iterator[str]:
-    """Yield what is wrong with one page."""
-    for width, (wide, missing) in zip(WIDTHS, chrome.execute_async_script(LOOK, path, WIDTHS), strict=True):
-        if wide > width:
-            yield f"{wide} pixels wide at {width}"
-        yield from (f"no picture at {width}: {source}" for source in missing)
+__all__ = ["_as_in_the_shop", "product"]
 
 
 def test_every_page_fits_and_has_its_pictures(site: Path) -> None:
@@ -89,3 +29,22 @@ def test_a_page_that_is_too_wide_or_lacks_a_picture_is_noticed(tmp_path: Path) -
     assert at_screen.startswith("no picture at 1280: http://127.0.0.1:")
     assert too_wide == "508 pixels wide at 390"
     assert at_phone.startswith("no picture at 390")
+
+
+@pytest.mark.django_db
+@pytest.mark.urls("testproject.urls")
+def test_every_page_of_the_shop_fits(product: Product, client: Client, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "testproject/shop/static", tmp_path / "static")
+    promotion, order = start_promotion(product), place_order(product)
+    own = {name: reverse(f"shop:{name}", args=[product.pk]) for name in ("start-promotion", "place-order")}
+    lists = {name: reverse(f"shop:{name}") for name in ("products", "promotions", "orders", "tasks")}
+    for name, address in {
+        **own,
+        **lists,
+        "order": order.get_absolute_url(),
+        "end": promotion.get_absolute_url(),
+    }.items():
+        (tmp_path / f"{name}.html").write_bytes(client.get(address).content)
+    pages = sorted(tmp_path.glob("*.html"))
+    assert len(pages) == 8
+    assert problems(tmp_path, pages) == {}
