@@ -6,7 +6,7 @@ error, which is raised where the packet is sent. Row counts are compared when th
 transaction is committed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -53,7 +53,8 @@ class Packet:
     def begin(self) -> None:
         """Begin a transaction; Django calls this."""
         self.is_wanted, is_wanted = False, self.is_wanted
-        if is_wanted and self._is_possible():
+        # Code that removes a wrapper of its own with pop() may have removed this one.
+        if is_wanted and self in self._connection.execute_wrappers and self._is_possible():
             self.is_open, self._waiting = True, [_BEGIN]
         elif self._connection.vendor == "mysql":
             with self._connection.wrap_database_errors:
@@ -72,6 +73,7 @@ class Packet:
             last = self._waiting.pop()
             cursor.execute(last.sql, last.parameters)
             last.check(cursor.rowcount)
+        self._waiting = []  # a hook of on_commit would send the BEGIN
 
     def drop(self) -> None:
         """Forget what waits, after an error."""
@@ -82,13 +84,26 @@ class Packet:
         if not self._waiting:
             return execute(sql, params, many, context)
         waiting, self._waiting = self._waiting, []
-        if many:
-            with self._connection.cursor() as cursor:
-                for statement in waiting:
-                    cursor.execute(statement.sql, statement.parameters)
-                    statement.check(cursor.rowcount)
-            return execute(sql, params, many, context)
-        answer = execute(*_joined([*waiting, _Statement(sql, params)]), many, context)
+        try:
+            if many or not isinstance(sql, str) or isinstance(params, Mapping):
+                self._send_apart(waiting)
+                return execute(sql, params, many, context)
+            return self._send_together(waiting, execute, sql, params, context)
+        except BaseException:
+            # The server may not have executed BEGIN, or not all that the work takes for done.
+            self._connection.needs_rollback = self._connection.in_atomic_block
+            raise
+
+    def _send_apart(self, waiting: Sequence[_Statement]) -> None:
+        with self._connection.cursor() as cursor:
+            for statement in waiting:
+                cursor.execute(statement.sql, statement.parameters)
+                statement.check(cursor.rowcount)
+
+    def _send_together(
+        self, waiting: Sequence[_Statement], execute: Callable[..., Any], sql: str, params: Any, context: dict[str, Any]
+    ) -> Any:
+        answer = execute(*_joined([*waiting, _Statement(sql, params)]), False, context)
         cursor, counts = context["cursor"], []
         for statement in waiting:
             counts.append(cursor.rowcount)
@@ -123,6 +138,8 @@ def begun_with_first_statement(connection: BaseDatabaseWrapper) -> Iterator[None
     if packet is None:
         yield
         return
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()  # the receivers of connection_created may have transactions of their own
     packet.is_wanted = True
     try:
         yield
