@@ -17,7 +17,7 @@ from tests.store.sql.test_beginning import in_own_thread
 from tests.store.sql.test_packets import sent
 from tests.store.verbs import ALIAS, EXECUTOR, HOUR
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("packets")]
 
 
 def settle_and_claim(*, stolen: bool = False, deferred: bool = False) -> tuple[Ended, list[str]]:

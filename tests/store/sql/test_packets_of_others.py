@@ -15,7 +15,7 @@ from tests.store.sql.test_beginning import in_own_thread, pause, paused
 from tests.store.sql.test_packets import INSERT, Mistake
 from tests.threads import in_thread
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("packets")]
 
 
 def test_a_hook_after_a_transaction_that_sent_nothing_is_outside_of_it() -> None:
