@@ -173,7 +173,11 @@ class Cluster:
         well = (0, RESTART)
         bad = {name: code for name, code in codes.items() if code not in well}
         # One that has not registered (its server is away) has nothing to stop gracefully.
-        return [f"{name} ({code})" for name, code in bad.items() if name not in unready or code != -signal.SIGTERM]
+        return [
+            f"{name} ({code}: {self.executors[name].child.output[-1000:]})"
+            for name, code in bad.items()
+            if name not in unready or code != -signal.SIGTERM
+        ]
 
     def _is_ready(self, executor: Executor) -> bool:
         try:

@@ -1,10 +1,15 @@
 """An executor that is killed: its tasks run again."""
 
+import signal
 from datetime import timedelta
+from io import StringIO
 
 import pytest
 
 from django_delayed_tasks.api import add_task
+from django_delayed_tasks.exceptions import NameInUse
+from django_delayed_tasks.executor.options import from_settings
+from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome
 from tests.processes.conftest import Start
@@ -61,6 +66,20 @@ def test_started_again_under_its_name_it_takes_over_at_once(starttask: Start, fo
     assert (living.pid, living.alive) == (second.pid, True)
     assert again.at is not None
     assert again.at - living.started_at < timedelta(seconds=5)
+
+
+def test_refused_after_a_signal_it_has_nothing_to_stop(starttask: Start) -> None:
+    starttask("--name", "stable").wait_until_ready()
+    said, signals = StringIO(), StopSignals()
+
+    def run() -> int:
+        return run_executor(from_settings(name="stable"), said, signals, ready=lambda number: None)
+
+    with pytest.raises(NameInUse):
+        run()
+    signals.stop(signal.SIGTERM)
+    assert run() == 0
+    assert "the name 'stable' belongs to a live executor" in said.getvalue()
 
 
 def test_second_live_process_under_a_name_is_refused(starttask: Start, folder: Folder) -> None:

@@ -164,6 +164,7 @@ time.sleep(600)
     [
         ("lambda *_: sys.exit(0)", 0),
         ("signal.SIG_DFL", 0),  # not ready yet, it had nothing to stop
+        ("lambda *_: sys.exit(75)", 0),  # it was to be started again anyway
         ("lambda *_: sys.exit(3)", 1),
         ("signal.SIG_IGN", 1),  # it has to be killed
     ],
@@ -173,6 +174,17 @@ def test_its_exit_code_says_whether_all_ended_well(how: str, code: int, tmp_path
     command = [sys.executable, "-c", ENDING.format(how=how), str(ready)]
     supervisor = Supervisor(command, "team", processes=1, shutdown_timeout=-4.5 if "IGN" in how else 60)
     assert supervisor.run(WhenReady(ready)) == code
+
+
+@pytest.mark.same_everywhere
+def test_a_crash_just_before_the_signal_is_no_end_in_disorder(tmp_path: Path) -> None:
+    crashing = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(); sys.exit(1)"
+    supervisor = Supervisor([sys.executable, "-c", crashing, str(tmp_path / "ran")], "team", 1, shutdown_timeout=60)
+    [child] = supervisor.children
+    supervisor._look_after(child)
+    assert child.process is not None
+    os.waitid(os.P_PID, child.process.pid, os.WEXITED | os.WNOWAIT)
+    assert supervisor._end() == 0
 
 
 @pytest.mark.same_everywhere

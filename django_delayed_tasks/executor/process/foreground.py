@@ -10,10 +10,12 @@ from threading import Timer
 from types import FrameType
 from typing import TextIO
 
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
@@ -105,7 +107,8 @@ def _run(
     signals: StopSignals,
     ready: Callable[[int], None],
 ) -> int:
-    executor.start()
+    if not _start(executor, stream, signals):
+        return 0
     try:
         ready(executor.lease.executor)
         while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
@@ -118,6 +121,18 @@ def _run(
     if executor.worn_out.is_set():
         return RESTART
     return 0 if is_clean else NOT_CLEAN
+
+
+def _start(executor: Executor, stream: TextIO, signals: StopSignals) -> bool:
+    """Start the executor; return False if it cannot start and is not to either, since a signal has come meanwhile."""
+    try:
+        executor.start()
+    except (TaskException, DatabaseError) as error:
+        if signals.number is None:
+            raise
+        _say(stream, str(error))
+        return False
+    return True
 
 
 def _stop(executor: Executor, stream: TextIO) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.process.foreground import StopSignals
+from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +19,9 @@ HEALTHY_AFTER = 60.0
 """Seconds that a process must live for its crash to count as the first of a new series."""
 STUCK_AFTER = 60.0
 """Seconds without a look at its children after which a supervisor counts as stuck."""
+
+ENDED_WELL = (0, -signal.SIGTERM, RESTART)
+"""Exit codes of a child that left no run behind: -SIGTERM if it was not ready yet; RESTART if it was to end anyway."""
 
 
 @dataclass(slots=True)
@@ -104,13 +107,13 @@ class Supervisor:
         logger.error("executor %s %s; it is started again", self.name_of(child), how)
 
     def _end(self) -> int:
-        running = [child.process for child in self.children if child.process]
+        # A child that has crashed just now was not told to end: it says nothing about how the others end.
+        running = [child.process for child in self.children if child.process and child.process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
         deadline = clock.monotonic() + self._patience
         codes = [self._wait(process, deadline) for process in running]
-        # -SIGTERM: a child that was not ready yet had nothing to stop gracefully.
-        return 0 if all(code in (0, -signal.SIGTERM) for code in codes) else 1
+        return 0 if all(code in ENDED_WELL for code in codes) else 1
 
     def _wait(self, process: "subprocess.Popen[bytes]", deadline: float) -> int:
         try:
