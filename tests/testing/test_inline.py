@@ -147,7 +147,8 @@ def test_what_goes_wrong_after_the_commit_is_logged(
     handler_of(lambda task: None)
     with transaction.atomic():
         assert add_task(Task(biz_code="code", biz_num="1")).action is AddAction.CREATED
-        assert all(hook.__qualname__ for _, hook, _ in connection.run_on_commit)  # Django before 6.1 logs it
+        hooks: list[Any] = connection.run_on_commit
+        assert all(hook[1].__qualname__ for hook in hooks)  # Django before 6.1 logs it
         transaction.on_commit(lambda: called.append("the caller's hook"))
     assert called == ["the caller's hook"]
     assert "there is no end of due tasks" in caplog.text
