@@ -1,5 +1,6 @@
 """The translations have every text that the package marks, with the same placeholders, and are compiled."""
 
+import ast
 import re
 from collections.abc import Iterator
 from gettext import GNUTranslations
@@ -12,6 +13,7 @@ from babel.messages.catalog import Message
 from harness.scripts import messages
 
 PLACEHOLDER = re.compile(r"%%|%\(\w+\)[.\d]*[a-z]|%[.\d]*[sdf]|{\w*}")
+MARKS = {*messages.KEYWORDS, "_"}
 
 every_catalog = pytest.mark.parametrize("path", messages.catalogs(), ids=lambda path: path.parts[-3])
 
@@ -41,6 +43,19 @@ def test_simplified_chinese_is_among_the_languages() -> None:
 
 def test_texts_of_modules_and_of_templates_are_found(marked: dict[Key, Message]) -> None:
     assert {(None, "Overview"), (None, "Run now"), (None, "As a table"), (None, ("%d task", "%d tasks"))} <= set(marked)
+
+
+def test_no_text_is_marked_within_an_f_string() -> None:
+    """Python 3.11 has an f-string as one token, in which no text is found."""
+    within = [
+        f"{path.name}:{call.lineno}"
+        for path in messages.PACKAGE.rglob("*.py")
+        for string in ast.walk(ast.parse(path.read_text()))
+        if isinstance(string, ast.JoinedStr)
+        for call in ast.walk(string)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in MARKS
+    ]
+    assert within == []
 
 
 @every_catalog

@@ -71,12 +71,19 @@ class EnqueuesAgain(Base):
         text = _("“%(run)s” was not enqueued again: %(why)s") % {"run": run, "why": why}
         self.message_user(request, text, messages.WARNING)
 
+    def _say_gone(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Answer as Django 6.1 does for a row that was pruned; before, Django would forbid to change it."""
+        answer: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
+        return answer
+
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         if BUTTON in request.POST and self.has_enqueue_permission(request):
             run = self.get_object(request, unquote(object_id))
-            if run is not None and self.has_view_permission(request, run):
+            if run is None:
+                return self._say_gone(request, object_id)
+            if self.has_view_permission(request, run):
                 self.enqueue_again(request, self.get_queryset(request).filter(pk=run.pk))
                 return HttpResponseRedirect(request.get_full_path())
         return super().change_view(request, object_id, form_url, extra_context)

@@ -129,7 +129,8 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     @admin.display(description=_("host"))
     def process(self, executor: Executor) -> SafeString | str:
         """Return the host, and below it the PID."""
-        return columns.two_lines(self.host_(executor), f"{_('PID')} {executor.pid}")
+        label = _("PID")
+        return columns.two_lines(self.host_(executor), f"{label} {executor.pid}")
 
     @admin.display(description=_("PID"))
     def pid_(self, executor: Executor) -> str:

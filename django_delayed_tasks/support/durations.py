@@ -28,9 +28,11 @@ def duration_text(duration: timedelta) -> str:
 
 def seconds_text(number: str) -> str:
     """Return a number of seconds with its unit: "0.25 s"."""
-    return f"{number} {pgettext('unit of time', 's')}"
+    unit = pgettext("unit of time", "s")
+    return f"{number} {unit}"
 
 
 def milliseconds_text(seconds: float) -> str:
     """Return a number of seconds as milliseconds: "250 ms"."""
-    return f"{seconds * 1000:.0f} {pgettext('unit of time', 'ms')}"
+    unit = pgettext("unit of time", "ms")
+    return f"{seconds * 1000:.0f} {unit}"

@@ -182,4 +182,6 @@ class TestTrigger:
 
     def test_of_the_decorator_is_refused(self) -> None:
         with pytest.raises(InvalidTask, match="a trigger is given with @periodic, or with using"):
-            type(give)(func=to_be_decorated, trigger=Interval(days=1))
+            # Django before 6.1 has no defaults for these.
+            common = {"priority": 0, "backend": "default", "queue_name": "default", "run_after": None}
+            type(give)(func=to_be_decorated, trigger=Interval(days=1), **common)

@@ -53,7 +53,7 @@ def _one_at_a_time(place: Path) -> Iterator[None]:
 
 
 def _make(place: Path) -> None:
-    _run(sys.executable, "-m", "venv", "--clear", str(place))
+    _run(sys.executable, "-m", "virtualenv", "--quiet", "--clear", str(place))
     _run(str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *REQUIREMENTS)
     (place / "finished").touch()
 

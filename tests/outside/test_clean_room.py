@@ -55,7 +55,7 @@ def python(django_version: str) -> str:
         if not room.exists():
             half_made = Path(tempfile.mkdtemp(dir=cache))
             try:
-                run(sys.executable, "-m", "venv", half_made)
+                run(sys.executable, "-m", "virtualenv", "--quiet", half_made)
                 pip = (half_made / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
                 run(*pip, *needed)
                 half_made.rename(room)

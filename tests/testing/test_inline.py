@@ -5,7 +5,7 @@ from threading import current_thread
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import TestCase, override_settings
 
 from django_delayed_tasks import Task, TaskException, add_task, add_tasks, get_runs, pause_queue, resume_queue
@@ -147,6 +147,8 @@ def test_what_goes_wrong_after_the_commit_is_logged(
     handler_of(lambda task: None)
     with transaction.atomic():
         assert add_task(Task(biz_code="code", biz_num="1")).action is AddAction.CREATED
+        hooks: list[Any] = connection.run_on_commit
+        assert all(hook[1].__qualname__ for hook in hooks)  # Django before 6.1 logs it
         transaction.on_commit(lambda: called.append("the caller's hook"))
     assert called == ["the caller's hook"]
     assert "there is no end of due tasks" in caplog.text

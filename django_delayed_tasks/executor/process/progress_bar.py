@@ -37,7 +37,8 @@ class ProgressBar:
             part = done / self._total if self._total else 1.0
             bar = "#" * round(part * WIDTH)
             values = {"done": f"{done:,}", "total": f"{self._total:,}", "rate": f"{self._rate(done):,.0f}"}
-            self._stream.write(f"\r[{bar:<{WIDTH}}] {_('%(done)s of %(total)s, %(rate)s/s') % values} ")
+            text = _("%(done)s of %(total)s, %(rate)s/s") % values
+            self._stream.write(f"\r[{bar:<{WIDTH}}] {text} ")
             self._stream.flush()
 
     def close(self, done: int) -> None:

@@ -64,7 +64,7 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
     named = sorted(set(queues()))
     if settings.MODE == INLINE and run_inline and not _sleepers:
         if named:
-            _call_after_commit(connection, partial(run_inline, alias))
+            _run_after_commit(connection, run_inline)
     elif named and settings.NOTIFY and can_notify(alias):
         said = named if len(named) <= MOST_NAMED else [ANY]
         transaction.on_commit(partial(_tell, alias, said, clock.monotonic()), using=alias)
@@ -77,15 +77,19 @@ def sees_commit(connection: Any) -> bool:
     return not in_transaction(connection) or (connection.in_atomic_block and connection.commit_on_exit)
 
 
-def _call_after_commit(connection: BaseDatabaseWrapper, call: Callable[[], None]) -> None:
-    """Call it when the transaction is committed; at once in that of a TestCase, which never is.
+def _run_after_commit(connection: BaseDatabaseWrapper, run: Callable[[str], None]) -> None:
+    """Run due tasks when the transaction is committed; at once in that of a TestCase, which never is.
 
-    What it raises after the commit is logged: the caller's tasks are added, and so may others be that follow.
+    What this raises after the commit is logged: the caller's tasks are added, and so may others be that follow.
     """
+
+    def run_due() -> None:  # no partial: Django before 6.1 cannot log the error of a hook that has no __qualname__
+        run(connection.alias)
+
     if is_in_test_case(connection):
-        call()
+        run_due()
     else:
-        transaction.on_commit(call, using=connection.alias, robust=True)
+        transaction.on_commit(run_due, using=connection.alias, robust=True)
 
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:
