@@ -44,7 +44,7 @@ class OpenTelemetryMiddleware:
         self._call = call
         self._is_async = iscoroutinefunction(call)
         self._tracer = trace.get_tracer(NAME)
-        self._second, self._spans = 0, 0
+        self._second, self._left = 0, 0.0
         meter.start()
         instruments.create()
         if self._is_async:
@@ -53,11 +53,12 @@ class OpenTelemetryMiddleware:
     def __call__(self, run: Run) -> Any:
         if self._is_async:
             return self._acall(run)
-        if self._gets_span():
+        began = clock.monotonic()
+        if (self._left > 0 or int(began) != self._second) and self._gets_span(began):
             with _Traced(self._start_span(run)) as traced:
                 traced.returned = self._call(run)
             return traced.returned
-        began, token = time.time_ns(), context.attach(_UNTRACED)  # without a call of ours: most runs pass here
+        token = context.attach(_UNTRACED)  # without a call of ours: most runs pass here
         try:
             returned = self._call(run)
         except BaseException as error:
@@ -70,11 +71,12 @@ class OpenTelemetryMiddleware:
         return returned
 
     async def _acall(self, run: Run) -> Any:
-        if self._gets_span():
+        began = clock.monotonic()
+        if self._gets_span(began):
             with _Traced(self._start_span(run)) as traced:
                 traced.returned = await self._call(run)
             return traced.returned
-        began, token = time.time_ns(), context.attach(_UNTRACED)
+        token = context.attach(_UNTRACED)
         try:
             returned = await self._call(run)
         except BaseException as error:
@@ -85,21 +87,20 @@ class OpenTelemetryMiddleware:
         self._note_failure(run, began, None, _failure_in(returned))
         return returned
 
-    def _gets_span(self) -> bool:
-        second = int(clock.monotonic())
-        if second != self._second:
-            self._second, self._spans = second, 0
-        self._spans += 1
-        return self._spans <= self.spans_per_second
+    def _gets_span(self, began: float) -> bool:
+        if int(began) != self._second:
+            self._second, self._left = int(began), self.spans_per_second
+        self._left -= 1
+        return self._left >= 0
 
     def _start_span(self, run: Run, began: int | None = None) -> Span:
         name, attributes, links = f"run {run.task.biz_code}", _attributes(run), _links(run.tasks)
         return self._tracer.start_span(name, context.Context(), SpanKind.CONSUMER, attributes, links, began)
 
-    def _note_failure(self, run: Run, began: int, error: BaseException | None, failure: Fail | Retry | None) -> None:
-        """Give a run without a span one afterwards, if it has failed."""
+    def _note_failure(self, run: Run, began: float, error: BaseException | None, failure: Fail | Retry | None) -> None:
+        """Give a run without a span one afterwards, if it has failed; ``began`` is of the monotonic clock."""
         if error is not None or failure is not None:
-            span = self._start_span(run, began)
+            span = self._start_span(run, time.time_ns() - int(1e9 * (clock.monotonic() - began)))
             _note_end(span, error, failure)
             span.end()
 

@@ -1,5 +1,6 @@
 """What the tasks of the benchmarks do."""
 
+import time
 from typing import Any
 
 from django_delayed_tasks import TaskHandler
@@ -19,6 +20,25 @@ class Unrecorded(Nothing):
 
     biz_code = "unrecorded"
     keep_history = "none"
+
+
+class Briefly(TaskHandler):
+    """A tenth of a millisecond of work for a processor."""
+
+    biz_code = "0.1 ms"
+    seconds = 0.0001
+
+    def handle(self, task: Any) -> None:
+        end = time.thread_time() + self.seconds
+        while time.thread_time() < end:
+            pass
+
+
+class Working(Briefly):
+    """A millisecond of work for a processor."""
+
+    biz_code = "1 ms"
+    seconds = 0.001
 
 
 class Together(TaskHandler):

@@ -15,7 +15,8 @@ else:
     ENTRY = parse(os.environ[f"DATABASE_URL_{DATABASE.upper()}"])
 DATABASES = {"default": ENTRY}
 INSTALLED_APPS = ["django_delayed_tasks", "harness.benchmarks.effects"]
-TASK_HANDLERS = [f"harness.benchmarks.handlers.{name}" for name in ("Nothing", "Unrecorded", "Together", "Inserting")]
+HANDLERS = ("Nothing", "Unrecorded", "Briefly", "Working", "Together", "Inserting")
+TASK_HANDLERS = [f"harness.benchmarks.handlers.{name}" for name in HANDLERS]
 TASKS = {"default": {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend"}}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True

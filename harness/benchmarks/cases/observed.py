@@ -1,9 +1,12 @@
-"""The drain of due no-op tasks by one executor with all that observes it, against one that nothing observes.
+"""The drain of due tasks by one executor with all that observes it, against one that nothing observes.
 
-Each part is measured by itself as well. The time of the processor is noted, too: noise from other programs disturbs it
-less than it disturbs the rate. Statistics are always on but in the variant "bare", which no project can have. The floor
-of a span for each run is an empty span of OpenTelemetry's SDK.
+The tasks do nothing, or a tenth of a millisecond or a millisecond of work for a processor. Each part is measured by
+itself as well. The time of the processor is noted, too: noise from other programs disturbs it less than it disturbs the
+rate. Statistics are always on but in the variant "bare", which no project can have. The floor of a span for each run is
+an empty span of OpenTelemetry's SDK.
 """
+
+from typing import NamedTuple
 
 from harness.benchmarks.bench import Bench
 from harness.benchmarks.cases.drain import RATE, together
@@ -11,21 +14,44 @@ from harness.benchmarks.figures import PRODUCT, Figure
 from harness.benchmarks.goals import Goal
 from harness.benchmarks.programs.together import seconds_of
 
-TASKS = 40_000
+TASKS = {"nothing": 40_000, "0.1 ms": 20_000, "1 ms": 4_000}
+"""The number of tasks by code."""
 SDK = "OpenTelemetry's SDK"
 COST = "µs of CPU/task"
-OFF, OPERATED, EVERYTHING = "off", "metrics, spans and Sentry", "metrics, spans, Sentry and signals"
 EMPTY_SPAN = "an empty span"
-VARIANTS = {
-    OFF: (),
-    OPERATED: ("metrics", "spans", "sentry"),
-    EVERYTHING: ("metrics", "spans", "sentry", "signals"),
+SHARE, SAME = 0.9, 0.98
+
+
+class Variant(NamedTuple):
+    """The parts that observe, and the code of the tasks."""
+
+    parts: tuple[str, ...] = ()
+    code: str = "nothing"
+
+
+OPERATED = ("metrics", "spans", "sentry")
+EVERYTHING = (*OPERATED, "signals")
+EVERY_SPAN = ("metrics", "every_span", "sentry", "signals")
+WAYS = {
+    "off": (),
+    "metrics, spans and Sentry": OPERATED,
+    "metrics, spans, Sentry and signals": EVERYTHING,
+    "all, and a span for each run": EVERY_SPAN,
+}
+LENGTHS = ("0.1 ms", "1 ms")
+PARTS = {
+    "without the packages": ("absent",),
     "metrics": ("metrics",),
     "spans": ("spans",),
     "a span for each run": ("every_span",),
+    "a span for each run, a tenth sampled": ("sampled_spans",),
     "Sentry": ("sentry",),
     "signals": ("signals",),
     "bare": ("bare",),
+}
+VARIANTS = {
+    **{way: Variant(parts) for way, parts in (WAYS | PARTS).items()},
+    **{f"{way}, {length}": Variant(parts, length) for length in LENGTHS for way, parts in WAYS.items()},
 }
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 
@@ -41,9 +67,10 @@ def measure(bench: Bench) -> None:
 
 def one(bench: Bench, database: str, variant: str) -> None:
     """Measure one variant, after filling the table again."""
-    tasks = bench.size(TASKS)
-    bench.run("fill", tasks, "nothing", database=database)
-    answers = together(bench, database, [("observed", *VARIANTS[variant])])
+    parts, code = VARIANTS[variant]
+    tasks = bench.size(TASKS[code])
+    bench.run("fill", tasks, code, database=database)
+    answers = together(bench, database, [("observed", *parts)])
     if (done := sum(answer["result"] for answer in answers)) != tasks:
         raise RuntimeError(f"{tasks} tasks were due, {done} settled")
     bench.note(database, PRODUCT, variant, RATE, tasks / seconds_of(answers))
@@ -54,8 +81,15 @@ def rate_of(database: str, variant: str) -> Figure:
     return Figure("observed", database, PRODUCT, variant, RATE)
 
 
+def goal(database: str, way: str, length: str = "") -> Goal:
+    """The share to keep of the rate that the same tasks have with everything off."""
+    of, off = (f"{variant}, {length}" if length else variant for variant in (way, "off"))
+    return Goal(f"observed: {of}", rate_of(database, of), SHARE, (rate_of(database, off),))
+
+
 GOALS = [
-    Goal(f"observed: {variant}", rate_of(database, variant), 0.9, (rate_of(database, OFF),))
+    goal(database, way, length) for database in DATABASES for length in ("", *LENGTHS) for way in list(WAYS)[1:]
+] + [
+    Goal("observed: off", rate_of(database, "off"), SAME, (rate_of(database, "without the packages"),))
     for database in DATABASES
-    for variant in (OPERATED, EVERYTHING)
 ]

@@ -20,6 +20,12 @@ def bare() -> None:
     Tally.count = lambda *args: None  # type: ignore[method-assign]
 
 
+def absent() -> None:
+    """Make the packages unimportable, as where they are not installed."""
+    for package in ("opentelemetry", "prometheus_client", "sentry_sdk"):
+        sys.modules[package] = None  # type: ignore[assignment]
+
+
 def metrics() -> None:
     """Count for Prometheus, as with ``--metrics-port``."""
     from django_delayed_tasks.executor import meter
@@ -60,24 +66,33 @@ def sentry() -> None:
     sentry_sdk.init(dsn=dsn, transport=Nowhere, before_send=group_by_code, integrations=without_spans)
 
 
-def every_span() -> None:
+def every_span(share: float = 1.0) -> None:
     """Give each run a span, however many there are in a second."""
     from django_delayed_tasks.integrations.opentelemetry import OpenTelemetryMiddleware
 
-    spans()
+    spans(share)
     OpenTelemetryMiddleware.spans_per_second = float("inf")
 
 
-def spans() -> None:
-    """Put OpenTelemetry's middleware around each run, with an exporter and a reader that keep everything in memory."""
+def sampled_spans() -> None:
+    """Give each run a span, of which the SDK's sampler takes a tenth."""
+    every_span(0.1)
+
+
+def spans(share: float = 1.0) -> None:
+    """Put OpenTelemetry's middleware around each run, with an exporter and a reader that keep everything in memory.
+
+    The SDK samples the given share of the spans.
+    """
     from opentelemetry import metrics, trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import InMemoryMetricReader
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.sdk.trace.sampling import ALWAYS_ON, TraceIdRatioBased
 
-    provider = TracerProvider()
+    provider = TracerProvider(ALWAYS_ON if share == 1 else TraceIdRatioBased(share))
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     trace.set_tracer_provider(provider)
     metrics.set_meter_provider(MeterProvider([InMemoryMetricReader()]))
@@ -85,7 +100,7 @@ def spans() -> None:
 
 
 PARTS: Mapping[str, Callable[[], None]] = {
-    part.__name__: part for part in (bare, every_span, metrics, sentry, signals, spans)
+    part.__name__: part for part in (absent, bare, every_span, metrics, sampled_spans, sentry, signals, spans)
 }
 
 if __name__ == "__main__":
