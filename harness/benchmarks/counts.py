@@ -11,8 +11,6 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_delayed_tasks.store.sql.packets import BETWEEN
-
 WRITING = ("INSERT ", "UPDATE ", "DELETE ")
 OF_TRANSACTIONS = ("BEGIN", "SAVEPOINT", "RELEASE", "ROLLBACK")
 
@@ -33,7 +31,7 @@ class Counts:
         commit = connection._commit  # type: ignore[attr-defined]
 
         def execute(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
-            self.statements += statements_in(sql)
+            self.statements += not sql.startswith(OF_TRANSACTIONS)
             if not connection.in_atomic_block:
                 self.commits += writes(sql)
             return execute(sql, params, many, context)
@@ -50,11 +48,6 @@ class Counts:
             del connection._commit  # type: ignore[attr-defined]
 
         return end
-
-
-def statements_in(sql: str) -> int:
-    """How many statements are sent at once, without those that begin and end transactions."""
-    return sum(not one.startswith(OF_TRANSACTIONS) for one in sql.split(BETWEEN))
 
 
 def writes(sql: str) -> bool:

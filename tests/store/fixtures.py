@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 from django.conf import settings as django_settings
-from django.db import connection
 from django.test import override_settings
 
 from django_delayed_tasks import clock
@@ -31,13 +30,6 @@ def frozen() -> Iterator[None]:
     """Every clock shows NOW, the database's included."""
     with clock.frozen_at(NOW):
         yield
-
-
-@pytest.fixture
-def packets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections that are opened from now on send statements together where the database can do that."""
-    if connection.vendor == "mysql":
-        monkeypatch.setitem(connection.settings_dict["OPTIONS"], "multi_statements", True)
 
 
 @pytest.fixture(params=STRATEGIES)

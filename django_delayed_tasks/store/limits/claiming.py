@@ -21,7 +21,6 @@ from django_delayed_tasks.store.resources.slots import Slot, write_slots
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.lanes import OPENED
-from django_delayed_tasks.store.sql.packets import send_with_next
 from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
 from django_delayed_tasks.store.sql.transactions import atomically
 
@@ -87,7 +86,7 @@ def _write(cursor: CursorWrapper, dialect: Dialect, executor: int, chosen: Chose
     _take_permits(cursor, dialect, chosen, won)
     if won:
         values = f"{taking(dialect, executor)}, lane = {OPENED}"
-        send_with_next(cursor, f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
+        cursor.execute(f"{dialect.update(TASK)} SET {values} WHERE {_before(won)}")
     if blocked:
         _block(cursor, dialect, {task: chosen.blocked[task] for task in blocked})
     return Written(won, blocked, {task.claim for task in (*chosen.tasks, *chosen.blocked)} - tasks)
@@ -120,16 +119,16 @@ def _lock(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen) -> tuple[set[
 def _take_permits(cursor: CursorWrapper, dialect: Dialect, chosen: Chosen, won: Collection[ClaimedTask]) -> None:
     slots = {task.claim: chosen.slots[task.claim] for task in won if task.claim in chosen.slots}
     tokens = [chosen.tokens[task.claim] for task in won if task.claim in chosen.tokens]
-    if slots:
-        write_slots(cursor, dialect, slots, otherwise=Outpaced)
-    if tokens:
-        write_tokens(cursor, dialect, tokens, chosen.period, otherwise=Outpaced)
+    if slots and not write_slots(cursor, dialect, slots):
+        raise Outpaced
+    if tokens and not write_tokens(cursor, dialect, tokens, chosen.period):
+        raise Outpaced
 
 
 def _block(cursor: CursorWrapper, dialect: Dialect, lanes: Mapping[ClaimedTask, str]) -> None:
     cases = " ".join(f"WHEN {task.id:d} THEN %s" for task in lanes)
     sql = f"{dialect.update(TASK)} SET lane = CASE id {cases} ELSE lane END WHERE {_before(lanes)}"
-    send_with_next(cursor, sql, list(lanes.values()))
+    cursor.execute(sql, list(lanes.values()))
 
 
 def _before(tasks: Iterable[ClaimedTask]) -> str:

@@ -12,7 +12,6 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
-from django_delayed_tasks.store.sql.packets import send_with_next
 from django_delayed_tasks.store.sql.tables import RUN, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
@@ -90,8 +89,7 @@ def record(cursor: CursorWrapper, dialect: Dialect, ends: Ends) -> None:
     """
     sent = dialect.by_column(_SENT, ends)
     of = sent.column
-    send_with_next(
-        cursor,
+    cursor.execute(
         f"INSERT INTO {RUN} ({COLUMNS})"
         f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
         f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}, {of['exception']},"

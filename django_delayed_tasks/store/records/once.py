@@ -9,7 +9,6 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence
-from django_delayed_tasks.store.sql.packets import send_with_next
 from django_delayed_tasks.store.sql.tables import SUCCESS, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
@@ -25,10 +24,9 @@ def remember(cursor: CursorWrapper, dialect: Dialect, claims: Sequence[Claim]) -
     The caller does so in the transaction that settles them, which is rolled back if a claim is not held.
     """
     insert, tail = dialect.bulk_insert(IfExists.KEEP, "")
-    send_with_next(
-        cursor,
+    cursor.execute(
         f"{insert} INTO {SUCCESS} ({_COLUMNS}) SELECT t.biz_code, t.biz_num, {dialect.now} FROM {TASK} t"
-        f" WHERE {fence(claims, 't.')}{tail}",
+        f" WHERE {fence(claims, 't.')}{tail}"
     )
 
 

@@ -17,7 +17,6 @@ from django_delayed_tasks.store.resources import pool_size
 from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
-from django_delayed_tasks.store.sql.packets import send_with_next
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
@@ -88,21 +87,13 @@ def free_growing(alias: str, pool: str, starts: int, period: timedelta, count: i
     return free_tokens(alias, pool, period, count)
 
 
-def write_tokens(
-    cursor: CursorWrapper, dialect: Dialect, tokens: Collection[Token], period: timedelta, otherwise: type[Exception]
-) -> None:
-    """Take these tokens for ``period``, in the transaction that makes the claims.
-
-    Raises:
-        otherwise: one of the tokens was taken. This may be raised by a later statement of the transaction.
-    """
-    send_with_next(
-        cursor,
+def write_tokens(cursor: CursorWrapper, dialect: Dialect, tokens: Collection[Token], period: timedelta) -> bool:
+    """Take these tokens for ``period``, in the transaction that makes the claims; return False if one was taken."""
+    cursor.execute(
         f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.later(period)}"
-        f" WHERE {fence(tokens)}",
-        rows=len(tokens),
-        otherwise=otherwise,
+        f" WHERE {fence(tokens)}"
     )
+    return bool(cursor.rowcount == len(tokens))
 
 
 def delete_unused_starts(alias: str, batch: int) -> int:

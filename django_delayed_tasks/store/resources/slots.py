@@ -17,7 +17,6 @@ from django_delayed_tasks.store.resources.pool_size import add_missing
 from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
-from django_delayed_tasks.store.sql.packets import send_with_next
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 
@@ -71,23 +70,15 @@ def _missing(keys: dict[str, str], found: list[_Found], wanted: Mapping[str, int
     return missing
 
 
-def write_slots(
-    cursor: CursorWrapper, dialect: Dialect, chosen: Mapping[Claim, Slot], otherwise: type[Exception]
-) -> None:
-    """Give these claims their slots, in the transaction that makes the claims.
-
-    Raises:
-        otherwise: one of the slots was taken. This may be raised by a later statement of the transaction.
-    """
+def write_slots(cursor: CursorWrapper, dialect: Dialect, chosen: Mapping[Claim, Slot]) -> bool:
+    """Give these claims their slots, in the transaction that makes the claims; return False if one was taken."""
     tasks = " ".join(f"WHEN {slot[0]:d} THEN {claim[0]:d}" for claim, slot in chosen.items())
     versions = " ".join(f"WHEN {slot[0]:d} THEN {claim[1]:d}" for claim, slot in chosen.items())
-    send_with_next(
-        cursor,
+    cursor.execute(
         f"{dialect.update(RESOURCE)} SET version = version + 1, busy_before = {dialect.now},"
-        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {fence(chosen.values())}",
-        rows=len(chosen),
-        otherwise=otherwise,
+        f" task_id = CASE id {tasks} END, task_version = CASE id {versions} END WHERE {fence(chosen.values())}"
     )
+    return bool(cursor.rowcount == len(chosen))
 
 
 def delete_unused_slots(alias: str, batch: int) -> int:

@@ -24,7 +24,6 @@ from django_delayed_tasks.store.settling.row_changes import row_changes
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
-from django_delayed_tasks.store.sql.packets import send_with_next
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, briefly, in_transaction, is_lock_timeout
 
@@ -119,8 +118,9 @@ def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settle
     dialect = dialect_of(connections[alias])
     claims = {settlement.claim for settlement in settlements}
     _keep_records(cursor, dialect, settlements)
-    held = f"{fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL"
-    send_with_next(cursor, f"{dialect.delete(TASK)} WHERE {held}", rows=len(claims), otherwise=_Changed)
+    cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
+    if cursor.rowcount != len(claims):
+        raise _Changed
     return Ended(dict.fromkeys(claims, Then.GONE), set(), claim_next(cursor, claims))
 
 
@@ -166,14 +166,14 @@ def _settle_found(
     _keep_records(cursor, dialect, held)
     became = {held_one.claim: Then.AGAIN if found[held_one.claim].is_deferred else held_one.then for held_one in held}
     if gone := [claim for claim, then in became.items() if then is Then.GONE]:
-        send_with_next(cursor, f"{dialect.delete(TASK)} WHERE {fence(gone)}")
+        cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(gone)}")
     alike: defaultdict[tuple[str, tuple[Any, ...]], list[int]] = defaultdict(list)
     for settlement in held:
         if became[settlement.claim] is not Then.GONE:
             sql, parameters = row_changes(dialect, settlement, is_deferred=found[settlement.claim].is_deferred)
             alike[sql, tuple(parameters)].append(settlement.claim[0])
     for (sql, values), ids in alike.items():
-        send_with_next(cursor, f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
+        cursor.execute(f"{dialect.update(TASK)} SET {sql} WHERE id IN ({', '.join(map(str, ids))})", values)
     return became
 
 

@@ -13,8 +13,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_delayed_tasks.store.sql import packets
-from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -213,14 +211,19 @@ def does_answer(alias: str) -> bool:
 
 
 def begin_in_one_statement(alias: str) -> None:
-    """Let this thread begin transactions with BEGIN, and send it with the next statement where that is possible.
+    """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
 
-    Django turns autocommit off and on again on MariaDB and MySQL. To be called by threads that give up a transaction
-    after an error: after a deadlock, what is sent next is not part of a new one.
+    That is one round trip less for each transaction. To be called by threads that give up a transaction after an error:
+    after a deadlock, what is sent next is not part of a new one.
     """
     connection = connections[alias]
-    if connection.vendor in ("mysql", "postgresql"):
-        packets.use(connection, lambda: dialect_of(connection).sends_packets)
+
+    def begin() -> None:
+        with connection.wrap_database_errors:
+            connection.connection.begin()
+
+    if connection.vendor == "mysql":
+        connection._start_transaction_under_autocommit = begin  # type: ignore[attr-defined]
 
 
 @contextmanager

@@ -2,16 +2,15 @@
 
 import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.sql import galera, packets
-from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
+from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
 
 T = TypeVar("T")
@@ -64,22 +63,13 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
             return work(cursor)
     for attempt in range(TRIES):
         try:
-            with _begun(connection, dialect), connection.cursor() as cursor:
-                result = work(cursor)
-                packets.send(cursor)
-                return result
+            with dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
+                return work(cursor)
         except DatabaseError as error:
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
                 raise
             _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
-
-
-@contextmanager
-def _begun(connection: BaseDatabaseWrapper, dialect: Dialect) -> Iterator[None]:
-    begins_late = packets.begun_with_first_statement(connection)
-    with dialect.caught_up(), begins_late, transaction.atomic(using=connection.alias):
-        yield
 
 
 def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:

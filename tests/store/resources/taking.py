@@ -1,14 +1,12 @@
 """Taking permits as a claim does: they are found first, and then written in one transaction."""
 
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
 from typing import NamedTuple
 
 from django.db import connections, transaction
 
-from django_delayed_tasks.store.claiming.request import Outpaced
 from django_delayed_tasks.store.resources.rate_tokens import Looked, Token, free_growing, free_tokens, write_tokens
 from django_delayed_tasks.store.resources.slots import Slot, free_slots, write_slots
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -34,10 +32,11 @@ def take_slots(
 
 def give(alias: str, chosen: Mapping[Claim, Slot]) -> bool:
     """Write the slots of these claims, all or none."""
-    with suppress(Outpaced), transaction.atomic(using=alias), connections[alias].cursor() as cursor:
-        write_slots(cursor, dialect_of(connections[alias]), chosen, otherwise=Outpaced)
-        return True
-    return False
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        are_won = write_slots(cursor, dialect_of(connections[alias]), chosen)
+        if not are_won:
+            transaction.set_rollback(True, using=alias)
+    return are_won
 
 
 def take_tokens(alias: str, pool: str, period: timedelta, count: int) -> Taken:
@@ -55,7 +54,8 @@ def _taken(alias: str, looked: Looked, period: timedelta) -> Taken:
 
 def lease(alias: str, tokens: list[Token], period: timedelta) -> bool:
     """Take these tokens, all or none."""
-    with suppress(Outpaced), transaction.atomic(using=alias), connections[alias].cursor() as cursor:
-        write_tokens(cursor, dialect_of(connections[alias]), tokens, period, otherwise=Outpaced)
-        return True
-    return False
+    with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
+        are_won = write_tokens(cursor, dialect_of(connections[alias]), tokens, period)
+        if not are_won:
+            transaction.set_rollback(True, using=alias)
+    return are_won

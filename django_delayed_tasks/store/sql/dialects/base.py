@@ -69,11 +69,6 @@ class Dialect:
         """The expression for the current time by the database's clock."""
         return clock.sql_now(self.connection)
 
-    @property
-    def sends_packets(self) -> bool:
-        """Whether the open connection takes several statements at once (see ``store/sql/packets.py``)."""
-        return False
-
     def begin_writing(self, cursor: CursorWrapper, table: str) -> None:
         """Become the writer before the first read of a transaction, on databases where that matters."""
 

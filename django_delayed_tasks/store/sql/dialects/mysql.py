@@ -26,14 +26,6 @@ _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
-    @property
-    def sends_packets(self) -> bool:
-        # Only where the project asks for it: if a KILL QUERY of another session comes between two statements of a
-        # packet, the driver waits without end for an answer that the server does not send (docs/decisions/0020).
-        is_asked = self.connection.settings_dict["OPTIONS"].get("multi_statements") is True
-        # A node of a cluster waits before the first statement of a transaction only if it is not BEGIN.
-        return is_asked and not galera.is_galera(self.connection)
-
     def caught_up(self) -> AbstractContextManager[None]:
         return galera.caught_up(self.connection)
 

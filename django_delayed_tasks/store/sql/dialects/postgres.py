@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.backends.postgresql.psycopg_any import is_psycopg3
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, ColumnType, Dialect
-from django_delayed_tasks.store.sql.packets import send_with_next
 
 _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", "bool": "boolean"}
 
@@ -16,17 +14,10 @@ _TYPES = {"int": "bigint", "text": "text", "json": "jsonb", "moment": "bigint", 
 class PostgreSQL(Dialect):
     keeps_escaped_json = False
 
-    @property
-    def sends_packets(self) -> bool:
-        # psycopg itself begins transactions that are not to be as the server's settings say.
-        session = self.connection.connection
-        is_plain = is_psycopg3 and {session.isolation_level, session.read_only, session.deferrable} == {None}
-        return is_plain and not self.connection.settings_dict["OPTIONS"].get("server_side_binding")
-
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         # LOCAL: behind a pooler in transaction mode, the next transaction may run in another session.
         if self.connection.in_atomic_block:
-            send_with_next(cursor, f"SET LOCAL lock_timeout = '{seconds:d}s'")
+            cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
     def same(self, one: str, other: str) -> str:
         return f"{one} IS NOT DISTINCT FROM {other}"
