@@ -14,7 +14,7 @@ from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
-from django_delayed_tasks.executor.limits.lanes import Lanes
+from django_delayed_tasks.executor.limits.lanes import SEARCH_EVERY, Lanes
 from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Heartbeat, Lease
@@ -76,10 +76,11 @@ class Executor:
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, self.peers, self.clock, self.failures)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
+        self.housekeeping.add(Duty(SEARCH_EVERY, self.lanes.look_for_blocked))
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
-        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget)
+        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget, sleeps_first=True)
         self._claiming = [] if options.ends else [claiming]  # otherwise the poller does it
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)

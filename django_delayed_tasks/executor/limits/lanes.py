@@ -38,6 +38,7 @@ SEARCH_EVERY: Final = 2.5
 two of them find unchanged is looked at."""
 SEARCH_SHARE: Final = 0.01
 """The fraction of the time that searches may take."""
+NEVER: Final = float("-inf")
 ROUNDS: Final = 8
 """Claims of one code in a row; the other codes come next."""
 
@@ -45,9 +46,10 @@ ROUNDS: Final = 8
 class Lanes:
     """Claims the tasks of all limited codes; :meth:`tick` is one iteration of its loop.
 
-    The poller reads the agenda and shows it here.
+    The thread sleeps until there are tasks of limited codes.
 
     Attributes:
+        agenda: the latest agenda, set by the poller; None before the first one.
         floor: the priority of unlimited tasks that are due and not yet claimed: nothing below it is claimed here.
         lacking: the codes whose tasks are due and find no free thread.
     """
@@ -73,19 +75,27 @@ class Lanes:
         self.room = Room(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
         self._unknown: set[str] = set()
-        self._shown: Agenda | None = None
+        self.agenda: Agenda | None = None
         self._noted: Agenda | None = None
         self._paused: frozenset[str] = frozenset()
-        self._search_at = float("-inf")
+        self._search_at = NEVER
         self._found: list[Level] = []
         self.lacking: set[str] = set()
         self.floor: int | None = None
 
-    def show(self, agenda: Agenda) -> None:
-        """Note which lanes have due tasks; called by the poller."""
-        self._shown = agenda
-        if any(level.earliest <= agenda.now for level in agenda.lanes):
+    def wake(self) -> None:
+        """Wake the thread of the lanes if a lane has due tasks, as the agenda says."""
+        if (agenda := self.agenda) and any(level.earliest <= agenda.now for level in agenda.lanes):
             self._held.wake_lanes.set()
+
+    def look_for_blocked(self) -> bool:
+        """Wake the thread of the lanes, if it has never been, when there are blocked tasks; return False.
+
+        Any process may have left them, and no agenda shows them. Once awake, the lanes themselves search for them.
+        """
+        if self._search_at == NEVER and blocked_levels(self._alias):
+            self._held.wake_lanes.set()
+        return False
 
     def has_due(self, agenda: Agenda) -> bool:
         """Return whether a lane that is served here has due tasks, blocked ones too; for the end of a drain."""
@@ -98,7 +108,7 @@ class Lanes:
         for lane in self._lanes.values():
             lane.note_ends(self._held.__contains__)
             lane.wake()
-        if not self._lease.may_claim:
+        if clock.monotonic() >= self._lease.claims_until:
             return IDLE
         if clock.monotonic() >= self._search_at:
             self._search()
@@ -137,7 +147,7 @@ class Lanes:
         return find(code) is not None
 
     def _note_agenda(self) -> None:
-        agenda = self._shown
+        agenda = self.agenda
         if agenda is None or agenda is self._noted:
             return
         self._noted = agenda

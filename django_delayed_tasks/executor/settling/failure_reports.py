@@ -65,8 +65,7 @@ class FailureReports:
         self._hanging: list[_Reporter] = []
 
     def start(self) -> None:
-        """Start the threads."""
-        self.log.start()
+        """Start the thread."""
         self._thread.start()
 
     def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:

@@ -67,7 +67,9 @@ def test_none_of_those_that_report(refusing: Refusing) -> None:
             add(str(count))
             wait_until(lambda: refusing.times >= 2 * count)  # noqa: B023
         assert executor.failures._thread.is_alive()
-        assert executor.failures.log._thread.is_alive()
+        log = executor.failures.log._thread
+        assert log
+        assert log.is_alive()
 
 
 def test_no_worker(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
