@@ -40,11 +40,12 @@ def run(function: Any, task: ClaimedTask) -> Any:
         ClaimLost: the task was taken from this run, such as for taking too long.
         TypeError, InvalidTask: the function returned something that JSON does not have.
     """
+    call = function.func  # Task.call() would look at the function's kind again
     if _needs_result(function):
         begun = _begin(function, task)
-        return _end(function, task, begun, function.call(*begun.args, **begun.kwargs))
+        return _end(function, task, begun, call(*begun.args, **begun.kwargs))
     args, kwargs = data.arguments_in(task.biz_ext)
-    return _value(function, task, function.call(*args, **kwargs))
+    return _value(function, task, call(*args, **kwargs))
 
 
 async def arun(function: Any, task: ClaimedTask) -> Any:
@@ -133,7 +134,7 @@ def _current_result(function: Any, task: ClaimedTask) -> Any:
     """Return the result while the task runs; only after the first attempt, this takes a query."""
     before = _earlier_attempts(task)
     runs = read_runs(task.alias, task.id, before, task.version) if before else []
-    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path), None, runs)
+    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path, task.biz_num), None, runs)
     result_id = id_of(task.id, task.biz_num)
     return running_result(function, result_id, life, clock.host_now(), str(task.executor))
 
