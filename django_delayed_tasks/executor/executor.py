@@ -32,7 +32,7 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.handlers import middleware
+from django_delayed_tasks.handlers import get_task_handlers, middleware
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.plural import plural
@@ -76,18 +76,23 @@ class Executor:
         self.recurrences = Recurrences(alias)
         self.housekeeping = Housekeeping(options, self.lease, self.peers, self.clock, self.failures)
         self.housekeeping.add(Duty(CONFIRM_EVERY, self.recurrences.confirm))
-        self.housekeeping.add(Duty(SEARCH_EVERY, self.lanes.look_for_blocked))
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
-        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget, sleeps_first=True)
-        self._claiming = [] if options.ends else [claiming]  # otherwise the poller does it
+        self._claiming = [] if options.ends else [self._lanes_loop()]  # otherwise the poller does it
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
+
+    def _lanes_loop(self) -> Loop:
+        # Its connection is made with the first ones if there are limits: there may be none left under load.
+        is_limited = any(handler.is_limited for handler in get_task_handlers().values())
+        first_after = 0.0 if is_limited else SEARCH_EVERY
+        lanes, wake = self.lanes, self.held.wake_lanes
+        return Loop("lanes", self.options.database, lanes.tick, wake, lanes.forget, first_after=first_after)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.

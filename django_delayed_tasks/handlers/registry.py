@@ -10,7 +10,7 @@ from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.handlers import discovery
-from django_delayed_tasks.handlers.base import TaskHandler, built, note_overrides
+from django_delayed_tasks.handlers.base import TaskHandler, built
 from django_delayed_tasks.handlers.discovery import Found, LoadProblem
 from django_delayed_tasks.handlers.validation import checked, name_of
 
@@ -24,8 +24,6 @@ _loading = RLock()
 _handlers: dict[str, TaskHandler] = {}
 async_codes: frozenset[str] = frozenset()
 """The codes whose handlers run on the event loop, to be read as ``registry.async_codes``: it is replaced."""
-unlimited_codes: frozenset[str] = frozenset()
-"""Likewise, the codes none of whose runs may have to wait for another run."""
 _problems: list[LoadProblem] | None = None
 
 
@@ -41,7 +39,6 @@ def register_task_handler(handler: TaskHandler | type[TaskHandler]) -> TaskHandl
         InvalidHandler: the handler has no code or an invalid attribute, or another handler has its code.
     """
     instance = _instance(handler)
-    note_overrides(type(instance))
     code = checked(instance)
     with _registration:
         known = _handlers.setdefault(code, instance)
@@ -72,9 +69,8 @@ find: Callable[[str], TaskHandler | None] = _handlers.get
 
 
 def _note_codes() -> None:
-    global async_codes, unlimited_codes
+    global async_codes
     async_codes = frozenset(code for code, handler in _handlers.items() if handler.is_async)
-    unlimited_codes = frozenset(code for code, handler in _handlers.items() if not handler.is_limited)
 
 
 def load() -> list[LoadProblem]:

@@ -22,7 +22,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
-from django_delayed_tasks.handlers import registry
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
@@ -222,19 +222,20 @@ class Poller:
                 announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
-            is_plain = {task.biz_code for task in tasks} <= registry.unlimited_codes
-            if not is_plain or [task for task in tasks if task.rescues]:
-                self._queue.put(self._without_limited(self._admission.admit(tasks)))
-            else:
-                self._queue.put(tasks)
+            codes = {task.biz_code for task in tasks}
+            special = [code for code in codes if not (handler := find(code)) or handler.is_limited]
+            is_plain = not special and not [task for task in tasks if task.rescues]
+            self._queue.put(tasks if is_plain else self._without_limited(self._admission.admit(tasks)))
         return tasks
 
     def _without_limited(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks to run; those whose handler has become limited wait in its lane instead."""
-        limited = [task for task in tasks if task.biz_code not in registry.unlimited_codes]
-        for task in limited:
-            self._held.release([task], lane=open_lane(task.biz_code))
-        return [task for task in tasks if task not in limited]
+        codes = {task.biz_code for task in tasks}
+        limited = {code for code in codes if (handler := find(code)) and handler.is_limited}
+        for task in tasks:
+            if task.biz_code in limited:
+                self._held.release([task], lane=open_lane(task.biz_code))
+        return [task for task in tasks if task.biz_code not in limited]
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         place, executors = self._peers.among(level.queue) if self._peers.others else ALONE

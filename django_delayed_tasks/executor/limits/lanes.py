@@ -38,7 +38,6 @@ SEARCH_EVERY: Final = 2.5
 two of them find unchanged is looked at."""
 SEARCH_SHARE: Final = 0.01
 """The fraction of the time that searches may take."""
-NEVER: Final = float("-inf")
 ROUNDS: Final = 8
 """Claims of one code in a row; the other codes come next."""
 
@@ -46,7 +45,7 @@ ROUNDS: Final = 8
 class Lanes:
     """Claims the tasks of all limited codes; :meth:`tick` is one iteration of its loop.
 
-    The thread sleeps until there are tasks of limited codes.
+    The poller reads the agenda and shows it here.
 
     Attributes:
         agenda: the latest agenda, set by the poller; None before the first one.
@@ -78,7 +77,7 @@ class Lanes:
         self.agenda: Agenda | None = None
         self._noted: Agenda | None = None
         self._paused: frozenset[str] = frozenset()
-        self._search_at = NEVER
+        self._search_at = float("-inf")
         self._found: list[Level] = []
         self.lacking: set[str] = set()
         self.floor: int | None = None
@@ -87,15 +86,6 @@ class Lanes:
         """Wake the thread of the lanes if a lane has due tasks, as the agenda says."""
         if (agenda := self.agenda) and any(level.earliest <= agenda.now for level in agenda.lanes):
             self._held.wake_lanes.set()
-
-    def look_for_blocked(self) -> bool:
-        """Wake the thread of the lanes, if it has never been, when there are blocked tasks; return False.
-
-        Any process may have left them, and no agenda shows them. Once awake, the lanes themselves search for them.
-        """
-        if self._search_at == NEVER and blocked_levels(self._alias):
-            self._held.wake_lanes.set()
-        return False
 
     def has_due(self, agenda: Agenda) -> bool:
         """Return whether a lane that is served here has due tasks, blocked ones too; for the end of a drain."""
