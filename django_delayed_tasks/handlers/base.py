@@ -51,8 +51,6 @@ class TaskHandler:
         rate: how many runs may start per period in the whole cluster, such as "100/m" or "5/10s"; per
             :meth:`concurrency_key` if the handler has one.
         batch_size: how many tasks :meth:`handle_batch` gets at most, 1 to 10,000.
-        is_batched: whether the class takes several tasks in one call; set when it is defined, like the next one.
-        is_keyed: whether it counts its runs by a key.
     """
 
     biz_code: str = ""
@@ -71,12 +69,6 @@ class TaskHandler:
     max_concurrent: int | None = None
     rate: str | None = None
     batch_size: int = 500
-    is_batched = False
-    is_keyed = False
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        note_overrides(cls)
 
     def get_biz_code(self) -> str:
         """Return the code of the tasks that this handler runs."""
@@ -226,9 +218,19 @@ class TaskHandler:
         return parse(self.trigger) if isinstance(self.trigger, str) else self.trigger
 
     @property
+    def is_batched(self) -> bool:
+        """Whether the handler takes several tasks in one call."""
+        return type(self).handle_batch is not TaskHandler.handle_batch
+
+    @property
     def is_async(self) -> bool:
         """Whether the handler runs on the event loop."""
         return iscoroutinefunction(self.handle_batch if self.is_batched else self.handle)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether the handler counts its runs by a key."""
+        return type(self).concurrency_key is not TaskHandler.concurrency_key
 
     @property
     def is_limited(self) -> bool:
@@ -239,12 +241,6 @@ class TaskHandler:
     def timeout_seconds(self) -> float | None:
         """``timeout`` in seconds; None for no limit."""
         return None if self.timeout is None else as_seconds(self.timeout)
-
-
-def note_overrides(handler_class: type[TaskHandler]) -> None:
-    """Set what a class says by overriding methods; again at registration: a base of it may not call ``super()``."""
-    handler_class.is_batched = handler_class.handle_batch is not TaskHandler.handle_batch
-    handler_class.is_keyed = handler_class.concurrency_key is not TaskHandler.concurrency_key
 
 
 def code_of(handler_class: type[TaskHandler]) -> str:
