@@ -65,7 +65,8 @@ class FailureReports:
         self._hanging: list[_Reporter] = []
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the threads."""
+        self.log.start()
         self._thread.start()
 
     def report(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:

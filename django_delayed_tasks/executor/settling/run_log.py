@@ -6,11 +6,9 @@ end, if the handler has ``log = True`` or the logger is at DEBUG.
 
 import logging
 import traceback
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from queue import Queue
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any
 
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
@@ -32,8 +30,9 @@ LONGEST_REASON = 300
 _GOOD = frozenset({RunOutcome.DONE, RunOutcome.RESCHEDULED, RunOutcome.EXPIRED})
 
 
-logs_good_ends: Callable[[], bool] = partial(run_logger.logger.isEnabledFor, logging.INFO)
-"""Return whether the end of a run that did not fail may be logged."""
+def logs_good_ends() -> bool:
+    """Return whether the end of a run that did not fail may be logged."""
+    return run_logger.isEnabledFor(logging.INFO)
 
 
 def level_of(task: ClaimedTask, settlement: Settlement, then: Then) -> int | None:
@@ -137,18 +136,18 @@ def _cut(text: str) -> str:
 
 
 class RunLog:
-    """A thread that logs ends: what handles the records, such as a mail to the admins, must not hold up the settler.
-
-    It starts with the first end that is to be logged.
-    """
+    """A thread that logs ends: what handles the records, such as a mail to the admins, must not hold up the settler."""
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._queue: Queue[tuple[int, ClaimedTask, Settlement, Then] | None] = Queue()
         self._left_out = 0
         self._calls_to_finish = 0
-        self._lock = Lock()
-        self._thread: Thread | None = None
+        self._thread = Thread(target=self._loop, name="run log", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
 
     def put(self, task: ClaimedTask, settlement: Settlement, then: Then) -> None:
         """Log the committed end of a run soon, if it is to be logged."""
@@ -158,15 +157,9 @@ class RunLog:
             self._queue.put((level, task, settlement, then))
         else:
             self._left_out += 1
-        with self._lock:
-            if self._thread is None:
-                self._thread = Thread(target=self._loop, name="run log", daemon=True)
-                self._thread.start()
 
     def finish(self, timeout: float) -> None:
         """Log what is left and end, within ``timeout`` seconds; log how much is not logged by then."""
-        if self._thread is None:
-            return
         self._calls_to_finish += 1
         self._queue.put(None)
         self._thread.join(timeout)
