@@ -8,7 +8,8 @@ import pytest
 from django.db import connection, transaction
 
 from django_delayed_tasks import Retry, TaskException, clock, shutdown, start
-from django_delayed_tasks.executor.membership.lease import NEVER
+from django_delayed_tasks.executor import executor as module
+from django_delayed_tasks.executor.membership.lease import NEVER, Lease
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.notices import wakeup
@@ -214,7 +215,17 @@ def test_a_claim_of_an_earlier_life_is_not_started() -> None:
 def test_doubted_claims_are_released_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
     handler_of(ran.append)
+    renewed = Event()
+
+    class Announced(Lease):
+        def renew(self) -> bool:
+            is_ours = super().renew()
+            renewed.set()
+            return is_ours
+
+    monkeypatch.setattr(module, "Lease", Announced)
     with executing(heartbeat=100.0, lease=300.0) as executor:
+        assert renewed.wait(30)  # the first beat, after which no renewal gives the trust back
         monkeypatch.setattr(executor.lease, "trusted_until", NEVER)
         add()
         wait_until(lambda: Task.objects.get().version >= 2)
