@@ -9,6 +9,7 @@ from django.utils.dateparse import parse_datetime
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.function_tasks.ids import moment_in
 from django_delayed_tasks.handlers.functions import FUNCTION, USING
 from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.redaction import shown
@@ -24,6 +25,9 @@ _MOMENTS = ("run_after", "expires")
 class Enqueued(NamedTuple):
     """One enqueuing of a function. A task that was not enqueued, such as a recurring one, has no ``enqueued_at``.
 
+    The number of a task without a business identity says when it was enqueued, and the data do not repeat that: they
+    are copied to the history, and shorter ones are copied faster.
+
     ``using`` is what the caller has changed about the function's task, with moments in place of timedeltas.
     """
 
@@ -34,15 +38,15 @@ class Enqueued(NamedTuple):
     using: dict[str, Any]
 
 
-def written(enqueued: Enqueued) -> str:
-    """Return the data as JSON text.
+def written(enqueued: Enqueued, biz_num: str) -> str:
+    """Return the data of the task of this number as JSON text.
 
     Raises:
         InvalidTask: the arguments contain what a database could not store, or would not return unchanged.
     """
     _refuse_other_keys(enqueued)
     data: dict[str, Any] = {FUNCTION: enqueued.function, "args": enqueued.args, "kwargs": enqueued.kwargs}
-    if enqueued.enqueued_at:
+    if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):
         data["enqueued_at"] = enqueued.enqueued_at.isoformat()
     if using := {name: _text_of(value) for name, value in enqueued.using.items()}:
         data[USING] = using
@@ -51,14 +55,14 @@ def written(enqueued: Enqueued) -> str:
     return text
 
 
-def read(data: Any, function: str) -> Enqueued:
+def read(data: Any, function: str, biz_num: str = "") -> Enqueued:
     """Return what the data of a task of ``function`` say; whatever is missing or of another type is left out."""
     found = data if isinstance(data, dict) else {}
     using = found.get(USING)
     return Enqueued(
         function,
         *arguments_in(found),
-        _moment(found.get("enqueued_at")),
+        _moment(found.get("enqueued_at")) or moment_in(biz_num),
         _read_using(using) if isinstance(using, dict) else {},
     )
 

@@ -52,10 +52,11 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         TypeError, ValueError, InvalidTask: the arguments, or what the caller has chosen with ``using``, cannot be
             written; nothing was.
     """
+    now = clock.host_now()
     biz_num, expires = getattr(task, "biz_num", None), getattr(task, "expires", None)
     given = getattr(task, "trigger", None)
     trigger = valid_trigger(None if given is None else str(given))
-    code, num = valid_identity(handler.biz_code, new_number() if biz_num is None else biz_num)
+    code, num = valid_identity(handler.biz_code, new_number(now) if biz_num is None else biz_num)
     schedule = Schedule(
         code,
         num,
@@ -68,12 +69,12 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         once=valid_once(getattr(task, "once", False), trigger),
         trace=trace_of_caller(),
     )
-    now, normalize_json = clock.host_now(), family_of(task).normalize_json
+    normalize_json = family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
     fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
     arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
     enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
-    return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued)))
+    return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued, num)))
 
 
 def _using(handler: FunctionHandler, task: Any) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def read_life(alias: str, task_id: int) -> Life | None:
         return None
     runs = latest[: _count_of(task)] if task else _of_last_schedule(latest)
     function = row.biz_ext.get(FUNCTION) if isinstance(row.biz_ext, dict) else None
-    enqueued = data.read(row.biz_ext, function if isinstance(function, str) else row.biz_code)
+    enqueued = data.read(row.biz_ext, function if isinstance(function, str) else row.biz_code, row.biz_num)
     return Life(row.biz_code, row.biz_num, enqueued, task, runs[::-1])
 
 

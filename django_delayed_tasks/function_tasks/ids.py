@@ -5,7 +5,9 @@ bits are a digest of the task's number: they tell an id that was never given out
 """
 
 import hashlib
+import re
 import secrets
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -17,9 +19,18 @@ _LOW_BITS = 12
 """The bits of the primary key that come after the version."""
 
 
-def new_number() -> str:
+_NUMBER = re.compile(r"([0-9a-f]{12,14})-[0-9a-f]{16}")
+
+
+def new_number(now: datetime) -> str:
     """Return a number for a task without a business identity; later ones are greater, which suits an index."""
-    return f"{clock.as_micros(clock.host_now()):x}-{secrets.token_hex(8)}"
+    return f"{clock.as_micros(now):x}-{secrets.token_hex(8)}"
+
+
+def moment_in(biz_num: str) -> datetime | None:
+    """Return the moment that :func:`new_number` was called with; None if the number is another one."""
+    found = _NUMBER.fullmatch(biz_num)
+    return clock.EPOCH + timedelta(microseconds=int(found[1], 16)) if found else None
 
 
 def id_of(task_id: int, biz_num: str) -> str:

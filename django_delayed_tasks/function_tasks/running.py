@@ -133,7 +133,7 @@ def _current_result(function: Any, task: ClaimedTask) -> Any:
     """Return the result while the task runs; only after the first attempt, this takes a query."""
     before = _earlier_attempts(task)
     runs = read_runs(task.alias, task.id, before, task.version) if before else []
-    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path), None, runs)
+    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path, task.biz_num), None, runs)
     result_id = id_of(task.id, task.biz_num)
     return running_result(function, result_id, life, clock.host_now(), str(task.executor))
 

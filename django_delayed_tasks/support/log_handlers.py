@@ -8,6 +8,9 @@ from django.conf import settings
 from django.utils.log import RequireDebugTrue
 
 _FILE: Final = logging.Logger.handle.__code__.co_filename
+_CALL: Any = logging.Logger.callHandlers
+_OWN: Final = _CALL if type(_CALL) is FunctionType and _CALL.__code__.co_filename == _FILE else None
+"""The method as the standard library defines it; None if a tool had replaced it before this module was imported."""
 
 
 def is_logged(logger: logging.Logger, level: int) -> bool:
@@ -17,7 +20,8 @@ def is_logged(logger: logging.Logger, level: int) -> bool:
     """
     if not logger.isEnabledFor(level):
         return False
-    if _has_hooks(logger):
+    # Sentry replaces ``callHandlers``, which is not documented; the documented ``handle`` would not show that.
+    if logger.filters or type(logger).callHandlers is not _OWN:
         return True
     asked: logging.Logger | None = logger
     while asked is not None:
@@ -26,15 +30,6 @@ def is_logged(logger: logging.Logger, level: int) -> bool:
                 return True
         asked = asked.parent if asked.propagate else None
     return False
-
-
-def _has_hooks(logger: logging.Logger) -> bool:
-    """Return whether lines are seen before handlers are asked: by filters, or by a tool that replaces the method.
-
-    Sentry replaces ``callHandlers``, which is not documented; the documented ``handle`` would not show that.
-    """
-    ask: Any = type(logger).callHandlers
-    return bool(logger.filters) or type(ask) is not FunctionType or ask.__code__.co_filename != _FILE
 
 
 def _is_for_debug(handler: logging.Handler) -> bool:

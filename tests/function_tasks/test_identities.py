@@ -75,7 +75,7 @@ def test_once_needs_an_identity() -> None:
 
 
 def test_a_number_that_is_not_new_after_all_replaces_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enqueuing, "new_number", lambda: "1-a")
+    monkeypatch.setattr(enqueuing, "new_number", lambda now: "1-a")
     first = give.enqueue(1)
     with pytest.raises(IntegrityError):
         give.enqueue(2)

@@ -62,6 +62,16 @@ def test_an_executor_runs_it() -> None:
     assert default_task_backend.get_result(result.id) == result
 
 
+@pytest.mark.parametrize("biz_num", [None, "order-17", "60c8b1f0a1b2-0123456789abcdef"])
+def test_when_it_was_enqueued_is_known_from_its_number_or_its_data(biz_num: str | None) -> None:
+    task: Any = functions.add_up
+    result = task.using(biz_num=biz_num).enqueue(1)
+    assert ("enqueued_at" in Task.objects.get().biz_ext) is (biz_num is not None)
+    assert functions.add_up.get_result(result.id).enqueued_at == result.enqueued_at
+    drain()
+    assert functions.add_up.get_result(result.id).enqueued_at == result.enqueued_at
+
+
 def test_a_coroutine_function_runs_too() -> None:
     result: Any = functions.double.enqueue(21)
     drain()
