@@ -64,7 +64,8 @@ def test_an_executor_runs_it() -> None:
 
 @pytest.mark.parametrize("biz_num", [None, "order-17", "60c8b1f0a1b2-0123456789abcdef"])
 def test_when_it_was_enqueued_is_known_from_its_number_or_its_data(biz_num: str | None) -> None:
-    result = functions.add_up.using(biz_num=biz_num).enqueue(1)
+    task: Any = functions.add_up
+    result = task.using(biz_num=biz_num).enqueue(1)
     assert ("enqueued_at" in Task.objects.get().biz_ext) is (biz_num is not None)
     assert functions.add_up.get_result(result.id).enqueued_at == result.enqueued_at
     drain()
