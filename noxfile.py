@@ -23,6 +23,8 @@ LEFT_OUT = (
     "tests/examples",
     "tests/galera",
     "tests/harness",
+    "tests/outside/test_site.py",
+    "tests/outside/test_site_in_browser.py",
     "tests/docs",
     "tests/test_docs_followed.py",
     "tests/test_layers.py",

@@ -41,10 +41,11 @@ def compared() -> Iterator[str]:
 
 @pytest.mark.skipif(settings.DDT_DATABASE not in ("mariadb", "mysql"), reason="the script is for MariaDB and MySQL")
 @pytest.mark.django_db(transaction=True)
-def test_ways_to_add(compared: str) -> None:
+@pytest.mark.parametrize("seconds", [0.1, 0.000001], ids=["some are added", "none is added"])
+def test_ways_to_add(compared: str, seconds: float) -> None:
     server = connection.settings_dict
     login = [f"--{name}={server[name.upper()]}" for name in ("host", "port", "user", "password")]
-    size = ["--threads=2", "--seconds=0.1", "--kinds=churn"]
+    size = ["--threads=2", f"--seconds={seconds}", "--kinds=churn"]
     printed = run("0002-add-by-upsert/compare.py", *login, f"--database={compared}", *size)
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| churn")]
     assert [row[2][0] for row in rows] == [*"abcde"] * 2

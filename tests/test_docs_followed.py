@@ -37,9 +37,7 @@ def test_tutorial_cancels_the_unpaid_order_alone(tmp_path: Path) -> None:
         "from shop.models import Order; print(list(Order.objects.values_list('number', 'paid', 'cancelled')))"
     )
     assert orders.strip() == "[('A-1', False, True), ('A-2', True, False)]"
-    history = newcomer.saw("get_runs")
-    assert "'biz_num': 'A-1', 'outcome': 0" in history
-    assert "'biz_num': 'A-2', 'outcome': 4" in history
+    assert newcomer.saw("get_runs").endswith("A-1 done\nA-2 cancelled\n")
 
 
 @pytest.mark.skipif(django.VERSION < (6, 0), reason="the page is for Django 6")

@@ -33,7 +33,7 @@ def accepted(task: Any, once: bool = False) -> Schedule:
     code, num = valid_identity(task.biz_code, task.biz_num)
     handler = find(code)
     if handler is None and not settings.ALLOW_UNKNOWN_CODES:
-        raise _unknown(code)
+        raise unknown(code)
     defaults = handler or TaskHandler
     trigger = valid_trigger(task.trigger_text)
     return Schedule(
@@ -77,7 +77,7 @@ def known_code(alias: str, biz_code: Any) -> str:
     """
     code = valid_fragment("biz_code", biz_code)
     if find(code) is None and not settings.ALLOW_UNKNOWN_CODES and not _has_rows(alias, code):
-        raise _unknown(code)
+        raise unknown(code)
     return code
 
 
@@ -85,7 +85,8 @@ def _has_rows(alias: str, code: str) -> bool:
     return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun, Success))
 
 
-def _unknown(code: str) -> UnknownCode:
+def unknown(code: str) -> UnknownCode:
+    """Return the error for a code that no handler here has, which names the closest code that one has."""
     codes = sorted(get_task_handlers())
     meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(code, codes, n=1))
     known = ", ".join(codes) or "none"

@@ -10,8 +10,9 @@ from django.db import connections
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor.running.deciding import GivenBack
-from django_delayed_tasks.handlers import TaskHandler
+from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.store.acceptance import unknown
 
 Call = Callable[[Any], Any]
 """The call of a handler with a task, or with the tasks of a batch."""
@@ -81,24 +82,46 @@ class LostClaim(Fault):
 
 
 def fail_next(code: Code, error: BaseException | type[BaseException]) -> Fault:
-    """Let the next run of this code raise ``error`` in place of calling its handler."""
-    return Failure(code_named(code), error() if isinstance(error, type) else error)
+    """Let the next run of this code raise ``error`` in place of calling its handler.
+
+    Raises:
+        UnknownCode: no handler has this code.
+        TypeError: ``error`` is neither an exception nor a class of exceptions.
+    """
+    raised = error() if isinstance(error, type) else error
+    if not isinstance(raised, BaseException):
+        raise TypeError(f"fail_next needs an exception, such as ConnectionError('no route'), not {error!r}")
+    return Failure(_known(code), raised)
 
 
 def crash_next(code: Code) -> Fault:
     """Let the executor die in the next run of this code, when the handler has returned: the task is run again.
 
     What an atomic handler wrote is rolled back; the effects of any other happen twice.
+
+    Raises:
+        UnknownCode: no handler has this code.
     """
-    return Crash(code_named(code))
+    return Crash(_known(code))
 
 
 def lose_claim_next(code: Code) -> Fault:
     """Let the next run of this code lose its claim as it starts; the task is run again.
 
     ``check_claim()`` raises ClaimLost in that run, and what an atomic handler writes is rolled back.
+
+    Raises:
+        UnknownCode: no handler has this code.
     """
-    return LostClaim(code_named(code))
+    return LostClaim(_known(code))
+
+
+def _known(code: Code) -> str:
+    """Return the code of a handler: no run would ever meet a fault of any other."""
+    name = code_named(code)
+    if find(name) is None:
+        raise unknown(name)
+    return name
 
 
 def met(biz_code: str) -> Fault | None:

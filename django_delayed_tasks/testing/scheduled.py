@@ -10,6 +10,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, TaskStatus
+from django_delayed_tasks.store.acceptance import known_code
 from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger
@@ -30,10 +31,14 @@ ANY: Final[Any] = _AnyData()
 
 
 def scheduled_tasks(code: Code | None = None, num: BizNum | None = None, *, using: str | None = None) -> list[Task]:
-    """Return the pending tasks, those that are due first; of one code and one number, if these are given."""
+    """Return the pending tasks, those that are due first; of one code and one number, if these are given.
+
+    Raises:
+        UnknownCode: there is neither a handler for the code nor a row that has it.
+    """
     tasks = Task.objects.using(database(using)).filter(status=TaskStatus.PENDING)
     if code is not None:
-        tasks = tasks.filter(biz_code=code_named(code))
+        tasks = tasks.filter(biz_code=known_code(database(using), code_named(code)))
     if num is not None:
         tasks = tasks.filter(biz_num=valid_identity("any", num)[1])
     return list(tasks.order_by("claim_at", "-priority", "id"))
@@ -61,6 +66,7 @@ def assert_scheduled(
 
     Raises:
         AssertionError: there is no such task; the message says what differs.
+        UnknownCode: there is neither a handler for the code nor a row that has it.
     """
     expected = {
         "when": valid_moment(clock.host_now() + when if isinstance(when, timedelta) else when) if when else None,
@@ -83,6 +89,7 @@ def assert_not_scheduled(code: Code, num: BizNum | None = None, *, using: str | 
 
     Raises:
         AssertionError: there is one; the message shows it.
+        UnknownCode: there is neither a handler for the code nor a row that has it.
     """
     if tasks := scheduled_tasks(code, num, using=using):
         raise AssertionError(f"{_named(code, num)} is scheduled:{_listed(tasks)}")

@@ -72,9 +72,9 @@ def test_mutexes(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
             lease.check()
 
         page.run()
-        for holder in (("web1", 7), ("web1", 7), ("web2", 7)):
-            page["feed_reader"].on_standby(*holder, None)
-    assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["web1,", "web2,"]
+        for host in ("web1", "web1", "web2", "web2", "web1"):
+            page["feed_reader"].on_standby(host, 7, None)
+    assert [line.split()[2] for line in capsys.readouterr().out.splitlines()] == ["web1,", "web2,", "web1,"]
 
 
 def test_pools(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from django_delayed_tasks.handlers import (
 )
 from django_delayed_tasks.states import KeepHistory
 from django_delayed_tasks.store import validation as task_validation
+from django_delayed_tasks.triggers import Cron
 
 
 class Promotion(TaskHandler):
@@ -246,3 +247,14 @@ def test_lengths_and_priorities_are_those_of_tasks() -> None:
     """Handlers may not import the models, which have the same numbers."""
     assert (validation.CODE_LENGTH, validation.QUEUE_LENGTH) == (models.CODE_LENGTH, models.QUEUE_LENGTH)
     assert validation.PRIORITIES == task_validation.PRIORITIES
+
+
+@pytest.mark.parametrize("trigger", ["0 3 * * *", "Interval(minutes=0)", "", Cron, 5, timedelta(minutes=5)])
+def test_what_is_no_trigger_is_refused(trigger: Any) -> None:
+    with pytest.raises(InvalidHandler, match="trigger="):
+        register_task_handler(variant(trigger=trigger))
+
+
+def test_the_message_about_a_wrong_trigger_shows_what_is_right() -> None:
+    with pytest.raises(InvalidHandler, match=r"Variant: trigger='0 3 \* \* \*': expected for example Cron\('0 3 "):
+        register_task_handler(variant(trigger="0 3 * * *"))

@@ -265,7 +265,7 @@ def test_reschedule_many(call: Call) -> None:
         (["list", "--due-before", "soon"], "'soon': expected now, a span"),
         (["add", "code", "1", "--data", "{"], "--data: Expecting property name"),
         (["add", "code", "1", "--trigger", "Never()"], "trigger"),
-        (["add", "code", "1", "--when", "2030-02-31"], "day is out of range"),
+        (["add", "code", "1", "--when", "2030-02-31"], "--when: '2030-02-31': day "),
         (["reschedule", "code", "1"], "give either --when or --by"),
         (["reschedule", "code", "--all", "--when", "now"], "is for one task"),
         (["reschedule", "code", "1", "--when", "soon"], "'soon': expected now"),

@@ -80,7 +80,7 @@ def test_tests_of_handlers_pass_as_shown(django_version: str, python: str, wheel
     newcomer.has_a_project(SETTINGS)
     newcomer.follows(PAGE)
 
-    assert "Ran 8 tests" in newcomer.saw("manage.py test")
+    assert "Ran 11 tests" in newcomer.saw("manage.py test")
     assert "1 passed" in newcomer.saw("-m pytest")
     home = newcomer.run(
         "python -c 'import django, django_delayed_tasks as ours; print(ours.__file__, django.__version__)'"

@@ -1,7 +1,6 @@
 """Triggers that handlers declare: one row, whatever number of executors start; it follows the code."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ from django.db import transaction
 
 from django_delayed_tasks import Task, TaskRun, add_task, api
 from django_delayed_tasks.clock import frozen_at
-from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.models import Recurrence
@@ -17,7 +15,7 @@ from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.triggers import Cron, Interval
+from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim, executing, handler_of, registered
 from tests.races.blocking import wait_until_blocked
 from tests.recurring.machine import MINUTE, NOON
@@ -234,17 +232,6 @@ def test_one_that_gets_it_back() -> None:
     nightly()
     start_at(5)
     assert waits_for() == 15
-
-
-@pytest.mark.parametrize("trigger", ["0 3 * * *", "Interval(minutes=0)", "", Cron, 5, timedelta(minutes=5)])
-def test_what_is_no_trigger_is_refused_at_registration(trigger: Any) -> None:
-    with pytest.raises(InvalidHandler, match="trigger="):
-        nightly(trigger)
-
-
-def test_the_message_about_a_wrong_text_shows_what_is_right() -> None:
-    with pytest.raises(InvalidHandler, match=r"Handler: trigger='0 3 \* \* \*': expected for example Cron\('0 3 "):
-        nightly("0 3 * * *")
 
 
 def test_the_text_of_a_trigger_is_one() -> None:

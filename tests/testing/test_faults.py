@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import TaskHandler, register_task_handler
-from django_delayed_tasks.exceptions import ClaimLost
+from django_delayed_tasks.exceptions import ClaimLost, UnknownCode
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.testing import crash_next, fail_next, forget_faults, lose_claim_next, run_due_tasks, run_until
 from tests.executor.coroutines import async_handler_of
@@ -180,6 +180,22 @@ def test_a_handler_is_as_before_after_its_fault() -> None:
     with fail_next("code", ConnectionError):
         run_due_tasks()
     assert vars(handler) == before
+
+
+@pytest.mark.parametrize("plan", [crash_next, lose_claim_next, lambda code: fail_next(code, ConnectionError)])
+def test_a_fault_of_an_unknown_code_is_refused(plan: Any) -> None:
+    handler_of(lambda task: None)
+    with pytest.raises(UnknownCode, match="did you mean 'code'"):
+        plan("coed")
+    assert forget_faults() == []
+
+
+@pytest.mark.parametrize("error", ["no route", None, int])
+def test_what_is_no_exception_is_refused(error: Any) -> None:
+    handler_of(lambda task: None)
+    with pytest.raises(TypeError, match="fail_next needs an exception, such as"):
+        fail_next("code", error)
+    assert forget_faults() == []
 
 
 def test_faults_that_were_not_met_are_named() -> None:

@@ -34,6 +34,7 @@ def test_a_library_that_moves_the_clock_moves_that_of_the_database(delayed_tasks
 
 @pytest.mark.django_db
 def test_a_fault_that_is_left_fails_the_test() -> None:
+    handler_of(lambda task: None)
     with pytest.raises(AssertionError, match="no run has met the fault that was planned for code"), kit():
         testing.fail_next("code", ValueError)
 

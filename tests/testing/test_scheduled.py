@@ -1,10 +1,12 @@
 """Assertions about what is scheduled, and what they say if it is not."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from django_delayed_tasks import Cron, cancel_task
+from django_delayed_tasks.exceptions import UnknownCode
 from django_delayed_tasks.testing import assert_not_scheduled, assert_scheduled, scheduled_tasks, travel
 from tests.executor.parts import add, claim, handler_of, registered
 
@@ -96,6 +98,12 @@ def test_what_is_not_scheduled() -> None:
         assert_not_scheduled("code")
     cancel_task("code", "1")
     assert_not_scheduled("code")
+
+
+@pytest.mark.parametrize("ask", [assert_scheduled, assert_not_scheduled, scheduled_tasks])
+def test_a_misspelled_code_is_refused(ask: Any) -> None:
+    with pytest.raises(UnknownCode, match="did you mean 'code'"):
+        ask("coed")
 
 
 def test_all_that_are_pending_in_the_order_of_their_times() -> None:

@@ -10,6 +10,7 @@ FAILED, and defers the schedule if the task is RUNNING.
 
 import argparse
 import random
+import re
 import threading
 import time
 from collections import Counter
@@ -183,9 +184,14 @@ def measure(options: argparse.Namespace, way: Way, kind: str, in_transaction: bo
         thread.start()
     for thread in threads:
         thread.join()
-    admin.execute("SHOW CREATE TABLE task")
-    used = int(admin.fetchone()[1].rpartition("AUTO_INCREMENT=")[2].split()[0]) - 1
-    return {**counts, "rate": counts["calls"] / options.seconds, "used": used}
+    return {**counts, "rate": counts["calls"] / options.seconds, "used": next_key(admin) - 1}
+
+
+def next_key(cursor: Cursor) -> int:
+    """Return the key that the next task gets. MySQL shows no counter until a row was added."""
+    cursor.execute("SHOW CREATE TABLE task")
+    shown = re.search(r"AUTO_INCREMENT=(\d+)", cursor.fetchone()[1])
+    return int(shown[1]) if shown else 1
 
 
 def connect(options: argparse.Namespace) -> Cursor:

@@ -22,10 +22,9 @@ from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.transactions import briefly
 from tests.executor.limits.parts import LanesBench, add_some, limited
-from tests.executor.parts import add, executing, handler_of
+from tests.executor.parts import add
 from tests.store import verbs
 from tests.store.meters import statements
-from tests.waiting import wait_until
 
 MakeBench = Callable[..., LanesBench]
 Later = Callable[[float], None]
@@ -264,24 +263,6 @@ def test_a_claim_whose_answer_was_lost_is_released(full: LanesBench, monkeypatch
     for _ in range(2):  # the slot that it remembers was taken by that claim
         full.turn()
     assert len(full.running) == 2
-
-
-def test_a_whole_executor(transactional_db: None) -> None:
-    """Never more than the slots, and each task once, in their order."""
-    seen: list[str] = []
-    most: list[int] = []
-
-    def handle(task: Any) -> None:
-        seen.append(task.biz_num)
-        most.append(Task.objects.filter(status=TaskStatus.RUNNING).count())
-
-    handler_of(handle, max_concurrent=2)
-    add_some(60)
-    with executing(threads=4):
-        wait_until(lambda: len(seen) == 60)
-        wait_until(lambda: not Task.objects.exists())
-    assert sorted(seen, key=int) == [str(number) for number in range(60)]
-    assert max(most) <= 2
 
 
 def test_a_task_that_was_rescued_is_not_overtaken(bench: LanesBench) -> None:
