@@ -47,7 +47,8 @@ def test_functions_of_django_tasks_run(tmp_path: Path) -> None:
 
     assert newcomer.saw("send_receipt.get_result").strip().endswith("SUCCESSFUL 3 1")
     assert newcomer.saw("shop.tasks.charge").count("'builtins.ConnectionError'") == 3
+    assert newcomer.saw("backend.wait").strip().endswith("{'number': 'A-1', 'state': 'on its way'}")
     left = newcomer.types(
-        "from django_delayed_tasks import Task; print(sorted(Task.objects.values_list('biz_num', 'status'))[-1])"
+        "from django_delayed_tasks import Task; print(sorted(Task.objects.values_list('biz_num', 'status'))[-2:])"
     )
-    assert "('reminder-A-1', 0)" in left
+    assert "[('recurring', 0), ('reminder-A-1', 0)]" in left

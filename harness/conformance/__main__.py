@@ -4,13 +4,12 @@ import argparse
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-from harness.conformance.sources import tests_of
+from harness import ROOT
+from harness.conformance.environments import interpreter_for, version_of
+from harness.conformance.sources import BACKPORT, tests_of
 from harness.conformance.suites import SUITES
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
@@ -19,29 +18,25 @@ def main() -> int:
     parser.add_argument("--databases", default="sqlite", help="such as sqlite,mariadb,postgres,mysql")
     parser.add_argument("--suites", default=",".join(SUITES), help="which of them (default: %(default)s)")
     parser.add_argument("--sources", type=Path, default=ROOT / ".conformance", help="the folder to download to")
+    parser.add_argument("--clone", default=BACKPORT, help="the backport's repository, or a clone (%(default)s)")
     parser.add_argument("patterns", nargs="*", help="parts of the names of the tests to run (default: all)")
     given = parser.parse_args()
     failed = []
     for name in given.suites.split(","):
         suite = SUITES[name]
-        if not _is_installed(suite.framework):
+        python = interpreter_for(suite, given.sources)
+        if python is None:
             print(f"{name}: {suite.framework} is not installed", flush=True)
             continue
-        folder = tests_of(suite, given.sources)
+        folder = tests_of(suite, version_of(suite.package, python), given.sources, given.clone)
         for database in given.databases.split(","):
-            print(f"{name} on {database}: {suite.package}, {folder}", flush=True)
-            command = [sys.executable, "-m", "harness.conformance.run_suite", name, str(folder), *given.patterns]
+            django = version_of("django", python)
+            print(f"{name} on {database}: {suite.package}, {folder}, with Django {django}", flush=True)
+            command = [python, "-m", "harness.conformance.run_suite", name, str(folder), *given.patterns]
             if subprocess.run(command, cwd=ROOT, env={**os.environ, "DDT_DATABASE": database}, check=False).returncode:
                 failed.append(f"{name} on {database}")
     print(f"failed: {', '.join(failed)}" if failed else "all that ran passed")
     return 1 if failed else 0
-
-
-def _is_installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # its package is not
-        return False
 
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 from harness.conformance.suites import Suite
@@ -13,13 +11,18 @@ BACKPORT = "https://github.com/RealOrangeOne/django-tasks.git"
 """The repository of the backport, whose source distributions have no tests."""
 
 
-def tests_of(suite: Suite, folder: Path) -> Path:
-    """Return the folder with the suite of the installed version; below ``folder``, unless it is there already."""
-    number = version(suite.package)
+def tests_of(suite: Suite, number: str, folder: Path, clone: str) -> Path:
+    """Return the folder with the suite of this version; below ``folder``, where it is put unless it is there.
+
+    ``clone`` is the repository of the backport, or a clone of it.
+    """
     home = folder / f"{suite.package}-{number}"
     if not home.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        _WAYS[suite.package](number, home)
+        if suite.package == "django":
+            _download(number, home)
+        else:
+            _clone(number, home, clone)
     return home / suite.folder
 
 
@@ -30,9 +33,6 @@ def _download(number: str, home: Path) -> None:
         archive.extractall(home.parent, filter="data")
 
 
-def _clone(number: str, home: Path) -> None:
+def _clone(number: str, home: Path, clone: str) -> None:
     git = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet", "--depth", "1", "--branch", number]
-    subprocess.run([*git, BACKPORT, str(home)], check=True)
-
-
-_WAYS: Mapping[str, Callable[[str, Path], None]] = {"django": _download, "django-tasks": _clone}
+    subprocess.run([*git, clone, str(home)], check=True)

@@ -1,7 +1,7 @@
 """The suites, and those of their tests that are about the backends that they were written for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FAMILY = "CONFORMANCE_FAMILY"
 """The variable of the environment that says which suite a process runs."""
@@ -27,6 +27,7 @@ class Suite:
         folder: the folder of its tests in its sources, which is a package of this name.
         settings: the module of its settings, if it needs more than a database.
         left_out: the tests that are not run, by "module.test", with the reason.
+        django: the version of Django to install, in an environment of its own; "" to use the one that is installed.
     """
 
     package: str
@@ -34,6 +35,7 @@ class Suite:
     folder: str
     settings: str | None
     left_out: Mapping[str, str]
+    django: str = ""
 
 
 _LEFT_OUT = {
@@ -52,7 +54,11 @@ _LEFT_OUT_OF_BACKPORT = {
     "test_compat.test_django_using_lib_backend": _OWN_CLASSES,
 }
 
+_BACKPORT = Suite("django-tasks", "django_tasks", "tests", "tests.settings", _LEFT_OUT | _LEFT_OUT_OF_BACKPORT)
+
 SUITES: Mapping[str, Suite] = {
     "core": Suite("django", "django.tasks", "tests/tasks", None, _LEFT_OUT),
-    "backport": Suite("django-tasks", "django_tasks", "tests", "tests.settings", _LEFT_OUT | _LEFT_OUT_OF_BACKPORT),
+    "backport": _BACKPORT,
+    "backport-5.2": replace(_BACKPORT, django="5.2"),
 }
+"""The backport is for Django 5.2, which has no ``django.tasks``; code that imports it runs on a later Django, too."""

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import itemgetter
@@ -205,10 +204,12 @@ def _parsed(data: Any) -> Any:
     ``json.loads`` would take twice as long to look for spaces around the text as to read a short one.
     """
     if type(data) is str:
-        with suppress(ValueError):
+        try:
             value, end = _read(data)
             if end == len(data):
                 return value
+        except ValueError:
+            pass  # json.loads() raises it with the right words, or knows better
     return json.loads(data) if isinstance(data, str | bytes) else data
 
 
