@@ -220,7 +220,7 @@ class Held:
         From now on the poller is woken when fewer than half of them are left.
         """
         self._refill_below = max(self._threads, target // 2)
-        return target - self.unfinished if self.wants_more else 0
+        return target - len(self._unfinished) if self.wants_more else 0
 
     @property
     def wants_more(self) -> bool:

@@ -81,6 +81,7 @@ class Poller:
         self._ahead = timedelta()
         self._was_outpaced = False
         self._lost_races = 0
+        self._may_have_left_some = False
         self.found_nothing = False
         self.drained = Event()
 
@@ -149,6 +150,7 @@ class Poller:
     def _note_nothing(self, claimed: int) -> None:
         """Note whether this poll found nothing: only a full scan proves that nothing is left below the watermarks."""
         self._lost_races = self._lost_races + 1 if self._was_outpaced and not claimed else 0
+        self._may_have_left_some = 0 < self._lost_races <= MOST_LOST_RACES
         is_nothing = not claimed and not self._may_have_left_some
         if is_nothing and self._options.drain and self._agenda is not None:
             is_nothing = not self._lanes.has_due(self._agenda)
@@ -157,10 +159,6 @@ class Poller:
         self.found_nothing = is_nothing and is_complete
         if self._options.drain and is_nothing and not is_complete:
             self.reader.forget()
-
-    @property
-    def _may_have_left_some(self) -> bool:
-        return 0 < self._lost_races <= MOST_LOST_RACES
 
     def _read_agenda(self) -> None:
         self._agenda = agenda = self.reader.read()
@@ -195,15 +193,18 @@ class Poller:
             self._levels.expire()
         before, passed = room, list[Level]()
         while room.total and self._levels.due:
-            level = self._levels.due[0]
-            share = self._kinds.most(level, self._levels.share(room.total), room, before)
+            level, limit = self._levels.due[0], self._levels.share(room.total)
+            share = self._kinds.most(level, limit, room, before) if room.codes else limit
             if not share:
                 passed.append(self._levels.due.pop(0))
                 continue
-            request = self._kinds.narrow(self._request(level, share), room)
+            request = self._request(level, share)
+            if room.codes:
+                request = self._kinds.narrow(request, room)
             tasks = self._claim_from(request, share, room)
-            has_left_some = self._kinds.has_left_some(request, room, tasks)
-            room = room.without(tasks)
+            has_left_some = bool(room.codes) and self._kinds.has_left_some(request, room, tasks)
+            if tasks:
+                room = room.without(tasks)
             self._levels.took(len(tasks), 0 if has_left_some else share)
         self._levels.due += passed
         return room

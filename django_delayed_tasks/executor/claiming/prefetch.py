@@ -62,8 +62,6 @@ class Room(NamedTuple):
 
     def without(self, tasks: Sequence[ClaimedTask]) -> "Room":
         """Return the room that is left after these tasks were claimed."""
-        if not tasks:
-            return self
         on_loop = min(self.loop, len([task for task in tasks if task.biz_code in self.codes]))
         threads, loop = max(0, self.threads - (len(tasks) - on_loop)), max(0, self.loop - on_loop)
         return room_for(threads, loop, max(0, self.most - len(tasks)), self.codes)
@@ -79,7 +77,7 @@ def room_for(threads: int, loop: int, most: int = sys.maxsize, codes: frozenset[
 
 
 class Kinds:
-    """Lets a claim take no more of each kind of tasks than there is room for, if there are handlers of both.
+    """Lets a claim take no more of each kind of tasks than there is room for; asked if there are async handlers.
 
     To do so, the first tasks of a level are read before some of them are claimed, which costs several times as much as
     a plain claim. So where that has found a backlog of tasks for threads alone, tasks for the event loop are passed by
@@ -100,8 +98,6 @@ class Kinds:
 
     def narrow(self, request: ClaimRequest, room: Room) -> ClaimRequest:
         """Return the request for tasks that there is room for."""
-        if not room.codes:
-            return request
         if room.threads and self._is_plain(request.queue, request.priority):
             return replace(request, excluded=request.excluded | room.codes)
         shares = Shares(room.codes, inside=room.loop, outside=room.threads, together=request.limit)

@@ -32,6 +32,7 @@ LARGEST = 500
 LARGEST_TEXT = 1_000_000
 """The number of characters of results and errors at which a chunk is full; a server may limit statements to 16 MB."""
 
+_IS_RUNNING = in_status(RUNNING)
 _Work = Callable[[CursorWrapper], "Ended"]
 
 
@@ -118,7 +119,7 @@ def _settle_gone(cursor: CursorWrapper, alias: str, settlements: Sequence[Settle
     dialect = dialect_of(connections[alias])
     claims = {settlement.claim for settlement in settlements}
     _keep_records(cursor, dialect, settlements)
-    cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {in_status(RUNNING)} AND deferred_when IS NULL")
+    cursor.execute(f"{dialect.delete(TASK)} WHERE {fence(claims)} AND {_IS_RUNNING} AND deferred_when IS NULL")
     if cursor.rowcount != len(claims):
         raise _Changed
     return Ended(dict.fromkeys(claims, Then.GONE), set(), claim_next(cursor, claims))
@@ -141,7 +142,7 @@ def _settle_unlocked(cursor: CursorWrapper, alias: str, settlements: Sequence[Se
     found = _lock(cursor, dialect, claims, dialect.skip_locked)
     waiting: set[Claim] = set()
     if len(found) < len(claims):
-        cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {in_status(RUNNING)}")
+        cursor.execute(f"SELECT id, version FROM {TASK} WHERE {fence(claims)} AND {_IS_RUNNING}")
         waiting = {(row[0], row[1]) for row in cursor.fetchall()} - found.keys()
     return Ended(_settle_found(cursor, dialect, settlements, found), waiting)
 
@@ -222,7 +223,7 @@ def settle_run(alias: str, task: ClaimedTask, settlement: Settlement) -> bool:
         return False
     dialect = dialect_of(connections[alias])
     with connections[alias].cursor() as cursor:
-        held = f"{fence([task.claim])} AND {in_status(RUNNING)} AND deferred_when IS NULL"
+        held = f"{fence([task.claim])} AND {_IS_RUNNING} AND deferred_when IS NULL"
         cursor.execute(f"{dialect.delete(TASK)} WHERE {held}")
         if not cursor.rowcount:
             return False
