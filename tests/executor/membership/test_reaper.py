@@ -63,6 +63,7 @@ def test_a_task_that_is_given_up_is_an_error(bench: Bench, caplog: pytest.LogCap
     failures = Told()
     Reaper(bench.options, bench.lease, failures).reap()
     assert Task.objects.get().status == TaskStatus.FAILED
+    failures.log.start()
     failures.log.finish(30)
     [record] = [record for record in caplog.records if record.name == "django_delayed_tasks.run"]
     assert (record.levelno, record.getMessage()) == (
@@ -92,6 +93,7 @@ def test_so_is_one_that_recurs_and_it_waits_for_its_next_time(
     assert row.when == planned if is_extra else row.when > clock.host_now() + timedelta(minutes=30)
     [(task, error)] = failures.told
     assert (task.claim, task.when, task.executor) == (claimed.claim, planned, executor)
+    failures.log.start()
     failures.log.finish(30)
     [record] = [record for record in caplog.records if record.name == "django_delayed_tasks.run"]
     assert (record.levelno, record.getMessage()) == (
