@@ -175,7 +175,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     @admin.display(description=gettext_lazy("holder"))
     def holding(self, row: Resource) -> SafeString | str:
         """Return the holder, and since when."""
-        since = _("since %s") % columns.moment_text(row.acquired_at) if has_holder(row) else ""
+        since = _("since %s") % columns.moment_text(row.acquired_at) if has_holder(row) and row.acquired_at else ""
         return columns.two_lines(self.holder_(row), since)
 
     @admin.display(description=gettext_lazy("holder"))

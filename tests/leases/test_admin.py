@@ -62,6 +62,14 @@ def test_who_holds_what_since_when(boss: Client) -> None:
         assert rows_of(boss.get(LIST))[0]["lease"] == "ran out"
 
 
+def test_a_holder_without_a_time_has_no_since(boss: Client) -> None:
+    add("a")
+    taken("a")
+    Resource.objects.update(host="crawler.example.org", pid=4711, acquired_at=None)
+    [held] = rows_of(boss.get(LIST))
+    assert (held["holding"], "holding.second" in held) == ("crawler.example.org, 4711", False)
+
+
 def test_mutexes_are_there_too(boss: Client) -> None:
     add("a")
     with mutex("nightly"):

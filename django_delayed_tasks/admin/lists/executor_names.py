@@ -5,10 +5,10 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
-from django_delayed_tasks.admin.lists.columns import EMPTY
+from django_delayed_tasks.admin.lists.columns import EMPTY, SHORT
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store import executors
 
@@ -40,6 +40,6 @@ def executor_link(site: str, row: Any) -> SafeString | str:
     name = row.executor_name if hasattr(row, "executor_name") else names_of([row]).get(row.executor)
     if not name:
         return executor_text(row)
-    return format_html(
-        '<a href="{}">{}</a>', reverse(f"{site}:django_delayed_tasks_executor_change", args=[row.executor]), name
-    )
+    address = reverse(f"{site}:django_delayed_tasks_executor_change", args=[row.executor])
+    kind = mark_safe(' class="ddt-long"') if len(name) > SHORT else ""
+    return format_html('<a{} href="{}">{}</a>', kind, address, name)

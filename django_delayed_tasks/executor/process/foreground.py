@@ -20,7 +20,9 @@ from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.process.probes import Probed, ProbedExecutor
-from django_delayed_tasks.executor.process.progress_bar import ProgressBar
+from django_delayed_tasks.executor.process.progress_bar import ProgressBar, drained
+from django_delayed_tasks.executor.tally import tally_of
+from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
 
 logger = logging.getLogger(__name__)
@@ -95,9 +97,31 @@ def run_executor(
         NameInUse: a live executor has this name.
     """
     executor = Executor(options)
-    progress = ProgressBar(count_due(options.database), stream) if options.drain else None
+    alias = options.database
+    progress = ProgressBar(count_due(alias), stream, _drained_from_now(alias)) if options.drain else None
     with watched(ProbedExecutor(executor)):
         return _run(executor, progress, stream, signals, ready)
+
+
+def _drained_from_now(alias: str) -> Callable[[int], str]:
+    """Return a function that returns the last line of draining, with the failures that are counted from now on."""
+    before = _failures(alias)
+
+    def ended(count: int) -> str:
+        failed, retried = (now - then for now, then in zip(_failures(alias), before, strict=True))
+        return drained(count, failed, retried)
+
+    return ended
+
+
+def _failures(alias: str) -> tuple[int, int]:
+    """Return how many runs of this process have failed for good, and how many are to be retried."""
+    ends = tally_of(alias).totals().ends
+    failed, retried = (
+        sum(cell.runs for (_code, outcome), cell in ends.items() if outcome == wanted)
+        for wanted in (RunOutcome.FAILED, RunOutcome.RETRIED)
+    )
+    return failed, retried
 
 
 def _run(

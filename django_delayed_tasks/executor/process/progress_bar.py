@@ -12,9 +12,26 @@ from django_delayed_tasks import clock
 WIDTH = 30
 
 
-def drained(count: int) -> str:
-    """Return the last line for this number of runs, with places for their number and for the seconds that they took."""
-    return ngettext("Drained: %(runs)s run in %(seconds)s s.", "Drained: %(runs)s runs in %(seconds)s s.", count)
+def drained(count: int, failed: int = 0, retried: int = 0) -> str:
+    """Return the last line for this number of runs, with places for their number and for the seconds that they took.
+
+    ``failed`` and ``retried`` are how many of them did not end well.
+    """
+    if retried:
+        line = ngettext(
+            "Drained: %(runs)s run, %(failed)s failed, %(retried)s to be retried, in %(seconds)s s.",
+            "Drained: %(runs)s runs, %(failed)s failed, %(retried)s to be retried, in %(seconds)s s.",
+            count,
+        )
+    elif failed:
+        line = ngettext(
+            "Drained: %(runs)s run, %(failed)s failed, in %(seconds)s s.",
+            "Drained: %(runs)s runs, %(failed)s failed, in %(seconds)s s.",
+            count,
+        )
+    else:
+        line = ngettext("Drained: %(runs)s run in %(seconds)s s.", "Drained: %(runs)s runs in %(seconds)s s.", count)
+    return line.replace("%(failed)s", f"{failed:,}").replace("%(retried)s", f"{retried:,}")
 
 
 class ProgressBar:

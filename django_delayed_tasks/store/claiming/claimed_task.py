@@ -199,10 +199,7 @@ def forget_what_was_read(task: ClaimedTask) -> None:
 
 
 def _parsed(data: Any) -> Any:
-    """Return the value of JSON text; anything else as it is.
-
-    ``json.loads`` would take twice as long to look for spaces around the text as to read a short one.
-    """
+    """Return the value of JSON text; anything else as it is. For short texts this is faster than ``json.loads``."""
     if type(data) is str:
         try:
             value, end = _read(data)

@@ -39,6 +39,8 @@ WAYS = {
     "all, and a span for each run": EVERY_SPAN,
 }
 LENGTHS = ("0.1 ms", "1 ms")
+BARE = {"bare": ("bare",)}
+"""Measured first: what is measured first in a turn is the slowest."""
 PARTS = {
     "without the packages": ("absent",),
     "metrics": ("metrics",),
@@ -47,10 +49,9 @@ PARTS = {
     "a span for each run, a tenth sampled": ("sampled_spans",),
     "Sentry": ("sentry",),
     "signals": ("signals",),
-    "bare": ("bare",),
 }
 VARIANTS = {
-    **{way: Variant(parts) for way, parts in (WAYS | PARTS).items()},
+    **{way: Variant(parts) for way, parts in (BARE | WAYS | PARTS).items()},
     **{f"{way}, {length}": Variant(parts, length) for length in LENGTHS for way, parts in WAYS.items()},
 }
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")

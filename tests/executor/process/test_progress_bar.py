@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.process.progress_bar import ProgressBar
+from django_delayed_tasks.executor.process.progress_bar import ProgressBar, drained
 
 FULL = "#" * 30
 
@@ -100,3 +100,16 @@ def test_without_a_stream_it_is_the_output(
 ) -> None:
     ProgressBar(1).close(1)
     assert capsys.readouterr().out == "Drained: 1 run in 0.0 s.\n"
+
+
+@pytest.mark.parametrize(
+    ("ends", "line"),
+    [
+        ((1, 0), "Drained: 15 runs, 1 failed, in 0.0 s.\n"),
+        ((0, 2), "Drained: 15 runs, 0 failed, 2 to be retried, in 0.0 s.\n"),
+    ],
+)
+def test_failures_are_in_its_last_line(ends: tuple[int, int], line: str, pass_time: Callable[[float], None]) -> None:
+    file = StringIO()
+    ProgressBar(15, file, lambda count: drained(count, *ends)).close(15)
+    assert file.getvalue() == line
