@@ -17,7 +17,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
 from django_delayed_tasks.store.acceptance import accepted, known_code, known_identity
-from django_delayed_tasks.store.notices import added as announced
+from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
@@ -70,7 +70,7 @@ def add_task(
     [schedule] = recurrence.with_first_times(alias, [accepted(task, once)])
     add = add_once.add_once if once else adding.add
     result = add(alias, schedule, _mode(if_exists))
-    announced.when_committed(alias, [schedule], result)
+    notices.when_committed(alias, [schedule], result)
     return result
 
 
@@ -96,7 +96,7 @@ def add_tasks(
     schedules = recurrence.with_first_times(alias, [accepted(task, once) for task in tasks])
     add = add_once.add_many_once if once else add_many.add_many
     added = add(alias, schedules, _mode(if_exists), batch_size)
-    announced.when_committed(alias, schedules)
+    notices.when_committed(alias, schedules)
     return added
 
 

@@ -137,7 +137,7 @@ class Executor:
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self.health.rest()
-        self.lease.announce_stop()
+        self.lease.begin_stop()
         wakeup.dismiss(self.held.wake_poller)
         self._polling.stop()
         if self._listening:

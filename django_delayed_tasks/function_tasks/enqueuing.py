@@ -17,7 +17,7 @@ from django_delayed_tasks.handlers.functions import FUNCTION
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
-from django_delayed_tasks.store.notices import added as announced
+from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.schedules import add, add_many, add_once
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.sql.transactions import atomically
@@ -94,7 +94,7 @@ def enqueue(alias: str, order: Order) -> Any | None:
     added = _write(alias, order.task, schedule)
     if added.action is AddAction.FILTERED:
         return None
-    announced.when_committed(alias, [schedule], added)
+    notices.when_committed(alias, [schedule], added)
     return new_result(order.task, id_of(added.task_id, schedule.biz_num), order.enqueued)
 
 
@@ -121,7 +121,7 @@ def _enqueue_portion(alias: str, orders: Sequence[Order]) -> list[Any | None]:
     if any(schedule.once for schedule in schedules):
         return [enqueue(alias, order) for order in orders]
     keys = atomically(alias, lambda cursor: _write_many(alias, schedules))
-    announced.when_committed(alias, schedules)
+    notices.when_committed(alias, schedules)
     ids = [id_of(keys[schedule[:2]], schedule.biz_num) for schedule in schedules]
     return [new_result(order.task, result_id, order.enqueued) for order, result_id in zip(orders, ids, strict=True)]
 

@@ -39,7 +39,7 @@ class Lease:
         trusted_until: the monotonic second until which claims made under this lease are certainly still held: only
             before it is a run started.
         claims_until: the monotonic second until which new claims may be made: the same, but none are made while
-            renewals fail, nor once the stop is announced.
+            renewals fail, nor once the executor stops.
         has_news: set when the row should be renewed at once, because the executor does something else.
     """
 
@@ -85,7 +85,7 @@ class Lease:
             self.trusted_until = self.claims_until = NEVER
         return is_ours
 
-    def announce_stop(self) -> None:
+    def begin_stop(self) -> None:
         """Have the heartbeat write that this executor is stopping; it does so in its own thread."""
         if self._status is not ExecutorStatus.STOPPING:
             self._status = ExecutorStatus.STOPPING
@@ -108,7 +108,7 @@ class Lease:
         self.trusted_until = begun + self._options.lease * TRUSTED_PART
         if self._status is not ExecutorStatus.STOPPING:
             self.claims_until = self.trusted_until
-        if self._status is ExecutorStatus.STOPPING:  # asked again: the stop may have been announced meanwhile
+        if self._status is ExecutorStatus.STOPPING:  # asked again: the stop may have begun meanwhile
             self.claims_until = NEVER
 
     def _registration(self) -> executors.Registration:
