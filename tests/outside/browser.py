@@ -36,14 +36,19 @@ def text_of(chrome: Chrome) -> str:
 
 
 def problems_of(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
-    """Return the serious problems of accessibility that axe finds on the page; other schemes change colors only."""
+    """Return the serious problems of accessibility that axe finds on the page; other schemes change colors only.
+
+    What the console has said until then is returned, too, and what it says of axe is dropped: axe copies style sheets
+    that import others into the page, such as Django's before 6.1, and a strict policy refuses that.
+    """
+    found = complaints_of(chrome)
     if not chrome.execute_script("return 'axe' in window"):
         chrome.execute_script(AXE.read_text())
-    found: list[str] = []
     for scheme in schemes:
         paint(chrome, scheme)
         found += _violations(chrome, "{}" if scheme == schemes[0] else "{runOnly: ['color-contrast']}")
     paint(chrome, "light")
+    complaints_of(chrome)
     return found
 
 
