@@ -13,8 +13,9 @@ The way of one task, file by file:
 1. claim: ``Poller.poll`` in ``claiming/poller.py`` claims due tasks level by level with the strategy of the database
    (``store/claiming/strategies.py``), and reads the agenda when it knows of no more;
 2. hold: ``Held.add`` in ``held.py`` notes the claims: from now on this process answers for them;
-3. admit: ``Admission.admit`` in ``limits/admission.py`` releases tasks without a handler here and further crash
-   suspects. The tasks of limited handlers are claimed and admitted by ``limits/lanes.py``;
+3. admit: tasks without a handler here, those that have been rescued, and those of limited handlers pass
+   ``Admission.admit`` in ``limits/admission.py``, which releases what must not run here now. The tasks of limited
+   handlers are claimed and admitted by ``limits/lanes.py``, which plain tasks do not pass;
 4. queue: ``RunQueue.put`` in ``running/run_queue.py`` keeps the task until a thread is free, and groups tasks of one
    code into a batch;
 5. worker: ``Worker.run`` in ``running/worker.py`` takes the batch in a thread of ``running/worker_pool.py``;
@@ -23,11 +24,11 @@ The way of one task, file by file:
 6. run: ``run`` in ``running/run.py`` calls the handler (``call_and_decide``, ``middleware.call``), inside of a
    transaction of ``running/atomic.py`` if the run is atomic;
 7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement;
-8. settle: ``Held.put_end`` queues the settlement. ``Settler.settle`` in ``settling/settler.py`` has ``Relay.write`` in
-   ``limits/relay.py`` write many of them in one transaction, by ``settle`` in ``store/settling/settle.py``; slots of
-   limited runs are handed on in it. An atomic run has written its own settlement;
-9. report: ``announcing.py`` counts the end, and ``settling/failure_reports.py`` has it logged and, if the task has
-   failed for good, reported. ``Held.remove`` comes last.
+8. settle: ``Held.put_end`` queues the settlement. ``Settler.settle`` in ``settling/settler.py`` writes many of them in
+   one transaction, by ``settle`` in ``store/settling/settle.py``. If runs leave slots, ``limits/relay.py`` does so, and
+   hands the slots on in that transaction. An atomic run has written its own settlement;
+9. report: ``tally.py`` counts the end, and ``settling/failure_reports.py`` has it logged and, if the task has failed
+   for good, reported. ``Held.remove`` comes last.
 
 Around them:
 

@@ -1,10 +1,7 @@
-"""Announces what happens outside of handlers: to the tally, to the meter, and to the receivers of signals.
-
-A meter that is off, and a signal without receivers, cost a comparison.
-"""
+"""Announces what happens outside of handlers: to the meter, and to the receivers of signals."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from django.dispatch import Signal
@@ -14,28 +11,12 @@ from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import Taken
-from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
-
-TaskOf = Callable[[Claim], ClaimedTask | None]
-
-
-def read_agenda(seconds: float) -> None:
-    """Note how long a reading of the agenda took."""
-    if counts := meter.current:
-        counts.note_agenda(seconds)
-
-
-def ended(alias: str, settlements: Sequence[Settlement], became: Mapping[Claim, Then], task_of: TaskOf) -> None:
-    """Note ends of runs that were committed."""
-    tally_of(alias).count(settlements, became, task_of)
 
 
 def claimed(tasks: Collection[ClaimedTask], began: float) -> None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from django.db import Error
 
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.handlers import async_codes
+from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settlement import Settlement, released
@@ -230,7 +230,7 @@ class Held:
     @property
     def has_room(self) -> bool:
         """Whether a task that is added now may be claimed at once."""
-        return self.wants_more or (bool(async_codes()) and self.room_on_loop > 0)
+        return self.wants_more or (bool(registry.async_codes) and self.room_on_loop > 0)
 
     @property
     def room_on_loop(self) -> int:

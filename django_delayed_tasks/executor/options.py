@@ -55,6 +55,11 @@ class ExecutorOptions:
         """Whether the executor ends by itself. Then one thread alone makes all claims, so that it can count them."""
         return self.drain or self.max_tasks is not None
 
+    @property
+    def serves_all(self) -> bool:
+        """Whether this executor claims tasks of every queue."""
+        return self.queues is None and not self.exclude_queues
+
     def serves(self, queue: str) -> bool:
         """Return whether this executor claims tasks of the queue."""
         return queue not in self.exclude_queues and (self.queues is None or queue in self.queues)

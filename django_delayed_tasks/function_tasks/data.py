@@ -71,7 +71,7 @@ def arguments_in(data: Any) -> tuple[list[Any], dict[str, Any]]:
     """Return the positional and the keyword arguments in the data of a task."""
     found = data if isinstance(data, dict) else {}
     args, kwargs = found.get("args"), found.get("kwargs")
-    return args if isinstance(args, list) else [], kwargs if isinstance(kwargs, dict) else {}
+    return list(args) if isinstance(args, list) else [], dict(kwargs) if isinstance(kwargs, dict) else {}
 
 
 def _read_using(using: Mapping[str, Any]) -> dict[str, Any]:

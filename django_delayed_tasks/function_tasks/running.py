@@ -40,12 +40,11 @@ def run(function: Any, task: ClaimedTask) -> Any:
         ClaimLost: the task was taken from this run, such as for taking too long.
         TypeError, InvalidTask: the function returned something that JSON does not have.
     """
-    call = function.func  # Task.call() would look at the function's kind again
     if _needs_result(function):
         begun = _begin(function, task)
-        return _end(function, task, begun, call(*begun.args, **begun.kwargs))
+        return _end(function, task, begun, function.call(*begun.args, **begun.kwargs))
     args, kwargs = data.arguments_in(task.biz_ext)
-    return _value(function, task, call(*args, **kwargs))
+    return _value(function, task, function.call(*args, **kwargs))
 
 
 async def arun(function: Any, task: ClaimedTask) -> Any:

@@ -3,14 +3,13 @@
 from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.decorator import task_handler
 from django_delayed_tasks.handlers.functions import find_function
-from django_delayed_tasks.handlers.registry import async_codes, find, get_task_handlers, load, register_task_handler
+from django_delayed_tasks.handlers.registry import find, get_task_handlers, load, register_task_handler
 from django_delayed_tasks.handlers.retries import exponential
 from django_delayed_tasks.handlers.validation import takes, takes_exception
 
 __all__ = [
     "HandleResult",
     "TaskHandler",
-    "async_codes",
     "exponential",
     "find",
     "find_function",

@@ -22,7 +22,8 @@ _registration = Lock()
 _loading = RLock()
 
 _handlers: dict[str, TaskHandler] = {}
-_async_codes: frozenset[str] = frozenset()
+async_codes: frozenset[str] = frozenset()
+"""The codes whose handlers run on the event loop, to be read as ``registry.async_codes``: it is replaced."""
 _problems: list[LoadProblem] | None = None
 
 
@@ -67,14 +68,9 @@ find: Callable[[str], TaskHandler | None] = _handlers.get
 """Return the handler of this code, or None if this process has none."""
 
 
-def async_codes() -> frozenset[str]:
-    """Return the codes whose handlers run on the event loop."""
-    return _async_codes
-
-
 def _note_codes() -> None:
-    global _async_codes
-    _async_codes = frozenset(code for code, handler in _handlers.items() if handler.is_async)
+    global async_codes
+    async_codes = frozenset(code for code, handler in _handlers.items() if handler.is_async)
 
 
 def load() -> list[LoadProblem]:

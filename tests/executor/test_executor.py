@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from django.db import connection, transaction
 
-from django_delayed_tasks import Retry, TaskException, shutdown, start
+from django_delayed_tasks import Retry, TaskException, clock, shutdown, start
+from django_delayed_tasks.executor import executor as module
+from django_delayed_tasks.executor.membership.lease import NEVER, Lease
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.notices import wakeup
@@ -168,7 +170,7 @@ def test_declared_dead_it_continues_under_a_new_id() -> None:
     with executing(heartbeat=0.1, lease=10.0) as executor:
         first = executor.lease.executor
         Executor.objects.filter(id=first).update(alive=None)
-        wait_until(lambda: executor.lease.executor != first and executor.lease.may_claim)
+        wait_until(lambda: executor.lease.executor != first and clock.monotonic() < executor.lease.claims_until)
         add()
         assert ran.wait(30)
     assert Executor.objects.filter(name="executing").count() == 2
@@ -213,12 +215,21 @@ def test_a_claim_of_an_earlier_life_is_not_started() -> None:
 def test_doubted_claims_are_released_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[Any] = []
     handler_of(ran.append)
-    with executing() as executor:
-        monkeypatch.setattr(type(executor.lease), "is_trusted", False)
-        monkeypatch.setattr(type(executor.lease), "may_claim", True)
+    renewed = Event()
+
+    class Announced(Lease):
+        def renew(self) -> bool:
+            is_ours = super().renew()
+            renewed.set()
+            return is_ours
+
+    monkeypatch.setattr(module, "Lease", Announced)
+    with executing(heartbeat=100.0, lease=300.0) as executor:
+        assert renewed.wait(30)  # the first beat, after which no renewal gives the trust back
+        monkeypatch.setattr(executor.lease, "trusted_until", NEVER)
         add()
         wait_until(lambda: Task.objects.get().version >= 2)
-        monkeypatch.setattr(type(executor.lease), "may_claim", False)
+        monkeypatch.setattr(executor.lease, "claims_until", NEVER)
     assert ran == []
     assert Task.objects.get().attempts == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks.exceptions import InvalidHandler
-from django_delayed_tasks.handlers import TaskHandler, async_codes, find, get_task_handlers, task_handler
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, registry, task_handler
 from django_delayed_tasks.handlers.decorator import ATTRIBUTES
 from django_delayed_tasks.triggers import Interval
 
@@ -136,7 +136,7 @@ def test_a_coroutine_function_becomes_an_async_handler() -> None:
         return timedelta(minutes=task)
 
     assert greet.handler.is_async
-    assert async_codes() == {"greet"}
+    assert registry.async_codes == {"greet"}
     assert asyncio.run(handled(greet.handler, 2)) == timedelta(minutes=2)
 
 

@@ -10,7 +10,7 @@ from bisect import insort
 from datetime import datetime
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, LevelKey, read_agenda
@@ -82,7 +82,8 @@ class AgendaReader:
         took = clock.monotonic() - began
         self.clock.set(agenda.now, began)
         self.lookahead.note_reading(took)
-        announcing.read_agenda(took)
+        if counts := meter.current:
+            counts.note_agenda(took)
         if known is None:
             self.scans.note(began, took)
         self._last = agenda

@@ -24,28 +24,27 @@ class LostClaims:
 
     Attributes:
         has_tried: set by the poller when it tries a claim, whose answer may be lost.
+        look_at: the monotonic second of the next search, if a claim has been tried.
     """
 
     def __init__(self, alias: str, lease: Lease, held: Held) -> None:
         self._alias = alias
         self._lease = lease
         self._held = held
-        self._looked = clock.monotonic()
-        self._took = 0.0
+        self.look_at = clock.monotonic() + SEARCH_EVERY
         self.has_tried = False
 
     def look(self) -> None:
-        """Search for lost claims and release them, if it is time to or an answer has just been lost."""
+        """Search for lost claims and release them."""
         began = clock.monotonic()
         at_once = self._held.has_lost_answer
-        period = max(SEARCH_EVERY, min(SEARCH_RAREST, self._took / SEARCH_SHARE))
-        if at_once or (self.has_tried and began - self._looked >= period):
-            self._held.has_lost_answer = False
-            if not self._release_all():
-                self._held.has_lost_answer = True  # looked at again at the next poll
-                return
-            self.has_tried = at_once  # the server may still commit a claim whose connection is already lost
-            self._looked, self._took = began, clock.monotonic() - began
+        self._held.has_lost_answer = False
+        if not self._release_all():
+            self._held.has_lost_answer = True  # looked at again at the next poll
+            return
+        self.has_tried = at_once  # the server may still commit a claim whose connection is already lost
+        took = clock.monotonic() - began
+        self.look_at = began + max(SEARCH_EVERY, min(SEARCH_RAREST, took / SEARCH_SHARE))
 
     def _release_all(self) -> bool:
         """Release the claims that are lost; return False if that cannot be told now."""

@@ -10,8 +10,8 @@ from threading import Event
 
 from django.db import Error
 
-from django_delayed_tasks import clock
-from django_delayed_tasks.executor import announcing
+from django_delayed_tasks import clock, signals
+from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
 from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Kinds, Room
@@ -19,7 +19,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.membership.lease import Lease
-from django_delayed_tasks.executor.membership.peers import Peers
+from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.handlers import find
@@ -62,6 +62,7 @@ class Poller:
     ) -> None:
         self._options = options
         self._ends = options.ends
+        self._serves_all = options.serves_all
         self._lease = lease
         self._held = held
         self._peers = peers
@@ -98,16 +99,18 @@ class Poller:
 
     def _poll(self) -> float:
         self.found_nothing = self._was_outpaced = self._held.has_claimed_all = False
+        lost = self._lost_claims
         if self._claims_as != self._lease.executor:
             self._drop_lost()
-        if not self._lease.may_claim:
+        if clock.monotonic() >= self._lease.claims_until:
             return min(self._options.poll_interval, RENEWAL)
-        self._lost_claims.look()
+        if self._held.has_lost_answer or (lost.has_tried and clock.monotonic() >= lost.look_at):
+            lost.look()
         room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:
             room = room.at_most(self._allowed(most))
         if not room.total:
-            self._show_lanes()
+            self._read_for_lanes()
             return self._options.poll_interval
         left = self._claim_from_levels(room)
         if left == room:
@@ -164,18 +167,27 @@ class Poller:
         self._read_at = clock.monotonic()
         self._ahead = self.reader.lookahead.length
         self._levels.begin(self._due(agenda, self._ahead), agenda.now)
-        self._lanes.show(agenda)
+        self._show_lanes(agenda)
 
     def _due(self, agenda: Agenda, ahead: timedelta = timedelta()) -> list[Level]:
-        return [level for level in agenda.due(ahead) if self._options.serves(level.queue)]
+        return self._served(agenda.due(ahead))
 
-    def _show_lanes(self) -> None:
+    def _served(self, levels: list[Level]) -> list[Level]:
+        """Return the levels of the queues that this executor serves."""
+        return levels if self._serves_all else [level for level in levels if self._options.serves(level.queue)]
+
+    def _read_for_lanes(self) -> None:
         """Show the lanes what is due, and which queues are paused, although there is no room for anything else."""
         if self._read_at + self._options.poll_interval <= clock.monotonic():
             agenda = self.reader.read()
             self._read_at = clock.monotonic()
             self._lanes.floor = _highest(self._due(agenda))
-            self._lanes.show(agenda)
+            self._show_lanes(agenda)
+
+    def _show_lanes(self, agenda: Agenda) -> None:
+        self._lanes.agenda = agenda
+        if agenda.lanes:
+            self._lanes.wake()
 
     def _claim_from_levels(self, room: Room) -> Room:
         """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
@@ -206,28 +218,33 @@ class Poller:
                 tasks += self._fill_batch(tasks, request)
             self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
-            announcing.claimed(tasks, began)
+            if meter.current or signals.task_claimed.receivers:
+                announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
-            self._deliver(self._admission.admit(tasks))
+            codes = {task.biz_code for task in tasks}
+            special = [code for code in codes if not (handler := find(code)) or handler.is_limited]
+            is_plain = not special and not [task for task in tasks if task.rescues]
+            self._queue.put(tasks if is_plain else self._without_limited(self._admission.admit(tasks)))
         return tasks
 
-    def _deliver(self, tasks: list[ClaimedTask]) -> None:
-        """Hand the tasks to the threads; those whose handler has become limited wait in its lane instead."""
-        limited = {code for code in {task.biz_code for task in tasks} if (handler := find(code)) and handler.is_limited}
-        for task in tasks if limited else ():
+    def _without_limited(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
+        """Return the tasks to run; those whose handler has become limited wait in its lane instead."""
+        codes = {task.biz_code for task in tasks}
+        limited = {code for code in codes if (handler := find(code)) and handler.is_limited}
+        for task in tasks:
             if task.biz_code in limited:
                 self._held.release([task], lane=open_lane(task.biz_code))
-        self._queue.put([task for task in tasks if task.biz_code not in limited])
+        return [task for task in tasks if task.biz_code not in limited]
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
-        place, executors = self._peers.among(level.queue)
+        place, executors = self._peers.among(level.queue) if self._peers.others else ALONE
         is_early = self._agenda is not None and level.earliest > self._agenda.now
         request = ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit, watermark=watermark(level.earliest),
             place=place, executors=executors, ahead=self._ahead if is_early else timedelta(),
         )  # fmt: skip
-        return self._admission.narrow(request)
+        return self._admission.narrow(request) if self._admission.has_refused else request
 
     def _won(self, request: ClaimRequest) -> list[ClaimedTask]:
         try:
@@ -258,9 +275,8 @@ class Poller:
         if not self._agenda.is_complete:
             # Whatever woke this executor may be visible to a full scan only.
             interval = min(interval, self.reader.seconds_until_full_scan())
-        levels = (*self._agenda.levels, *self._agenda.lanes)
-        served = [level.earliest for level in levels if self._options.serves(level.queue)]
-        future = [moment for moment in served if moment > self._agenda.now]
+        served = self._served([*self._agenda.levels, *self._agenda.lanes])
+        future = [level.earliest for level in served if level.earliest > self._agenda.now]
         if not future:
             return interval
         soonest = min(future)

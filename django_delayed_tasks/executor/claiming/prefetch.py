@@ -11,7 +11,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.worker import LONGEST_HOLD
-from django_delayed_tasks.handlers import async_codes
+from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
@@ -143,7 +143,7 @@ class ClaimSize:
         For threads 0 until fewer than half of the target are unfinished. The event loop needs no prefetch: one claim
         serves hundreds of its runs. Both are 0 if the settler is far behind.
         """
-        codes = async_codes()
+        codes = registry.async_codes
         loop = min(self._batch_size, self._held.room_on_loop) if codes else 0
         return room_for(self.wanted(), loop, codes=codes)
 

@@ -32,7 +32,12 @@ PATIENCE = 10.0
 
 
 class Admission:
-    """Releases the claimed tasks that are not to run here now, and says which tasks not to claim."""
+    """Releases the claimed tasks that are not to run here now, and says which tasks not to claim.
+
+    Attributes:
+        has_refused: whether a task of an unknown code, or a crash suspect, was ever claimed here. Before that, no task
+            is to be excluded.
+    """
 
     def __init__(self, options: ExecutorOptions, held: Held, peers: Peers) -> None:
         self._is_drain = options.drain
@@ -43,6 +48,7 @@ class Admission:
         self._unknown: dict[str, float] = {}
         self._suspect: ClaimedTask | None = None
         self._since = float("-inf")
+        self.has_refused = False
 
     def narrow(self, request: ClaimRequest) -> ClaimRequest:
         """Exclude the unknown codes from what is claimed and, while a crash suspect runs here, other suspects."""
@@ -92,6 +98,7 @@ class Admission:
         Otherwise they would pile up where every poll reads them.
         """
         for task in unknown:
+            self.has_refused = True
             self._unknown[task.biz_code] = clock.monotonic() + LOOK_AGAIN
             runs_elsewhere = self._peers.can_run(task.biz_code, task.queue)
             self._held.release([task], timedelta() if runs_elsewhere else timedelta(seconds=LOOK_AGAIN))
@@ -100,6 +107,7 @@ class Admission:
         """Return the tasks with one crash suspect at most; the others become claimable again one after the other."""
         suspects = [task for task in tasks if task.rescues >= self._rescues]
         if suspects:
+            self.has_refused = True
             self._suspect, self._since = suspects.pop(0), clock.monotonic()
         chosen = [task for task in tasks if task not in suspects]
         if suspects:

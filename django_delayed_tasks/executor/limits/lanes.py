@@ -48,6 +48,7 @@ class Lanes:
     The poller reads the agenda and shows it here.
 
     Attributes:
+        agenda: the latest agenda, set by the poller; None before the first one.
         floor: the priority of unlimited tasks that are due and not yet claimed: nothing below it is claimed here.
         lacking: the codes whose tasks are due and find no free thread.
     """
@@ -73,7 +74,7 @@ class Lanes:
         self.room = Room(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
         self._unknown: set[str] = set()
-        self._shown: Agenda | None = None
+        self.agenda: Agenda | None = None
         self._noted: Agenda | None = None
         self._paused: frozenset[str] = frozenset()
         self._search_at = float("-inf")
@@ -81,10 +82,9 @@ class Lanes:
         self.lacking: set[str] = set()
         self.floor: int | None = None
 
-    def show(self, agenda: Agenda) -> None:
-        """Note which lanes have due tasks; called by the poller."""
-        self._shown = agenda
-        if any(level.earliest <= agenda.now for level in agenda.lanes):
+    def wake(self) -> None:
+        """Wake the thread of the lanes if a lane has due tasks, as the agenda says."""
+        if (agenda := self.agenda) and any(level.earliest <= agenda.now for level in agenda.lanes):
             self._held.wake_lanes.set()
 
     def has_due(self, agenda: Agenda) -> bool:
@@ -98,7 +98,7 @@ class Lanes:
         for lane in self._lanes.values():
             lane.note_ends(self._held.__contains__)
             lane.wake()
-        if not self._lease.may_claim:
+        if clock.monotonic() >= self._lease.claims_until:
             return IDLE
         if clock.monotonic() >= self._search_at:
             self._search()
@@ -137,7 +137,7 @@ class Lanes:
         return find(code) is not None
 
     def _note_agenda(self) -> None:
-        agenda = self._shown
+        agenda = self.agenda
         if agenda is None or agenda is self._noted:
             return
         self._noted = agenda

@@ -1,4 +1,4 @@
-"""Writes how all runs end, in the settler's thread, and hands slots on to the next tasks in the same transaction.
+"""Writes how runs end that leave slots, in the settler's thread: the same transaction hands these to the next tasks.
 
 So a slot is never free between two runs, and the next run waits for one commit only. What cannot be handed on becomes
 free, and :class:`~django_delayed_tasks.executor.limits.lanes.Lanes` finds it.
@@ -43,7 +43,11 @@ class Leg(NamedTuple):
 
 
 class Relay:
-    """Writes how runs end, in the settler's thread, and starts the next ones."""
+    """Hands slots on, and starts the next runs.
+
+    Attributes:
+        may_hand_on: set by the settler when it has settled runs without handing slots on.
+    """
 
     def __init__(self, alias: str, lease: Lease, held: Held, lanes: Lanes, database_clock: clock.DatabaseClock) -> None:
         self._alias = alias
@@ -51,26 +55,24 @@ class Relay:
         self._held = held
         self._lanes = lanes
         self._clock = database_clock
-        self._has_failed = False
+        self.may_hand_on = True
 
-    def write(self, batch: list[Settlement]) -> Ended:
+    def hand_on(self, batch: list[Settlement]) -> Ended | None:
         """Settle in one transaction, without rows that stay locked for longer than a second; hand the slots on.
 
-        Whatever goes wrong with the slots, the runs are settled, without handing slots on. Handing on resumes after a
-        settlement has succeeded.
+        Return None if there is no slot to hand on, or anything goes wrong with that: the runs are yet to be settled.
         """
         try:
-            if not self._has_failed and (legs := self._legs(batch)):
+            if self.may_hand_on and (legs := self._legs(batch)):
                 return self._hand_on(batch, legs)
         except Outpaced:
             pass
         except BaseException as error:  # of the database, of a handler's attributes: the runs have had their effects
             logger.warning("slots were not handed on: %s", error, exc_info=error)
-            self._has_failed = self._held.has_lost_answer = True
+            self.may_hand_on = False
+            self._held.has_lost_answer = True
             self._held.wake_poller.set()
-        ended = settle(self._alias, batch, Wait.A_SECOND)
-        self._has_failed = False
-        return ended
+        return None
 
     def _legs(self, batch: list[Settlement]) -> list[Leg]:
         found: list[Leg] = []

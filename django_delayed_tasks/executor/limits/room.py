@@ -58,7 +58,7 @@ class Room:
 
     def of(self, handler: TaskHandler) -> int:
         """Return how many tasks of this handler to claim at most."""
-        if self._held.is_full or not self._lease.may_claim:
+        if self._held.is_full or clock.monotonic() >= self._lease.claims_until:
             return 0
         room = self._held.room_on_loop if handler.is_async else self._in_threads(handler)
         if self._options.max_tasks is not None:

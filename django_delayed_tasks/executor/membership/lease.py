@@ -25,24 +25,32 @@ from django_delayed_tasks.support.logs import Log
 logger = Log(__name__)
 
 TRUSTED_PART = 2 / 3
+NEVER = float("-inf")
 REFUSED = "an executor cannot be started"
 _here: dict[str, "Lease"] = {}
 """The leases that this process holds, by the names of their executors."""
 
 
 class Lease:
-    """The registration of one executor, which the heartbeat renews."""
+    """The registration of one executor, which the heartbeat renews.
+
+    Attributes:
+        executor: the current id.
+        trusted_until: the monotonic second until which claims made under this lease are certainly still held: only
+            before it is a run started.
+        claims_until: the monotonic second until which new claims may be made: the same, but none are made while
+            renewals fail, nor once the stop is announced.
+        has_news: set when the row should be renewed at once, because the executor does something else.
+    """
 
     def __init__(self, options: ExecutorOptions) -> None:
         self._options = options
         self._alias = options.database
         self._length = timedelta(seconds=options.lease)
-        self._trusted_until = float("-inf")
-        self._failing = True
         self._status = ExecutorStatus.RUNNING
         self.executor = 0
+        self.trusted_until = self.claims_until = NEVER
         self.has_news = Event()
-        """Set when the row should be renewed at once, because the executor does something else."""
 
     def acquire(self) -> None:
         """Register under a new id.
@@ -69,24 +77,25 @@ class Lease:
         try:
             is_ours = executors.renew(self._alias, self.executor, self._length, self._status)
         except BaseException:
-            self._failing = True
+            self.claims_until = NEVER
             raise
         if is_ours:
             self._renewed(begun)
         else:
-            self._trusted_until = float("-inf")
+            self.trusted_until = self.claims_until = NEVER
         return is_ours
 
     def announce_stop(self) -> None:
         """Have the heartbeat write that this executor is stopping; it does so in its own thread."""
         if self._status is not ExecutorStatus.STOPPING:
             self._status = ExecutorStatus.STOPPING
+            self.claims_until = NEVER
             self.has_news.set()
             logger.info("%s is stopping", self)
 
     def end(self) -> None:
         """End the lease in the database: this executor has stopped."""
-        self._trusted_until = float("-inf")
+        self.trusted_until = self.claims_until = NEVER
         if _here.get(self._options.name) is self:
             del _here[self._options.name]
         if executors.retire(self._alias, self.executor):
@@ -96,19 +105,11 @@ class Lease:
         return f"executor {self._options.name} ({self.executor})"
 
     def _renewed(self, begun: float) -> None:
-        self._trusted_until = begun + self._options.lease * TRUSTED_PART
-        self._failing = False
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether claims made under this lease are certainly still held: only then is a run started."""
-        return clock.monotonic() < self._trusted_until
-
-    @property
-    def may_claim(self) -> bool:
-        """Whether new claims may be made: never while renewals fail, nor once the stop is announced."""
-        is_stopping = self._status is ExecutorStatus.STOPPING
-        return not is_stopping and not self._failing and clock.monotonic() < self._trusted_until
+        self.trusted_until = begun + self._options.lease * TRUSTED_PART
+        if self._status is not ExecutorStatus.STOPPING:
+            self.claims_until = self.trusted_until
+        if self._status is ExecutorStatus.STOPPING:  # asked again: the stop may have been announced meanwhile
+            self.claims_until = NEVER
 
     def _registration(self) -> executors.Registration:
         options = self._options

@@ -1,20 +1,30 @@
 """The live executors: the position of this one among them, which gives claims their affinity, and what they run."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from django_delayed_tasks.store.executors import Peer
 
+ALONE: Final = (0, 1)
+"""The place of an executor that shares its queues with no other one: (its position, the number of executors)."""
+
 
 class Peers:
-    """The live executors, as housekeeping saw them last."""
+    """The live executors, as housekeeping saw them last.
+
+    Attributes:
+        others: all of them but this one.
+    """
 
     def __init__(self) -> None:
         self._executor = 0
         self._live: Sequence[Peer] = ()
+        self.others: Sequence[Peer] = ()
 
     def refresh(self, executor: int, live: Sequence[Peer]) -> None:
         """Set the id of this ``executor`` and all ``live`` ones, in the order of their ids."""
         self._executor, self._live = executor, live
+        self.others = [peer for peer in live if peer.id != executor]
 
     @property
     def is_first(self) -> bool:
@@ -32,14 +42,13 @@ class Peers:
     def among(self, queue: str) -> tuple[int, int]:
         """Return (the position of this executor, the number of executors) among those that serve the queue.
 
-        Return (0, 1) if this executor is alone, or not known to serve it, as before the first look at its peers.
+        Return :data:`ALONE` if this executor is alone, or not known to serve it, as before the first look at its peers.
         """
-        if len(self._live) < 2:
-            return 0, 1
+        if not self.others:
+            return ALONE
         ids = [peer.id for peer in self._live if peer.serves(queue)]
-        return (ids.index(self._executor), len(ids)) if self._executor in ids else (0, 1)
+        return (ids.index(self._executor), len(ids)) if self._executor in ids else ALONE
 
     def can_run(self, biz_code: str, queue: str) -> bool:
         """Return whether another live executor serves the queue and has a handler for the code."""
-        others = (peer for peer in self._live if peer.id != self._executor)
-        return any(biz_code in peer.codes and peer.serves(queue) for peer in others)
+        return any(biz_code in peer.codes and peer.serves(queue) for peer in self.others)

@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, NamedTuple, Protocol
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.meter import Activity
 from django_delayed_tasks.executor.process.pages import JSON, Page, PageServer
@@ -149,7 +150,7 @@ class ProbedExecutor:
         executor = self._executor
         details = {"name": executor.options.name, "executor": executor.lease.executor}
         is_live = executor.health.is_live
-        return Status(is_live, is_live and executor.lease.may_claim, details)
+        return Status(is_live, is_live and clock.monotonic() < executor.lease.claims_until, details)
 
     def metrics(self, format: Format) -> bytes:
         """Return its metrics."""

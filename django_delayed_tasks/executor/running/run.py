@@ -15,13 +15,13 @@ from typing import Any
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTrigger
-from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.running.atomic import Settled, settle_stubbornly
 from django_delayed_tasks.executor.running.batch_results import divided, raised_for, results_of, settlements_of
 from django_delayed_tasks.executor.running.current_run import Batch
 from django_delayed_tasks.executor.running.deciding import Raised, decide, decide_within, keeps, raised
 from django_delayed_tasks.executor.settling.failure_reports import report_here
 from django_delayed_tasks.executor.settling.run_log import log_broken_batch, logs_good_ends
+from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import TaskHandler, middleware
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import (
@@ -173,6 +173,8 @@ def _too_late(task: ClaimedTask, handler: TaskHandler, trigger: Trigger | None, 
     when = run_to_start(trigger, task.when, now) if trigger else task.when
     if when is None:
         return f"{now - task.when} late, which the trigger's grace does not allow"
+    if handler.max_lateness is None:
+        return ""
     lateness = handler.longest_lateness
     if lateness is None or now - when <= lateness + (trigger.longest_jitter if trigger else timedelta()):
         return ""
@@ -239,7 +241,7 @@ def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settleme
                 sender=type(handler), task=task, handler=handler, decision=settlement, exception=settlement.exception
             )
     if became:
-        announcing.ended(tasks[0].alias, settlements, became, {task.claim: task for task in tasks}.get)
+        tally_of(tasks[0].alias).count(settlements, became, {task.claim: task for task in tasks}.get)
         with_good_ends = logs_good_ends()
         for task, settlement in zip(tasks, settlements, strict=True):
             if settlement.outcome is not RunOutcome.DONE or with_good_ends:

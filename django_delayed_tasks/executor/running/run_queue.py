@@ -14,7 +14,7 @@ from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import Batch
-from django_delayed_tasks.handlers import async_codes, find
+from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 REMEMBERED = 3600.0
@@ -85,7 +85,7 @@ class RunQueue:
     def _put(self, batches: Iterable[Batch], line: deque[Batch]) -> None:
         with self._lock:
             if not self._is_closed:
-                codes = async_codes()
+                codes = registry.async_codes
                 for batch in batches:
                     if codes and batch[0].biz_code in codes:
                         self._held.await_batch([task.claim for task in batch])

@@ -104,7 +104,7 @@ class Performer:
 
     def _are_held(self, tasks: Batch) -> bool:
         """Return False if the lease of a claim, or of its resource, is lost: another executor may run the task."""
-        if not self._lease.is_trusted:
+        if clock.monotonic() >= self._lease.trusted_until:
             return False
         for task in tasks:
             resource = task.resource

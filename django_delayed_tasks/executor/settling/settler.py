@@ -10,14 +10,14 @@ from django.db import connections as django_connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
+from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
-from django_delayed_tasks.store.settling.settle import Chunk, Ended, in_chunks
+from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, plain
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -37,22 +37,28 @@ MOST_BREAKS = 5
 cause: it may exceed the server's ``max_allowed_packet``, which ends the connection without an error message."""
 
 
-class Writer(Protocol):
-    """The part that writes how runs ended, in the settler's thread."""
+class HandsOn(Protocol):
+    """The part that hands slots on, in the settler's thread.
 
-    def write(self, batch: list[Settlement]) -> Ended:
-        """Settle in one transaction, without rows that stay locked for longer than a second."""
+    Attributes:
+        may_hand_on: set when runs were settled without it: it hands on nothing between an error and that.
+    """
+
+    may_hand_on: bool
+
+    def hand_on(self, batch: list[Settlement]) -> Ended | None:
+        """Settle, and claim the next tasks for the slots, in one transaction; None if nothing is to be handed on."""
 
 
 class Settler:
     """A thread that settles what has ended. It waits during an outage: runs that ended are not run again because of
     it."""
 
-    def __init__(self, alias: str, held: Held, failures: FailureReports, writer: Writer) -> None:
+    def __init__(self, alias: str, held: Held, failures: FailureReports, relay: HandsOn) -> None:
         self._alias = alias
         self._held = held
         self._failures = failures
-        self._writer = writer
+        self._relay = relay
         self._backoff = Backoff()
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
@@ -150,7 +156,7 @@ class Settler:
             try:
                 with self._busy:
                     used = kept_connections.opened(self._alias)
-                    ended = self._writer.write(batch)
+                    ended = self.write(batch)
             except Exception as error:
                 has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
                 breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
@@ -161,6 +167,14 @@ class Settler:
             else:
                 self._note_ends(batch, ended)
             return
+
+    def write(self, batch: list[Settlement]) -> Ended:
+        """Settle in one transaction, without rows that stay locked for longer than a second."""
+        if self._held.limited and (ended := self._relay.hand_on(batch)):
+            return ended
+        ended = settle(self._alias, batch, Wait.A_SECOND)
+        self._relay.may_hand_on = True
+        return ended
 
     def _note_ends(self, batch: list[Settlement], ended: Ended) -> None:
         if ended.waiting:
@@ -185,7 +199,7 @@ class Settler:
         if self._backoff.failures:
             self._backoff.succeeded()
             logger.warning("settling continues")
-        announcing.ended(self._alias, batch, became, self._held.get)
+        tally_of(self._alias).count(batch, became, self._held.get)
         with_good_ends = logs_good_ends()
         for settlement in batch:
             if settlement.outcome is RunOutcome.DONE and not with_good_ends:
@@ -220,7 +234,7 @@ class Settler:
         )._replace(**self._next_time(settlement))  # fmt: skip
         try:
             with self._busy:
-                ended = self._writer.write([visible])
+                ended = self.write([visible])
             self._note_ends([visible], ended)
         except Exception as second:
             kept_connections.discard_unusable(self._alias)

@@ -20,7 +20,7 @@ from django_delayed_tasks.executor.process.foreground import StopSignals, run_ex
 from django_delayed_tasks.executor.process.probes import Probed
 from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
-from django_delayed_tasks.handlers import async_codes, get_task_handlers
+from django_delayed_tasks.handlers import get_task_handlers, registry
 from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.databases import no_database
 from django_delayed_tasks.management.main_thread import require_main_thread
@@ -189,7 +189,7 @@ def _queues_text(options: ExecutorOptions) -> str:
 
 def _threads_text(options: ExecutorOptions) -> str:
     values = {"threads": options.threads, "async": options.async_concurrency, "seconds": f"{options.poll_interval:g}"}
-    if async_codes():
+    if registry.async_codes:
         return _("%(threads)d, and %(async)d async runs, polling every %(seconds)s s") % values
     return _("%(threads)d, polling every %(seconds)s s") % values
 

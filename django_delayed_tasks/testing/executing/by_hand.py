@@ -30,7 +30,7 @@ from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import take
 from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
-from django_delayed_tasks.handlers import async_codes, find
+from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.models import PausedQueue, Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.agenda import Level, read_agenda
@@ -39,7 +39,7 @@ from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.testing.executing.as_committed import as_committed
-from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere, ReportsHere, SettlerHere, WriterHere
+from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere, ReportsHere, SettlerHere
 from django_delayed_tasks.testing.executing.timeouts import timed
 from django_delayed_tasks.testing.faults import Crash, LostClaim, meeting, met
 from django_delayed_tasks.testing.runs import Ran, ran
@@ -75,8 +75,7 @@ class ByHand:
         self._settled: set[Claim] = set()
         self._clock = clock.DatabaseClock()
         self._held = Held(options)
-        self._writer = WriterHere(self._alias)
-        self._settler = SettlerHere(self._alias, self._held, self._failures, self._writer)
+        self._settler = SettlerHere(self._alias, self._held, self._failures)
         self._awaited = AwaitedHere(options, self._held)
         self._queue = RunQueue(self._held, self._awaited)
         self._performer = Performer(options, self._lease, self._held, self._queue, self._clock)
@@ -103,7 +102,7 @@ class ByHand:
         agenda = read_agenda(self._alias)
         due = [level for level in (*agenda.levels, *agenda.lanes) if level.earliest <= agenda.now]
         if due and min(due, key=_place).lane:
-            self._lanes.show(agenda)
+            self._lanes.agenda = agenda
             self._lanes.tick()
         if not len(self._held):
             self._poller.poll()
@@ -131,7 +130,7 @@ class ByHand:
 
     def _run(self, batch: Batch) -> None:
         running = Running(batch, clock.monotonic())
-        is_async = batch[0].biz_code in async_codes()
+        is_async = batch[0].biz_code in registry.async_codes
         perform = async_to_sync(self._performer.aperform) if is_async else self._performer.perform
         with timed(running):
             try:
@@ -160,11 +159,11 @@ class ByHand:
         """Settle what has ended; return these runs, and those of ``decided`` that have settled themselves."""
         ended = self._take_ended()
         before = {claim: task for claim in ended if (task := self._held.get(claim))}
-        self._writer.became = {}
+        self._settler.became = {}
         self._settled = decided.keys() - ended.keys()
         if ended:
             self._settler.settle(list(ended.values()))
-        self._settled |= self._writer.became.keys()
+        self._settled |= self._settler.became.keys()
         all_ended = decided | {claim: (task, ended[claim]) for claim, task in before.items()}
         self._unknown |= {task.biz_code for task, _ in all_ended.values() if find(task.biz_code) is None}
         return [self._ran(*one) for one in all_ended.values() if one[1].then is not Then.RELEASED]
@@ -177,7 +176,7 @@ class ByHand:
         return ended
 
     def _ran(self, task: ClaimedTask, settlement: Settlement) -> Ran:
-        became = self._writer.became.get(task.claim)
+        became = self._settler.became.get(task.claim)
         outcome = settlement.outcome if became is settlement.then else self._outcome(task, settlement)
         if became is Then.GONE:
             return ran(task, settlement, outcome)
@@ -195,7 +194,7 @@ class ByHand:
     def _lose(self, batch: Batch) -> None:
         """Let another executor take these tasks, as after this one was declared dead."""
         why = "the test has let another executor take it"
-        self._writer.write([Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why) for task in batch])
+        self._settler.write([Settlement(task.claim, RunOutcome.LOST, Then.RESCUED, error=why) for task in batch])
 
     def _die(self) -> list[Ran]:
         """Lose all claims, as if the process had died, and continue as another one that reaps them."""

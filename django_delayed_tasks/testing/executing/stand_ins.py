@@ -27,15 +27,25 @@ class ReportsHere(FailureReports):
         tell_failed(task, error, exception)
 
 
-class WriterHere:
-    """Settles with savepoints in the caller's transaction.
+class NoRelay:
+    """Hands no slots on."""
+
+    may_hand_on = True
+
+    def hand_on(self, batch: list[Settlement]) -> Ended | None:
+        """Leave the batch to the settler."""
+        return None
+
+
+class SettlerHere(Settler):
+    """Settles in the caller's thread, with savepoints in its transaction; no error passes by waiting.
 
     Attributes:
         became: what has become of the claims that were settled.
     """
 
-    def __init__(self, alias: str) -> None:
-        self._alias = alias
+    def __init__(self, alias: str, held: Held, failures: FailureReports) -> None:
+        super().__init__(alias, held, failures, NoRelay())
         self.became: dict[Claim, Then] = {}
 
     def write(self, batch: list[Settlement]) -> Ended:
@@ -44,10 +54,6 @@ class WriterHere:
             ended = settle(self._alias, batch, Wait.FOREVER)
         self.became |= ended.became
         return ended
-
-
-class SettlerHere(Settler):
-    """Settles in the caller's thread; no error passes by waiting."""
 
     def wait(self, error: Exception) -> None:
         raise error

@@ -83,14 +83,14 @@ def test_a_claim_that_is_being_made_is_not_lost(bench: Bench) -> None:
 
 def test_nothing_is_looked_for_while_nothing_is_claimed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executor that is idle asks the database no more than whether something is due."""
-    lost_claims = LostClaims("default", bench.lease, bench.held)
     now = clock.monotonic()
+    monkeypatch.setattr(bench.lease, "claims_until", float("inf"))
     for seconds, count in ((0, 1), (5, 0), (100, 1), (200, 0)):
         monkeypatch.setattr(clock, "monotonic", lambda: now + seconds)  # noqa: B023
         with statements() as sent:
             bench.held.has_lost_answer = seconds == 0
-            lost_claims.look()
-        assert len(sent) == count
+            bench.poller.poll()
+        assert len([sql for sql in sent if "executor" in sql]) == count
 
 
 def test_an_executor_that_has_just_started_has_no_claim_to_look_for(bench: Bench) -> None:
@@ -102,21 +102,22 @@ def test_an_executor_that_has_just_started_has_no_claim_to_look_for(bench: Bench
 
 def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a hundredth of the time at most."""
-    lost_claims = LostClaims("default", bench.lease, bench.held)
     now = [clock.monotonic()]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
+    monkeypatch.setattr(bench.lease, "claims_until", float("inf"))
 
     def watch(execute: Any, *statement: Any) -> Any:
-        now[0] += 0.3
-        looked.append(statement[0])
+        if "executor" in statement[0]:
+            now[0] += 0.3
+            looked.append(statement[0])
         return execute(*statement)
 
     looked: list[str] = []
     with connection.execute_wrapper(watch):
         for seconds, count in ((9, 0), (2, 1), (20, 1), (11, 2)):
             now[0] += seconds
-            lost_claims.has_tried = True
-            lost_claims.look()
+            bench.poller._lost_claims.has_tried = True
+            bench.poller.poll()
             assert len(looked) == count
 
 

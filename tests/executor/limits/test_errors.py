@@ -32,7 +32,7 @@ class Lateness:
 def handing_on(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> LanesBench:
     """Two slots, both held, and tasks that wait for them."""
     monkeypatch.setattr(Ahead, "ends", 4)
-    limited(max_concurrent=2, longest_lateness=Lateness())
+    limited(max_concurrent=2, max_lateness=60.0, longest_lateness=Lateness())
     add_some(6)
     bench.turn()
     bench.tick()
@@ -80,7 +80,7 @@ def test_runs_that_are_done_are_settled_as_done(
 
 def test_no_other_code_waits_for_one_whose_attributes_raise(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own tasks end as those of an unlimited code do: visibly, to be tried again some times."""
-    limited(max_concurrent=2, longest_lateness=Lateness())
+    limited(max_concurrent=2, max_lateness=60.0, longest_lateness=Lateness())
     limited("other", max_concurrent=2)
     add("bad", priority=1)
     add("good", "other")

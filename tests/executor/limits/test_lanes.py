@@ -7,11 +7,12 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.limits.lane import Lane
+from django_delayed_tasks.executor.membership.lease import NEVER
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.limits.parts import LanesBench, add_some, limited
-from tests.executor.parts import add
+from tests.executor.parts import add, handler_of
 from tests.store import verbs
 
 MakeBench = Callable[..., LanesBench]
@@ -191,7 +192,7 @@ def test_nothing_is_granted_without_a_lease(bench: LanesBench, monkeypatch: pyte
     limited(max_concurrent=1)
     add("1")
     bench.poller.poll()
-    monkeypatch.setattr(type(bench.lease), "may_claim", property(lambda self: False))
+    monkeypatch.setattr(bench.lease, "claims_until", NEVER)
     bench.tick()
     assert bench.numbers == []
     monkeypatch.undo()
@@ -217,3 +218,13 @@ def test_a_permit_that_comes_while_the_lanes_look_is_not_slept_over(
 
     monkeypatch.setattr(Lane, "to_read", slowly)
     assert bench.tick() == pytest.approx(0.1)
+
+
+def test_a_handler_that_becomes_limited_keeps_its_limit(bench: LanesBench) -> None:
+    """Its tasks were added without a lane; the limit is asked for when they are claimed."""
+    handler = handler_of(lambda task: None)
+    add_some(3)
+    handler.max_concurrent = 1
+    bench.turn()
+    bench.turn()
+    assert bench.numbers == ["0"]

@@ -11,6 +11,8 @@ from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.limits import relay as relay_module
 from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.limits.room import Ahead
+from django_delayed_tasks.executor.settling import settler as settler_module
+from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus, Then
@@ -21,6 +23,7 @@ from django_delayed_tasks.store.settling.reap import release
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.sql.transactions import briefly
+from tests.executor.failure_reports import Told
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add
 from tests.store import verbs
@@ -37,18 +40,19 @@ def many_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ahead, "ends", 4)
 
 
-def end(bench: LanesBench, *numbers: str, how: How = verbs.done, relay: Relay | None = None) -> Ended:
+def end(bench: LanesBench, *numbers: str, how: How = verbs.done, settler: Settler | None = None) -> Ended:
     """End runs as a worker and the settler do."""
     tasks = [bench.run_of(number) for number in numbers]
     bench.held.finish(task.claim for task in tasks)
-    ended = (relay or relay_of(bench)).write([how(task) for task in tasks])
+    ended = (settler or settler_of(bench)).write([how(task) for task in tasks])
     bench.held.remove(task.claim for task in tasks)
     bench.ended += tasks
     return ended
 
 
-def relay_of(bench: LanesBench) -> Relay:
-    return Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
+def settler_of(bench: LanesBench) -> Settler:
+    relay = Relay("default", bench.lease, bench.held, bench.lanes, bench.clock)
+    return Settler("default", bench.held, Told(), relay)
 
 
 def running() -> list[str]:
@@ -231,10 +235,10 @@ def test_an_error_does_not_keep_runs_from_being_settled(
     def fail(*arguments: Any) -> Any:
         raise error
 
-    relay = relay_of(full)
+    settler = settler_of(full)
     monkeypatch.setattr(relay_module, "claim_in_slots", fail)
     task = full.run_of("0")
-    assert end(full, "0", relay=relay).became == {task.claim: Then.GONE}
+    assert end(full, "0", settler=settler).became == {task.claim: Then.GONE}
     assert running() == ["1"]
     monkeypatch.undo()
     full.poller.forget()
@@ -250,13 +254,14 @@ def test_a_claim_whose_answer_was_lost_is_released(full: LanesBench, monkeypatch
         whole(*arguments)
         raise OperationalError("gone away after the commit")
 
-    relay = relay_of(full)
+    settler = settler_of(full)
     monkeypatch.setattr(relay_module, "settle", lose)
+    monkeypatch.setattr(settler_module, "settle", lose)
     with pytest.raises(OperationalError):
-        end(full, "0", relay=relay)
+        end(full, "0", settler=settler)
     monkeypatch.undo()
     assert running() == ["1", "2"]
-    assert end(full, "0", relay=relay).became == {}
+    assert end(full, "0", settler=settler).became == {}
     full.poller.poll()
     full.settle()
     assert running() == ["1"]

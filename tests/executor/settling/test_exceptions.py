@@ -10,7 +10,7 @@ import pytest
 
 from django_delayed_tasks import Fail, signals, task_handler
 from django_delayed_tasks.exceptions import InvalidOutcome, TaskTimeout
-from django_delayed_tasks.executor.limits import relay
+from django_delayed_tasks.executor.settling import settler
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import add, drain, executing, handler_of
 from tests.executor.settling.test_settler import answering
@@ -110,7 +110,7 @@ def test_none_is_kept_once_it_is_reported(atomic: bool, is_locked: bool, monkeyp
     kept: list[ReferenceType[BaseException]] = []
     monkeypatch.setattr(logging.getLogger("django_delayed_tasks.run"), "propagate", False)  # pytest keeps records
     if is_locked:
-        monkeypatch.setattr(relay, "settle", answering([all_locked, settle]))
+        monkeypatch.setattr(settler, "settle", answering([all_locked, settle]))
 
     def handle(task: Any) -> None:
         raise Tracked

@@ -21,7 +21,6 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections, transactions
 from tests.executor.failure_reports import Told
 from tests.executor.parts import add, claim, claim_one, registered
-from tests.executor.settling import writing
 from tests.executor.settling.writing import settler_of
 from tests.waiting import wait_until
 
@@ -118,7 +117,7 @@ def test_but_not_one_without_a_trigger_that_can_be_read() -> None:
 def test_an_outage_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [OperationalError(2006, "gone away"), OperationalError(2006, "gone away"), settle]
-    monkeypatch.setattr(writing, "settle", answering(answers))
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert answers == []
     assert TaskRun.objects.count() == 1
@@ -132,7 +131,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
         assert go_on.wait(60)
         return settle(alias, batch, wait)
 
-    monkeypatch.setattr(writing, "settle", slow)
+    monkeypatch.setattr(settler_module, "settle", slow)
     held = Held(OPTIONS)
     settler = settler_of(held)
     settler.start()
@@ -147,7 +146,7 @@ def test_how_long_an_answer_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_cannot_be_written_fails_visibly_also_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     task = claim_one()
     answers: list[Any] = [DataError("too long"), OperationalError(2006, "gone away"), settle]
-    monkeypatch.setattr(writing, "settle", answering(answers))
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     held = Held(OPTIONS)
     held.add([task])
     failures = Told()
@@ -196,7 +195,7 @@ def test_a_node_without_its_cluster_is_waited_for(monkeypatch: pytest.MonkeyPatc
         transactions.atomically(alias, refuse)
         return settle(alias, batch, wait)
 
-    monkeypatch.setattr(writing, "settle", refusing)
+    monkeypatch.setattr(settler_module, "settle", refusing)
     monkeypatch.setattr(transactions, "pause", lambda attempt: 0.0)
     settler_of(Held(OPTIONS)).settle([done(task.claim)])
     assert not Task.objects.exists()
@@ -221,7 +220,7 @@ class TestBreakingConnections:
                     cursor.execute(BREAK[connection.vendor])
             return settle(alias, batch, wait)
 
-        monkeypatch.setattr(writing, "settle", breaking)
+        monkeypatch.setattr(settler_module, "settle", breaking)
         held = Held(OPTIONS)
         settler = settler_of(held)
         for task in tasks:

@@ -20,7 +20,6 @@ from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.parts import add, claim, drain, handler_of, registered
-from tests.executor.settling import writing
 from tests.executor.settling.test_settler import OPTIONS, answering, done
 from tests.executor.settling.writing import settler_of
 from tests.threads import start_thread
@@ -56,7 +55,7 @@ def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.
     """Something that is no answer of the database comes out of the attempt: it must not take the batch with it."""
     tasks, held = holding("a", "b")
     answers: list[Any] = [SystemExit("not an answer"), settle]
-    monkeypatch.setattr(writing, "settle", answering(answers))
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler = settler_of(held)
     for task in tasks:
         held.put_end(done(task.claim))
@@ -69,7 +68,7 @@ def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.
 def test_and_after_the_look_at_its_connection_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     [task], held = holding("a")
     answers: list[Any] = [GONE_AWAY, settle]
-    monkeypatch.setattr(writing, "settle", answering(answers))
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
 
     def fail(alias: str, used: Any) -> bool:
         raise InterfaceError("the driver cannot close it")
@@ -100,7 +99,7 @@ def test_of_two_batches_that_have_to_wait_both_are_settled(monkeypatch: pytest.M
     tasks, held = holding("a", "b", "c")
     settler = settler_of(held)
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "settle", all_locked)
+        patch.setattr(settler_module, "settle", all_locked)
         settler.settle([done(tasks[0].claim), done(tasks[1].claim)])
         settler.settle([done(tasks[2].claim)])
     settle_rest(settler)
@@ -118,7 +117,7 @@ def test_the_last_batch_is_settled_although_it_has_to_wait(monkeypatch: pytest.M
         return settle(alias, batch, wait)
 
     answers: list[Any] = [first, all_locked, settle]
-    monkeypatch.setattr(writing, "settle", answering(answers))
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     settler = settler_of(held)
     settler.start()
     held.put_end(done(tasks[0].claim))
@@ -135,7 +134,7 @@ def test_what_has_to_wait_is_still_held(monkeypatch: pytest.MonkeyPatch) -> None
     """The executor must not take it for ended: a look for forgotten claims would release it."""
     [task], held = holding("a")
     settler = settler_of(held)
-    monkeypatch.setattr(writing, "settle", all_locked)
+    monkeypatch.setattr(settler_module, "settle", all_locked)
     settler.settle([done(task.claim)])
     assert task.claim in held
 
@@ -145,7 +144,7 @@ def test_it_is_tried_again_after_half_a_second(monkeypatch: pytest.MonkeyPatch) 
     settler = settler_of(held)
     now = clock.monotonic()
     monkeypatch.setattr(clock, "monotonic", lambda: now)
-    monkeypatch.setattr(writing, "settle", all_locked)
+    monkeypatch.setattr(settler_module, "settle", all_locked)
     settler.settle([done(task.claim)])
     monkeypatch.setattr(clock, "monotonic", lambda: now + 0.4)
     assert settler._take_locked() == []
@@ -161,7 +160,7 @@ def test_a_failure_that_cannot_be_written_yet_is_not_the_last_one(monkeypatch: p
     answers: list[Any] = [refused, GONE_AWAY, refused, GONE_AWAY]
     settler = settler_of(held)
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "settle", answering(answers))
+        patch.setattr(settler_module, "settle", answering(answers))
         for task in tasks:
             settler.settle([done(task.claim)])
     settle_rest(settler)
@@ -174,7 +173,7 @@ def test_an_outage_is_no_batch_that_breaks_connections(
     """However many connections it costs: the database answers on none of them. Its begin and its end are logged."""
     [task], held = holding("a")
     answers: list[Any] = [*[GONE_AWAY] * (2 * settler_module.MOST_BREAKS), settle]
-    monkeypatch.setattr(writing, "settle", answering(answers))
+    monkeypatch.setattr(settler_module, "settle", answering(answers))
     monkeypatch.setattr(settler_module, "Backoff", lambda: Backoff(0.001, 0.001))
     monkeypatch.setattr(kept_connections, "has_broken", lambda alias, used: True)
     monkeypatch.setattr(kept_connections, "does_answer", lambda alias: False)
@@ -195,7 +194,7 @@ class TestOutageThatOutlastsTheStop:
                 return settle(alias, batch, wait)
             raise GONE_AWAY
 
-        monkeypatch.setattr(writing, "settle", fail)
+        monkeypatch.setattr(settler_module, "settle", fail)
         yield is_back
         is_back.set()
 

@@ -9,8 +9,9 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks import Fail, Task, TaskRun
-from django_delayed_tasks.executor.limits import relay
 from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.executor.settling import settler
+from django_delayed_tasks.executor.settling.run_log import logs_good_ends, run_logger
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.sql import kept_connections
@@ -67,7 +68,9 @@ def test_none_of_those_that_report(refusing: Refusing) -> None:
             add(str(count))
             wait_until(lambda: refusing.times >= 2 * count)  # noqa: B023
         assert executor.failures._thread.is_alive()
-        assert executor.failures.log._thread.is_alive()
+        log = executor.failures.log._thread
+        assert log
+        assert log.is_alive()
 
 
 def test_no_worker(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +100,7 @@ def test_no_worker_whose_atomic_run_was_interrupted(refusing: Refusing) -> None:
 
 def test_not_the_settler(refusing: Refusing, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[Any] = [SystemExit("not an answer"), settle, settle]
-    monkeypatch.setattr(relay, "settle", answering(answers))
+    monkeypatch.setattr(settler, "settle", answering(answers))
     handler_of(lambda task: Fail("no"))
     add()
     with executing(threads=1) as executor:
@@ -121,3 +124,17 @@ def test_no_loop(refusing: Refusing) -> None:
         add()
         wait_until(lambda: TaskRun.objects.exists())
         assert executor._polling.is_alive
+
+
+def test_a_logger_that_raises_is_taken_for_one_that_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked in the settler's thread."""
+
+    def refuse(level: int) -> bool:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(run_logger.logger, "level", logging.INFO)
+    run_logger.logger.manager._clear_cache()  # type: ignore[attr-defined]
+    assert logs_good_ends()
+    monkeypatch.setattr(run_logger.logger, "isEnabledFor", refuse)
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    assert not logs_good_ends()

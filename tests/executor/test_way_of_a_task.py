@@ -1,0 +1,63 @@
+"""How many files and calls of the package one plain task takes between its claim and its row in the history.
+
+Decision 27 has the figures. A change that needs more of them raises the numbers here, and says there why.
+"""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import django_delayed_tasks
+from django_delayed_tasks.models import TaskRun
+from tests.executor.parts import add, executing, handler_of
+from tests.waiting import wait_until
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.same_everywhere]
+
+PACKAGE = str(Path(django_delayed_tasks.__file__).parent)
+THREADS = ("poller", "lanes", "worker", "settler", "run log")
+"""Those that claim, run, settle and log."""
+FILES = 35
+CALLS = 420
+"""The start of these threads included. It takes 31 to 34 files and 345 to 370 calls: their order differs."""
+
+
+class Way:
+    """The functions of the package that threads call while :attr:`is_watched`, as (thread, file, function)."""
+
+    def __init__(self) -> None:
+        self.is_watched = False
+        self.calls: list[tuple[str, str, str]] = []
+
+    def note(self, frame: FrameType, event: str, _: Any) -> None:
+        path = frame.f_code.co_filename
+        if event == "call" and self.is_watched and path.startswith(PACKAGE):
+            self.calls.append((threading.current_thread().name, path, frame.f_code.co_name))
+
+
+@pytest.fixture
+def way() -> Iterator[Way]:
+    """The way of what is done in threads that are started from now on."""
+    before = threading.getprofile()
+    way = Way()
+    threading.setprofile(way.note)
+    yield way
+    threading.setprofile(before)
+
+
+def test_one_plain_task(way: Way) -> None:
+    handler_of(lambda task: None)
+    add()
+    way.is_watched = True
+    with executing(threads=1, poll_interval=5.0, heartbeat=30.0, lease=100.0) as executor:
+        wait_until(lambda: TaskRun.objects.exists() and not len(executor.held))
+        way.is_watched = False
+    calls = [call for call in way.calls if call[0].startswith(THREADS)]
+    files = {path.removeprefix(PACKAGE) for _, path, _ in calls}
+    assert {thread.partition("-")[0] for thread, _, _ in calls} >= {"poller", "worker", "settler"}
+    assert len(files) <= FILES, sorted(files)
+    assert len(calls) <= CALLS
