@@ -249,8 +249,8 @@ def test_a_limit_that_cannot_be_read_leaves_no_claim_behind_as_held(bench: Bench
             raise errors.pop()
 
     handler_of(lambda task: None, max_concurrent=property(read))
-    errors.append(ValueError("the cache is away"))
     add()
+    errors.append(ValueError("the cache is away"))
     with pytest.raises(ValueError, match="the cache is away"):
         bench.poll_all()
     assert Task.objects.get().status == TaskStatus.RUNNING
