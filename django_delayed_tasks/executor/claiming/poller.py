@@ -1,7 +1,4 @@
-"""Finds due tasks and claims them; :meth:`Poller.poll` is one iteration of its loop.
-
-docs/explanation/claiming.md describes how.
-"""
+"""Finds due tasks and claims them, as docs/explanation/claiming.md describes: each :meth:`Poller.poll` looks once."""
 
 import random
 from dataclasses import replace
@@ -228,8 +225,7 @@ class Poller:
 
     def _are_plain(self, tasks: list[ClaimedTask]) -> bool:
         """Return whether each task has a handler here, without a limit, and none has been rescued."""
-        codes = {task.biz_code for task in tasks}
-        special = [code for code in codes if not (handler := find(code)) or handler.is_limited]
+        special = [one for one in map(find, {task.biz_code for task in tasks}) if not one or one.is_limited]
         return not special and not [task for task in tasks if task.rescues]
 
     def _without_limited(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
