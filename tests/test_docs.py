@@ -224,6 +224,16 @@ def shown_setting(value: Any) -> str:
     return f"timedelta(days={value.days})" if hasattr(value, "days") else shown_default(value)[1:]
 
 
+def test_the_loggers_of_the_log_are_those_of_the_package() -> None:
+    package = ROOT / PACKAGE
+    modules = {".".join(path.relative_to(package).with_suffix("").parts): path for path in package.rglob("*.py")}
+    logging = {name for name, path in modules.items() if re.search(r"^\w+ = .*\(__name__\)$", path.read_text(), re.M)}
+    documented = names(rows(ROOT / "docs/how-to/operate.md", "The log"))
+    assert len(documented) == 10
+    assert documented - logging == {"run"}
+    assert 'Log("django_delayed_tasks.run")' in modules["executor.settling.run_log"].read_text()
+
+
 def test_every_decision_is_in_the_index() -> None:
     folder = ROOT / "docs/decisions"
     listed = [link.file.name for link in pages.links(folder / "README.md") if link.file.name[:4].isdigit()]

@@ -122,7 +122,7 @@ def test_without_an_executor(night: Night) -> None:
 
 def test_more_and_more_is_overdue(night: Night) -> None:
     seen = night.sees("More and more is overdue", taskhealth=UNHEALTHY)  # once it is drained, no executor is alive
-    assert "Drained: 1 run in" in seen
+    assert "Drained: 1 run, 1 failed, in" in seen
 
 
 def test_one_code_fails_until_it_is_mended(night: Night) -> None:

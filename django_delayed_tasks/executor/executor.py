@@ -14,7 +14,7 @@ from django_delayed_tasks.executor.claiming.prefetch import Lookahead
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
-from django_delayed_tasks.executor.limits.lanes import SEARCH_EVERY, Lanes
+from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.limits.relay import Relay
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.lease import Heartbeat, Lease
@@ -32,7 +32,7 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.handlers import get_task_handlers, middleware
+from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.plural import plural
@@ -88,11 +88,8 @@ class Executor:
         self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
 
     def _lanes_loop(self) -> Loop:
-        # Its connection is made with the first ones if there are limits: there may be none left under load.
-        is_limited = any(handler.is_limited for handler in get_task_handlers().values())
-        first_after = 0.0 if is_limited else SEARCH_EVERY
         lanes, wake = self.lanes, self.held.wake_lanes
-        return Loop("lanes", self.options.database, lanes.tick, wake, lanes.forget, first_after=first_after)
+        return Loop("lanes", self.options.database, lanes.tick, wake, lanes.forget)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 PRODUCT, LEAN, RAW = "django-delayed-tasks", "lean pipeline", "raw SQL"
+BEFORE = "before lanes"
+"""The subject of figures of the code before limited tasks waited in lanes."""
 
 
 class Figure(NamedTuple):

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.benchmarks.figures import Figure, Figures
+from harness.benchmarks.cases import limits
+from harness.benchmarks.figures import BEFORE, PRODUCT, Figure, Figures
 from harness.benchmarks.series import Series
 
 NAMES = {"mariadb": "MariaDB", "postgres": "PostgreSQL", "mysql": "MySQL", "sqlite": "SQLite", "redis": "Redis"}
@@ -24,13 +25,13 @@ class Bar:
 
 @dataclass(frozen=True)
 class Range:
-    """Milliseconds."""
+    """Milliseconds; ``latest`` is None if it was not measured."""
 
     subject: str
     label: str
     median: float
     p99: float
-    latest: float
+    latest: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,22 @@ def lateness_ranges(figures: Figures) -> dict[str, list[Range]]:
         label = f"{figure.subject}, {name_of(figure.database)}"
         ranges.setdefault(figure.variant, []).append(Range(figure.subject, label, median, p99, latest))
     return {variant: sorted(of_one, key=lambda one: one.p99) for variant, of_one in ranges.items()}
+
+
+def limits_ranges(figures: Figures, before: Figures) -> dict[str, list[Range]]:
+    """Return the lateness beside a limited backlog by database: without it, then for each limit before and now."""
+    now = [figure for figure in figures.of_case("limits") if figure.unit == limits.P99]
+    together = Figures({**before.values, **figures.values})
+    ranges: dict[str, list[Range]] = {}
+    for database in _databases(figure.database for figure in now):
+        for way in (limits.NO_BACKLOG, limits.SLOTS, limits.KEYS, limits.RATE):
+            for subject in (BEFORE, PRODUCT):
+                figure = Figure("limits", database, subject, way, limits.P99)
+                median, p99 = (together.spread(figure._replace(unit=unit)) for unit in (limits.P50, limits.P99))
+                if median and p99:
+                    label = f"{way}: {'before' if subject == BEFORE else 'now'}"
+                    ranges.setdefault(name_of(database), []).append(Range(subject, label, median.median, p99.median))
+    return ranges
 
 
 def backlog_lines(figures: Figures) -> list[Line]:

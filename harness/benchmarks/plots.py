@@ -44,11 +44,15 @@ LEAST = 0.01
 LINES = ("#1f5a96", "#c0602b", "#3c8d5a", "#7d5ba6", "#8a8a8a", "#b03a5b", "#2b9aa0", "#d4a017")
 
 
-def draw(figures: Figures, series: Series, folder: Path) -> list[Path]:
-    """Draw every plot for which there are figures; return the files that were written."""
+def draw(figures: Figures, series: Series, folder: Path, before: Figures) -> list[Path]:
+    """Draw every plot for which there are figures; return the files that were written.
+
+    ``before`` has the figures of limits before lanes.
+    """
     plots: dict[str, Callable[[], Page | None]] = {
         "drain": lambda: drain_rates(plot_data.drain_bars(figures)),
         "lateness": lambda: lateness(plot_data.lateness_ranges(figures)),
+        "limits": lambda: lateness(plot_data.limits_ranges(figures, before)),
         "backlog": lambda: backlog(plot_data.backlog_lines(figures)),
         "storm": lambda: over_time(plot_data.series_lines(figures, series, "storm"), *STORM),
         "memory": lambda: over_time(plot_data.series_lines(figures, series, "memory"), *MEMORY),
@@ -99,7 +103,7 @@ def drain_rates(bars: dict[str, list[Bar]]) -> Page | None:
 
 
 def lateness(ranges: dict[str, list[Range]]) -> Page | None:
-    """A panel for each way: from the median over the 99th percentile to the latest."""
+    """A panel for each way: from the median over the 99th percentile to the latest, where that was measured."""
     if not ranges:
         return None
     page, axes = panels([len(of_one) for of_one in ranges.values()])
@@ -107,19 +111,21 @@ def lateness(ranges: dict[str, list[Range]]) -> Page | None:
         panel.set_title(variant)
         for row, one in enumerate(of_one):
             colour = COLOURS.get(one.subject, OTHER)
-            median, p99, latest = (max(value, LEAST) for value in (one.median, one.p99, one.latest))
-            panel.plot([median, latest], [row, row], color=colour, linewidth=2, alpha=0.5)
-            for value, marker in ((median, "o"), (p99, "d"), (latest, "|")):
+            values = [value for value in (one.median, one.p99, one.latest) if value is not None]
+            drawn = [max(value, LEAST) for value in values]
+            panel.plot([drawn[0], drawn[-1]], [row, row], color=colour, linewidth=2, alpha=0.5)
+            for value, marker in zip(drawn, "od|", strict=False):
                 panel.plot(value, row, marker=marker, color=colour, markersize=6 if marker != "|" else 10)
-            values = f"{one.median:.3g} / {one.p99:.3g} / {one.latest:.3g}"
-            panel.annotate(values, (latest, row), (7, 0), textcoords="offset points", va="center")
+            label = " / ".join(f"{value:.3g}" for value in values)
+            panel.annotate(label, (drawn[-1], row), (7, 0), textcoords="offset points", va="center")
         panel.set_yticks(range(len(of_one)), [one.label for one in of_one])
         _rows(panel, len(of_one))
     axes[-1].set_xscale("log")
     low, high = axes[-1].get_xlim()
     axes[-1].set_xlim(low, high * 4)
     _thousands(axes[-1].xaxis)
-    axes[-1].set_xlabel("milliseconds late (logarithmic): median ●, 99th percentile ◆, latest |")
+    latest = ", latest |" if any(one.latest is not None for of_one in ranges.values() for one in of_one) else ""
+    axes[-1].set_xlabel(f"milliseconds late (logarithmic): median ●, 99th percentile ◆{latest}")
     return page
 
 

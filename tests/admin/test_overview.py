@@ -1,6 +1,7 @@
 """The overview: what it shows, to whom, as a page, as a fragment of it and as JSON."""
 
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -221,6 +222,23 @@ def test_the_banner_names_the_first_problems_and_counts_the_others(boss: Client)
     html = boss.get(PROBLEMS).content.decode()
     assert html.count('class="ddt-problem ') == 3
     assert "2 more problems." in html
+
+
+def leads(client: Client) -> list[tuple[str, str]]:
+    """Return the addresses that the problems lead to, and what their links say."""
+    found = re.findall(r'</span> <a href="([^"]+)">(\w+)</a></li>', client.get(PROBLEMS).content.decode())
+    return [(unescape(address), text) for address, text in found]
+
+
+def test_a_problem_leads_to_the_page_where_it_is_seen(boss: Client) -> None:
+    assert leads(boss) == [(list_of("executor"), "Executors")]
+    executor(queues=["crawl"], codes=[CODE])
+    task("late", NOW - MINUTE, claim_at=NOW - MINUTE, queue=HOSTILE)
+    task("held", NOW - MINUTE, claim_at=NOW - MINUTE, queue="crawl")
+    pause_queue("crawl")
+    [(tasks, first), (queues, second)] = leads(boss)
+    assert (first, queues, second) == ("Tasks", list_of("pausedqueue"), "Queues")
+    assert [row.biz_num for row in boss.get(tasks).context["cl"].result_list] == ["late"]
 
 
 def test_a_page_of_one_overview_leads_to_it(boss: Client) -> None:

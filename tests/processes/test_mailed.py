@@ -31,4 +31,4 @@ def test_a_failure_is_a_mail(starttask: Start, folder: Folder, unknown_codes: No
     assert b"s3cret" not in text
     assert f"failing A-1 failed, and is tried again in 0 s: {why}" in child.output
     assert f"failing A-1 failed for good: {why}" in child.output
-    assert "Drained: 2 runs, 1 failed, 1 to be retried, in " in child.output
+    assert "Drained: 2 runs, 1 failed, 1 retried, in " in child.output

@@ -51,7 +51,7 @@ def test_other_codes_are_spared() -> None:
     assert run_due_tasks().outcomes == [("code", "1", DONE)]
 
 
-def test_effects_of_a_crashed_run_happen_twice() -> None:
+def test_effects_of_a_crashed_run_happen_twice(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
     handler_of(lambda task: seen.append(task.attempts))
     add()
@@ -59,6 +59,7 @@ def test_effects_of_a_crashed_run_happen_twice() -> None:
     runs = run_due_tasks()
     assert runs.outcomes == [("code", "1", LOST), ("code", "1", DONE)]
     assert seen == [1, 1]
+    assert "django_delayed_tasks.executor.membership.reaper" in [record.name for record in caplog.records]
 
 
 def test_effects_of_a_crashed_atomic_run_happen_once() -> None:

@@ -1,7 +1,4 @@
-"""Finds due tasks and claims them; :meth:`Poller.poll` is one iteration of its loop.
-
-docs/explanation/claiming.md describes how.
-"""
+"""Finds due tasks and claims them, as docs/explanation/claiming.md describes: each :meth:`Poller.poll` looks once."""
 
 import random
 from dataclasses import replace
@@ -217,17 +214,20 @@ class Poller:
             self._lost_races = 0
             if len(tasks) == limit or not room.without(tasks).of(tasks[0].biz_code):
                 tasks += self._fill_batch(tasks, request)
+            is_plain = self._are_plain(tasks)
             self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
             if meter.current or signals.task_claimed.receivers:
                 announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
-            codes = {task.biz_code for task in tasks}
-            special = [code for code in codes if not (handler := find(code)) or handler.is_limited]
-            is_plain = not special and not [task for task in tasks if task.rescues]
             self._queue.put(tasks if is_plain else self._without_limited(self._admission.admit(tasks)))
         return tasks
+
+    def _are_plain(self, tasks: list[ClaimedTask]) -> bool:
+        """Return whether each task has a handler here, without a limit, and none has been rescued."""
+        special = [one for one in map(find, {task.biz_code for task in tasks}) if not one or one.is_limited]
+        return not special and not [task for task in tasks if task.rescues]
 
     def _without_limited(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks to run; those whose handler has become limited wait in its lane instead."""

@@ -19,8 +19,8 @@ def drained(count: int, failed: int = 0, retried: int = 0) -> str:
     """
     if retried:
         line = ngettext(
-            "Drained: %(runs)s run, %(failed)s failed, %(retried)s to be retried, in %(seconds)s s.",
-            "Drained: %(runs)s runs, %(failed)s failed, %(retried)s to be retried, in %(seconds)s s.",
+            "Drained: %(runs)s run, %(failed)s failed, %(retried)s retried, in %(seconds)s s.",
+            "Drained: %(runs)s runs, %(failed)s failed, %(retried)s retried, in %(seconds)s s.",
             count,
         )
     elif failed:

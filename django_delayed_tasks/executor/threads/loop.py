@@ -59,9 +59,8 @@ class Busy:
 class Loop:
     """A thread that calls ``iterate()``, which returns how many seconds to sleep, until :meth:`stop`.
 
-    It sleeps for ``first_after`` seconds before the first iteration, without a connection. Setting ``sleeper`` wakes it
-    early. ``farewell()`` is called at the end, in the loop's thread. After an error ``recover()`` is called and the
-    loop backs off; it never ends by itself.
+    Setting ``sleeper`` wakes it early. ``farewell()`` is called at the end, in the loop's thread. After an error
+    ``recover()`` is called and the loop backs off; it never ends by itself.
     """
 
     def __init__(
@@ -72,10 +71,8 @@ class Loop:
         sleeper: Event | None = None,
         recover: Callable[[], None] = lambda: None,
         farewell: Callable[[], None] = lambda: None,
-        first_after: float = 0.0,
     ) -> None:
         self._alias = alias
-        self._first_after = first_after
         self._iterate = iterate
         self._sleeper = sleeper or Event()
         self._recover = recover
@@ -110,8 +107,6 @@ class Loop:
         self._thread.join(timeout)
 
     def _repeat(self) -> None:
-        if self._first_after:
-            self._sleeper.wait(self._first_after)
         with kept_connections.of_thread(self._alias):
             kept_connections.begin_in_one_statement(self._alias)
             while not self._stopped.is_set():

@@ -19,7 +19,10 @@ TASKS = {"nothing": 40_000, "0.1 ms": 20_000, "1 ms": 4_000}
 SDK = "OpenTelemetry's SDK"
 COST = "µs of CPU/task"
 EMPTY_SPAN = "an empty span"
-SHARE, SAME = 0.9, 0.98
+SHARE = 0.9
+"""Of the rate that is kept with what observes."""
+SAME = 1.05
+"""Times as much of a processor, at most, which is how far two measurements of one thing differ."""
 
 
 class Variant(NamedTuple):
@@ -78,8 +81,8 @@ def one(bench: Bench, database: str, variant: str) -> None:
     bench.note(database, PRODUCT, variant, COST, 1e6 * answers[0]["cpu"] / tasks)
 
 
-def rate_of(database: str, variant: str) -> Figure:
-    return Figure("observed", database, PRODUCT, variant, RATE)
+def rate_of(database: str, variant: str, unit: str = RATE) -> Figure:
+    return Figure("observed", database, PRODUCT, variant, unit)
 
 
 def goal(database: str, way: str, length: str = "") -> Goal:
@@ -91,6 +94,9 @@ def goal(database: str, way: str, length: str = "") -> Goal:
 GOALS = [
     goal(database, way, length) for database in DATABASES for length in ("", *LENGTHS) for way in list(WAYS)[1:]
 ] + [
-    Goal("observed: off", rate_of(database, "off"), SAME, (rate_of(database, "without the packages"),))
+    Goal(
+        "observed: off, CPU without the packages", rate_of(database, "off", COST), SAME,
+        (rate_of(database, "without the packages", COST),), is_most=True,
+    )
     for database in DATABASES
-]
+]  # fmt: skip

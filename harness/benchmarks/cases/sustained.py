@@ -1,10 +1,14 @@
 """Ten minutes of mixed load: four processes add tasks at full speed, two executors with default options run them.
 
 Tasks are added one by one, each in a transaction of its caller; a tenth of all calls cancel or reschedule. Lateness is
-the start by the wall clock, less the task's ``when``, which is the moment of the call, so it includes the commit.
+the start by the wall clock, less the task's ``when``, which is the moment of the call, so it includes the commit. Other
+queues get the same load without the cancels, reschedules and rows of a caller, which not all of them can do.
+
+BENCH_MINUTES is another length than ten minutes.
 """
 
 import math
+import os
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -12,9 +16,16 @@ from harness.benchmarks import series
 from harness.benchmarks.bench import Bench, answer_of, ending, say, wait_until_ready
 from harness.benchmarks.figures import PRODUCT, Figure
 from harness.benchmarks.goals import Goal
+from harness.benchmarks.peers import catalogue
+from harness.benchmarks.peers.catalogue import Peer
+from harness.benchmarks.peers.stores import Stores
+from harness.benchmarks.peers.sustained import Load, sustained
 
-MINUTES, ADDERS, EXECUTORS = 10, 4, 2
+MINUTES, ADDERS, EXECUTORS = int(os.environ.get("BENCH_MINUTES", 10)), 4, 2
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
+PEERS = (("postgres", catalogue.PGQUEUER), ("postgres", catalogue.DJ_QUEUE), ("mariadb", catalogue.DJ_QUEUE))
+HUEY = ("redis", catalogue.HUEY_REDIS)
+"""Measured with any database."""
 LOST, FIRST, LAST = "tasks that did not start once", "first period", "last period"
 
 
@@ -23,6 +34,25 @@ def measure(bench: Bench) -> None:
     for database in bench.databases:
         for _ in bench.turns(database, repeats=1):
             one(bench, database, *periods_of(bench))
+    if not bench.smallest:
+        with Stores() as stores:
+            for database, peer in [*(pair for pair in PEERS if pair[0] in bench.databases), HUEY]:
+                try:
+                    peers(bench, stores, database, peer)
+                except Exception as why:  # of a driver, a server or a program: the other peers are measured
+                    bench.miss(database, peer.name, why)
+
+
+def peers(bench: Bench, stores: Stores, database: str, peer: Peer) -> None:
+    """Load a peer; note rates, and the latenesses of the first and the last period."""
+    periods, every = periods_of(bench)
+    sent, starts = sustained(stores, database, peer, Load(ADDERS, EXECUTORS, periods * every))
+    late: list[list[int]] = [[] for _ in range(periods)]
+    for moment, lateness in starts:
+        late[min(periods - 1, int(moment / every))].append(round(lateness * 10_000))
+    bench.note(database, peer.name, "calls", "calls/s", sent / (periods * every))
+    bench.note(database, peer.name, "tasks", "tasks/s", len(starts) / (periods * every))
+    note_lateness(bench, database, peer.name, [sorted(some) for some in late if some])
 
 
 def periods_of(bench: Bench) -> tuple[int, float]:
@@ -63,13 +93,18 @@ def note(
     bench.note(database, PRODUCT, "tasks", "tasks/s", started / (periods * every))
     bench.note(database, PRODUCT, LOST, "tasks", abs(wanted - started))
     full = [some for some in late[:periods] if some]  # the first one has the start of the adders in it
-    for which, some in ((FIRST, full[1] if len(full) > 2 else full[0]), (LAST, full[-1])):
-        for share in (50, 99):
-            bench.note(database, PRODUCT, which, f"ms p{share}", quantile(some, share / 100) / 10)
+    note_lateness(bench, database, PRODUCT, full)
     sizes = [max(of_period) for of_period in zip(*(answer["megabytes"] for answer in answers), strict=False)]
     bench.note(database, PRODUCT, FIRST, "MB", sizes[0])
     bench.note(database, PRODUCT, LAST, "MB", sizes[-1])
     series.write(bench.case, database, every, [round(quantile(some, 0.99) / 10) for some in full])
+
+
+def note_lateness(bench: Bench, database: str, subject: str, late: list[list[int]]) -> None:
+    """Note lateness in the first full and in the last period."""
+    for which, some in ((FIRST, late[1] if len(late) > 2 else late[0]), (LAST, late[-1])):
+        for share in (50, 99):
+            bench.note(database, subject, which, f"ms p{share}", quantile(some, share / 100) / 10)
 
 
 def quantile(ordered: list[int], share: float) -> int:

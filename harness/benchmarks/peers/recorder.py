@@ -1,6 +1,7 @@
 """What a task of a peer does: note when it ran, in a mapped file of its process, at well under a microsecond.
 
-``executed`` runs in a worker of a peer, ``executions`` in the suite. Needs nothing but the standard library.
+``executed`` and ``started`` run in a worker of a peer, ``executions`` and ``starts`` in the suite. Needs nothing but
+the standard library.
 """
 
 import array
@@ -27,6 +28,13 @@ def executed() -> None:
     slots[next(_numbers)] = monotonic()
 
 
+def started(sent: float) -> None:
+    """Note that a task runs now which was sent at that moment (monotonic seconds); a worker notes only such tasks."""
+    slots, now = _slots or _open(), monotonic()
+    number = 2 * next(_numbers)
+    slots[number], slots[number + 1] = now - sent, now
+
+
 def _open() -> "memoryview[float]":
     """The file of this process, full of zeros."""
     global _slots
@@ -34,7 +42,7 @@ def _open() -> "memoryview[float]":
         if _slots is None:
             path = Path(os.environ[FOLDER]) / f"{os.getpid()}{SUFFIX}"
             with path.open("w+b") as file:
-                file.truncate(8 * int(os.environ[CAPACITY]))
+                file.truncate(16 * int(os.environ[CAPACITY]))
                 _slots = memoryview(mmap.mmap(file.fileno(), 0)).cast("d")
         return _slots
 
@@ -50,8 +58,17 @@ os.register_at_fork(after_in_child=_begin_anew)
 
 def executions(folder: Path) -> list[float]:
     """Return when the tasks of all processes ran (monotonic seconds), in no order."""
-    times: list[float] = []
+    return [time for values in _noted(folder) for time in values if time]
+
+
+def starts(folder: Path) -> list[tuple[float, float]]:
+    """Return for each task of :func:`started` when it started (monotonic seconds), and how many seconds late."""
+    return [
+        (now, late) for values in _noted(folder) for late, now in zip(values[::2], values[1::2], strict=True) if now
+    ]
+
+
+def _noted(folder: Path) -> Iterator["array.array[float]"]:
     for path in folder.glob(f"*{SUFFIX}"):
         content = path.read_bytes()
-        times.extend(filter(None, array.array("d", content[: len(content) // 8 * 8])))
-    return times
+        yield array.array("d", content[: len(content) // 16 * 16])

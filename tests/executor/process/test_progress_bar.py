@@ -106,7 +106,7 @@ def test_without_a_stream_it_is_the_output(
     ("ends", "line"),
     [
         ((1, 0), "Drained: 15 runs, 1 failed, in 0.0 s.\n"),
-        ((0, 2), "Drained: 15 runs, 0 failed, 2 to be retried, in 0.0 s.\n"),
+        ((0, 2), "Drained: 15 runs, 0 failed, 2 retried, in 0.0 s.\n"),
     ],
 )
 def test_failures_are_in_its_last_line(ends: tuple[int, int], line: str, pass_time: Callable[[float], None]) -> None:

@@ -26,6 +26,12 @@ if os.fork() == 0:
 os.wait()
 executed()
 """
+THREE_STARTS = """
+from time import monotonic
+from harness.benchmarks.peers.recorder import started
+for _ in range(3):
+    started(monotonic() - 5)
+"""
 ONE_EXECUTION = "import time; from harness.benchmarks.peers.recorder import executed; executed(); time.sleep(60)"
 
 
@@ -40,6 +46,15 @@ def test_executions_of_a_process_and_of_its_fork_are_all_noted(tmp_path: Path) -
     subprocess.run([sys.executable, "-c", TWO_PROCESSES], env=environment, cwd=ROOT, check=True)
     assert len(recorder.executions(tmp_path)) == 5
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_start_is_noted_with_how_late_it_is(tmp_path: Path) -> None:
+    environment = {**os.environ, recorder.FOLDER: str(tmp_path), recorder.CAPACITY: "3"}
+    subprocess.run([sys.executable, "-c", THREE_STARTS], env=environment, cwd=ROOT, check=True)
+    starts = recorder.starts(tmp_path)
+    assert [round(late, 1) for _, late in starts] == [5.0, 5.0, 5.0]
+    moments = [moment for moment, _ in starts]
+    assert moments == sorted(moments)
 
 
 @pytest.mark.usefixtures("own_python")

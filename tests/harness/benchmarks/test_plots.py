@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from harness.benchmarks import plot_data, plots, publish, series
-from harness.benchmarks.figures import LEAN, PRODUCT, Figure, Figures
+from harness.benchmarks.cases import limits
+from harness.benchmarks.figures import BEFORE, LEAN, PRODUCT, Figure, Figures, read
 
 ABOUT = {"python": "3.13.0", "django": "6.1", "databases": ["MariaDB 10.11"], "processors": 2, "repeats": [3]}
 
@@ -20,6 +21,11 @@ def figures() -> Figures:
         ("lateness", "sqlite", PRODUCT, "known ahead", "ms p50", 0.0),
         ("lateness", "sqlite", PRODUCT, "known ahead", "ms p99", 1.5),
         ("lateness", "sqlite", PRODUCT, "known ahead", "ms max", 2.5),
+        ("limits", "mariadb", PRODUCT, "no backlog", "ms p50", 0.5),
+        ("limits", "mariadb", PRODUCT, "no backlog", "ms p99", 4.0),
+        ("limits", "mariadb", PRODUCT, limits.SLOTS, "ms p50", 0.6),
+        ("limits", "mariadb", PRODUCT, limits.SLOTS, "ms p99", 4.5),
+        ("limits", "mariadb", PRODUCT, limits.SLOTS, "runs/s", 1_000),
         ("backlog", "mariadb", PRODUCT, "agenda and claim of 100, 100,000 on 1 level", "ms", 2.1),
         ("backlog", "mariadb", PRODUCT, "agenda and claim of 100, 10,000 on 1 level", "ms", 2.0),
         ("backlog", "mariadb", PRODUCT, "claim, 10,000 on 1 level", "rows per claimed row", 1.0),
@@ -41,6 +47,24 @@ def test_bars_are_the_best_of_each_way_and_the_fastest_is_first() -> None:
 def test_lateness_is_shown_by_variant() -> None:
     expected = plot_data.Range(PRODUCT, f"{PRODUCT}, SQLite", 0.0, 1.5, 2.5)
     assert plot_data.lateness_ranges(figures()) == {"known ahead": [expected]}
+
+
+def before() -> Figures:
+    """What is kept of the code before lanes."""
+    return read(publish.BEFORE)[0]
+
+
+def test_lateness_beside_a_limited_backlog_is_shown_before_and_now() -> None:
+    assert plot_data.limits_ranges(figures(), before()) == {
+        "MariaDB": [
+            plot_data.Range(BEFORE, "no backlog: before", 0.5, 4.2),
+            plot_data.Range(PRODUCT, "no backlog: now", 0.5, 4.0),
+            plot_data.Range(BEFORE, f"{limits.SLOTS}: before", 196, 329),
+            plot_data.Range(PRODUCT, f"{limits.SLOTS}: now", 0.6, 4.5),
+            plot_data.Range(BEFORE, f"{limits.KEYS}: before", 183, 324),
+            plot_data.Range(BEFORE, f"{limits.RATE}: before", 175, 284),
+        ]
+    }
 
 
 def test_lines_of_the_backlog_go_from_small_to_large() -> None:
@@ -75,7 +99,7 @@ def test_several_runs_are_published_as_one(tmp_path: Path) -> None:
 
 
 def test_plots_without_figures_are_left_out(tmp_path: Path) -> None:
-    assert plots.draw(Figures(), {}, tmp_path) == []
-    drawn = plots.draw(figures(), {"storm": {"mariadb": {"bin": 0.1, "values": [1, 2]}}}, tmp_path)
-    assert [path.name for path in drawn] == ["drain.svg", "lateness.svg", "backlog.svg", "storm.svg"]
+    assert plots.draw(Figures(), {}, tmp_path, before()) == []
+    drawn = plots.draw(figures(), {"storm": {"mariadb": {"bin": 0.1, "values": [1, 2]}}}, tmp_path, before())
+    assert [path.name for path in drawn] == ["drain.svg", "lateness.svg", "limits.svg", "backlog.svg", "storm.svg"]
     assert all("<svg" in path.read_text() for path in drawn)

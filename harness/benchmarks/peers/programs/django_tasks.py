@@ -1,4 +1,4 @@
-"""The task of the peers that are backends of django.tasks."""
+"""The tasks of the peers that are backends of django.tasks."""
 
 from django.tasks import task
 
@@ -8,3 +8,8 @@ from harness.benchmarks.peers import recorder
 @task
 def nothing() -> None:
     recorder.executed()
+
+
+@task
+def sustained(sent: float) -> None:
+    recorder.started(sent)

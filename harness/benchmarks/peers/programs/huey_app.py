@@ -22,3 +22,10 @@ def _nothing() -> None:
 
 
 nothing = huey.task(name="nothing")(_nothing)
+
+
+def _sustained(sent: float) -> None:
+    recorder.started(sent)
+
+
+sustained = huey.task(name="sustained")(_sustained)

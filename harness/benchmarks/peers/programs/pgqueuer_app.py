@@ -1,7 +1,8 @@
-"""PgQueuer on PEER_URL with its defaults: ``pgqueuer_app fill TASKS`` or ``pgqueuer_app work``."""
+"""PgQueuer on PEER_URL with its defaults: ``pgqueuer_app fill TASKS``, ``work``, or ``send SECONDS``."""
 
 import os
 import sys
+from time import monotonic
 from typing import Any
 
 import asyncpg  # type: ignore[import-not-found, unused-ignore]
@@ -27,6 +28,17 @@ async def fill(tasks: int) -> None:
     await connection.close()
 
 
+async def send(seconds: float) -> None:
+    """Add one by one for ``seconds``; print how many."""
+    connection = await asyncpg.connect(os.environ["PEER_URL"])
+    queries, tasks, end = Queries(AsyncpgDriver(connection)), 0, monotonic() + seconds
+    while (now := monotonic()) < end:
+        await queries.enqueue("sustained", str(now).encode())
+        tasks += 1
+    await connection.close()
+    print(tasks)
+
+
 async def work() -> None:
     """Work until the process is ended."""
     connection = await asyncpg.connect(os.environ["PEER_URL"])
@@ -35,10 +47,14 @@ async def work() -> None:
     async def nothing(job: Any) -> None:
         recorder.executed()
 
+    async def sustained(job: Any) -> None:
+        recorder.started(float(job.payload))
+
     queuer.entrypoint("nothing")(nothing)
+    queuer.entrypoint("sustained")(sustained)
     await queuer.run()
 
 
 if __name__ == "__main__":
-    word, *numbers = sys.argv[1:]
-    uvloop.run(fill(int(numbers[0])) if word == "fill" else work())
+    word, number = [*sys.argv[1:], "0"][:2]
+    uvloop.run({"fill": lambda: fill(int(number)), "send": lambda: send(float(number)), "work": work}[word]())

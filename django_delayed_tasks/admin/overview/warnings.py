@@ -1,0 +1,43 @@
+"""What is wrong, with the page of the admin where it is seen and can be mended."""
+
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from django.utils.http import urlencode
+from django.utils.text import capfirst
+
+from django_delayed_tasks.models import Executor, PausedQueue, Task
+from django_delayed_tasks.stats.findings import Problem
+
+PAGES: Final = {
+    "no_executor": (Executor, ""),
+    "executor_crashed": (Executor, ""),
+    "executor_lost": (Executor, ""),
+    "queue_paused": (PausedQueue, ""),
+    "queue_unserved": (Task, "queue"),
+    "late": (Task, "queue"),
+    "late_and_growing": (Task, "queue"),
+    "code_without_handler": (Task, "code"),
+}
+"""For each kind of problem its page and the parameter that selects its subject there, among what is overdue."""
+
+
+class Warned(NamedTuple):
+    """A problem, and the address and the name of the page that it leads to; both are empty if it leads nowhere."""
+
+    problem: Problem
+    address: str
+    page: str
+
+
+def warnings(problems: Iterable[Problem], address: Callable[[str], str]) -> list[Warned]:
+    """Return the problems with their pages; ``address`` returns the address of a list, empty if there is none."""
+    return [_warned(problem, address) for problem in problems]
+
+
+def _warned(problem: Problem, address: Callable[[str], str]) -> Warned:
+    model, parameter = PAGES.get(problem.kind, (None, ""))
+    if model is None or not (page := address(f"{model._meta.model_name}_changelist")):
+        return Warned(problem, "", "")
+    query = f"?{urlencode({parameter: problem.subject, 'due': 'overdue'})}" if parameter else ""
+    return Warned(problem, page + query, capfirst(str(model._meta.verbose_name_plural)))
