@@ -4,6 +4,7 @@ Each executor prefers its own share of the due rows, so that two of them seldom 
 finds no due row in its own share steals from the others' shares: their owners may be busy, or serve other queues.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -12,12 +13,16 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
-from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, candidates
 from django_delayed_tasks.store.sql.dialects import Dialect
+from django_delayed_tasks.store.sql.fences import fence, in_status
+from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
+NARROW = ("id", "version", "biz_code")
+"""The columns that say whether a row is to be claimed; the first ones of all."""
 
 _MIXED = 2**16
 OWN = 20_251
@@ -64,7 +69,11 @@ class Affinity:
         self._is_steal = False
 
     def read(self) -> Rows:
-        """Return the due rows that the executor should try to claim."""
+        """Return the due rows that the executor should try to claim.
+
+        Raises:
+            Outpaced: there were due rows, and other executors took all of them.
+        """
         if self.request.executors == 1:
             return self._read()
         mine = self._read(share(self.request))
@@ -99,15 +108,30 @@ class Affinity:
         return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
 
     def _read(self, share: str = "", direction: Any = "ASC", most: int | None = None) -> Rows:
-        """Return the rows in that order, ``most`` at most; with shares, those that may be claimed of the first rows."""
-        request = self.request
-        if most is not None and request.shares is None:
-            request = replace(request, limit=min(request.limit, most))
-        sql, parameters = candidates(self.dialect, request, share=share, direction=direction)
+        """Return the rows in that order, ``most`` at most; with shares, those that may be claimed of the first rows.
 
+        Raises:
+            Outpaced: other executors took all of these between the two statements that read them.
+        """
+        request = self.request
+        if request.shares is None:
+            few = request if most is None else replace(request, limit=min(request.limit, most))
+            return self._select(*candidates(self.dialect, few, share=share, direction=direction))
+        # Most of the first rows are not to be claimed, and all columns of a row cost several times as much as these.
+        first = self._select(*candidates(self.dialect, request, NARROW, share, direction))
+        chosen = [row[:2] for row in request.chosen(first)[:most]]
+        if not chosen:
+            return []
+        unchanged = f"{in_status(PENDING)} AND {fence(chosen)}"
+        found = self._select(f"SELECT {', '.join(COLUMNS)} FROM {self.dialect.by_key(TASK)} WHERE {unchanged}")
+        if not found:  # there may be others behind them
+            raise Outpaced
+        rows = {row[:2]: row for row in found}
+        return [rows[claim] for claim in chosen if claim in rows]
+
+    def _select(self, sql: str, parameters: Sequence[Any] | None = None) -> Rows:
         def read(cursor: CursorWrapper) -> Rows:
             cursor.execute(sql, parameters)
             return list(cursor.fetchall())
 
-        rows = in_one_statement(self._alias, read)
-        return rows if request.shares is None else request.chosen(rows)[:most]
+        return in_one_statement(self._alias, read)

@@ -1,6 +1,7 @@
 """How many an executor takes at once of what is best left to others: more each time that these do not want them."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -9,7 +10,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming import affinity, compare_and_set
 from django_delayed_tasks.store.claiming.affinity import STEAL_STEP, share_of
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, Shares
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS
@@ -67,6 +68,38 @@ def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_
         1, "default", 0, 500, place=place, executors=2, shares=Shares(frozenset({"wanted"}), 5, 0, 5)
     )
     assert [task.id for task in compare_and_set.claim(ALIAS, request)] == [wanted.pk]
+
+
+def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Have another executor claim this many tasks as soon as the first of the two statements has read them."""
+    usual, numbers = affinity.Affinity._select, iter([count])
+
+    def select(self: affinity.Affinity, *arguments: Any) -> Any:
+        rows = usual(self, *arguments)
+        if limit := next(numbers, 0):
+            assert len(compare_and_set.claim(ALIAS, ClaimRequest(2, "default", 0, limit))) == limit
+        return rows
+
+    monkeypatch.setattr(affinity.Affinity, "_select", select)
+
+
+def of_two_kinds(limit: int = 500) -> ClaimRequest:
+    """A request for five tasks at most, none of which is of the code "other"."""
+    return ClaimRequest(1, "default", 0, limit, shares=Shares(frozenset({"other"}), 0, 5, 5))
+
+
+def test_of_those_that_were_read_first_the_ones_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    api.add_tasks([verbs.task(str(number)) for number in range(5)])
+    taken_meanwhile(monkeypatch, 3)
+    assert [task.biz_num for task in compare_and_set.claim(ALIAS, of_two_kinds())] == ["3", "4"]
+
+
+def test_outpaced_if_none_is_left_of_those_that_were_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may be due behind them."""
+    api.add_tasks([verbs.task(str(number)) for number in range(8)])
+    taken_meanwhile(monkeypatch, 5)
+    with pytest.raises(Outpaced):
+        compare_and_set.claim(ALIAS, of_two_kinds(limit=5))
 
 
 def test_few_again_when_others_were_quicker() -> None:
