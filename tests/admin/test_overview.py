@@ -14,7 +14,7 @@ from django.urls import reverse
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Overview, Resource, Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from tests.admin.pages import text_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_task, task
 from tests.stats.fills import ended
@@ -222,6 +222,15 @@ def test_the_banner_names_the_first_problems_and_counts_the_others(boss: Client)
     html = boss.get(PROBLEMS).content.decode()
     assert html.count('class="ddt-problem ') == 3
     assert "2 more problems." in html
+
+
+def test_the_banner_names_one_problem_of_each_kind_first(boss: Client) -> None:
+    for name in ("web1", "web2", "web3"):
+        executor(name, alive=None, status=ExecutorStatus.CRASHED)
+    task("held", NOW - MINUTE, claim_at=NOW - MINUTE, queue="crawl")
+    pause_queue("crawl")
+    text = " ".join(text_of(boss.get(PROBLEMS).content.decode()).split())
+    assert re.findall(r"No executor|crashed|is paused", text) == ["No executor", "crashed", "is paused"]
 
 
 def leads(client: Client) -> list[tuple[str, str]]:

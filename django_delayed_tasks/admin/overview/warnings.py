@@ -1,6 +1,7 @@
 """What is wrong, with the page of the admin where it is seen and can be mended."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from django.utils.http import urlencode
@@ -33,6 +34,16 @@ class Warned(NamedTuple):
 def warnings(problems: Iterable[Problem], address: Callable[[str], str]) -> list[Warned]:
     """Return the problems with their pages; ``address`` returns the address of a list, empty if there is none."""
     return [_warned(problem, address) for problem in problems]
+
+
+def of_each_kind(problems: Sequence[Problem], most: int) -> list[Problem]:
+    """Return the first problems, errors before warnings, and the first one of each kind before a second one."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for problem in problems:
+        ranked.append((problem.level != "error", seen[problem.kind], problem))
+        seen[problem.kind] += 1
+    return [problem for *_, problem in sorted(ranked, key=lambda one: one[:2])[:most]]
 
 
 def _warned(problem: Problem, address: Callable[[str], str]) -> Warned:
