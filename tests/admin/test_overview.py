@@ -231,11 +231,13 @@ def test_the_banner_names_one_problem_of_each_kind_first(boss: Client) -> None:
     pause_queue("crawl")
     text = " ".join(text_of(boss.get(PROBLEMS).content.decode()).split())
     assert re.findall(r"No executor|crashed|is paused", text) == ["No executor", "crashed", "is paused"]
+    of_page = shown(boss, "problems")
+    assert (of_page.count("crashed"), of_page.count("See its log")) == (3, 1)  # the same advice, once
 
 
 def leads(client: Client) -> list[tuple[str, str]]:
     """Return the addresses that the problems lead to, and what their links say."""
-    found = re.findall(r'</span> <a href="([^"]+)">(\w+)</a></li>', client.get(PROBLEMS).content.decode())
+    found = re.findall(r'<a href="([^"]+)">(\w+)</a></li>', client.get(PROBLEMS).content.decode())
     return [(unescape(address), text) for address, text in found]
 
 
