@@ -9,6 +9,7 @@ from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.statistics import survey
@@ -196,6 +197,8 @@ def queues_of(seen: Look, running: list[Task]) -> list[QueueBacklog]:
 def _longest(seen: Look, running: list[Task]) -> list[RunningTask]:
     names = {executor.pk: executor.name for executor in seen.executors}
     first = sorted(running, key=lambda task: task.update_time)[:LONGEST]
+    if dead := {task.executor for task in first if task.executor} - names.keys():
+        names |= executors.names(seen.alias, dead)
     return [
         RunningTask(
             task.pk, task.biz_code, str(task.biz_num), task.update_time,

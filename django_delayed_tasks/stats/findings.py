@@ -59,10 +59,11 @@ def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Pr
 def _no_executor(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
     if seen.alive:
         return
-    due = sum(queue.due for queue in queues)
+    open_queues = [queue for queue in queues if not queue.paused_at]
+    due = sum(queue.due for queue in open_queues)
     text = _("No executor is alive.")
     if due:
-        first = max(queue.latency for queue in queues)
+        first = max(queue.latency for queue in open_queues)
         text = _("No executor is alive (%(tasks)s due, the first for %(time)s).")
         text %= {"tasks": tasks_text(due), "time": duration_text(first)}
     advice = _("Start one: manage.py starttask. If it is running, its log says why it cannot reach the database.")

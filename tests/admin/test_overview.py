@@ -14,7 +14,7 @@ from django.urls import reverse
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Overview, Resource, Task
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from tests.admin.pages import text_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_task, task
 from tests.stats.fills import ended
@@ -224,9 +224,20 @@ def test_the_banner_names_the_first_problems_and_counts_the_others(boss: Client)
     assert "2 more problems." in html
 
 
+def test_the_banner_names_one_problem_of_each_kind_first(boss: Client) -> None:
+    for name in ("web1", "web2", "web3"):
+        executor(name, alive=None, status=ExecutorStatus.CRASHED)
+    task("held", NOW - MINUTE, claim_at=NOW - MINUTE, queue="crawl")
+    pause_queue("crawl")
+    text = " ".join(text_of(boss.get(PROBLEMS).content.decode()).split())
+    assert re.findall(r"No executor|crashed|is paused", text) == ["No executor", "crashed", "is paused"]
+    of_page = shown(boss, "problems")
+    assert (of_page.count("crashed"), of_page.count("See its log")) == (3, 1)  # the same advice, once
+
+
 def leads(client: Client) -> list[tuple[str, str]]:
     """Return the addresses that the problems lead to, and what their links say."""
-    found = re.findall(r'</span> <a href="([^"]+)">(\w+)</a></li>', client.get(PROBLEMS).content.decode())
+    found = re.findall(r'<a href="([^"]+)">(\w+)</a></li>', client.get(PROBLEMS).content.decode())
     return [(unescape(address), text) for address, text in found]
 
 

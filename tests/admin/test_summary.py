@@ -96,6 +96,14 @@ def test_sentence_of_a_running_task(boss: Client) -> None:
     assert sentence_of(boss, stopping) == "stopping Running on web2, attempt 2."
 
 
+@pytest.mark.parametrize("of_executor", [{"alive": None}, {"expires_at": NOW - MINUTE}])
+def test_sentence_of_a_task_whose_executor_is_dead(boss: Client, of_executor: dict[str, Any]) -> None:
+    owner = executor("web2", **of_executor)
+    row = task(status=TaskStatus.RUNNING, executor=owner.pk, attempts=2, update_time=NOW - 2 * MINUTE)
+    wanted = "Was running on web2, attempt 2. That executor is not alive; another one takes the task."
+    assert sentence_of(boss, row) == f"running {wanted}"
+
+
 def test_timeline(boss: Client) -> None:
     owner = executor("web2")
     row = task("1", status=TaskStatus.RUNNING, executor=owner.pk, attempts=2, create_time=NOW - 3 * HOUR)

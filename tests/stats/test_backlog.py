@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from django_delayed_tasks import pause_queue, stats
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import waiting
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, new_task, task
@@ -73,6 +73,8 @@ def test_running_with_the_longest() -> None:
     first = backlog.longest[0]
     assert (first.code, first.number, first.duration, first.executor) == (CODE, "11", 12 * MINUTE, "web1")
     assert backlog.claimed == {owner.pk: 12}
+    Executor.objects.update(alive=None)
+    assert stats.backlog().longest[0].executor == "web1"
 
 
 def test_counts_are_exact_up_to_a_bound_and_then_surveyed(monkeypatch: pytest.MonkeyPatch) -> None:

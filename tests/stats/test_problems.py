@@ -42,6 +42,8 @@ def test_no_executor() -> None:
     assert (problem.kind, problem.level) == ("no_executor", "error")
     assert problem.text == "No executor is alive (2 tasks due, the first for 1 h)."
     assert "starttask" in problem.advice
+    pause_queue("mail")  # what it has is not late, whatever is alive
+    assert kinds() == [("no_executor", "warning", ""), ("queue_paused", "warning", "mail")]
 
 
 def test_an_executor_whose_lease_ran_out_is_not_alive() -> None:

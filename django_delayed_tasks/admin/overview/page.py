@@ -15,7 +15,7 @@ from django_delayed_tasks import stats
 from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
 from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.tables import Tables
-from django_delayed_tasks.admin.overview.warnings import warnings
+from django_delayed_tasks.admin.overview.warnings import of_each_kind, warnings
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Overview
 from django_delayed_tasks.stats.overviews import SPANS
@@ -70,7 +70,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
             raise PermissionDenied
         found = stats.problems(using=settings.DATABASE)
         context = {
-            "problems": warnings(found[:MOST_OF_A_BANNER], self._address),
+            "problems": warnings(of_each_kind(found, MOST_OF_A_BANNER), self._address),
             "more": max(0, len(found) - MOST_OF_A_BANNER),
             "address": self._address("overview_changelist"),
         }

@@ -1,6 +1,7 @@
 """What is wrong, with the page of the admin where it is seen and can be mended."""
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from django.utils.http import urlencode
@@ -23,21 +24,39 @@ PAGES: Final = {
 
 
 class Warned(NamedTuple):
-    """A problem, and the address and the name of the page that it leads to; both are empty if it leads nowhere."""
+    """A problem, and the address and the name of the page that it leads to; both are empty if it leads nowhere.
+
+    ``advice`` is empty if a problem of the same kind came before, which has the same.
+    """
 
     problem: Problem
+    advice: str
     address: str
     page: str
 
 
 def warnings(problems: Iterable[Problem], address: Callable[[str], str]) -> list[Warned]:
     """Return the problems with their pages; ``address`` returns the address of a list, empty if there is none."""
-    return [_warned(problem, address) for problem in problems]
+    found: list[Warned] = []
+    for problem in problems:
+        is_first = problem.kind not in {one.problem.kind for one in found}
+        found.append(Warned(problem, problem.advice if is_first else "", *_page(problem, address)))
+    return found
 
 
-def _warned(problem: Problem, address: Callable[[str], str]) -> Warned:
+def of_each_kind(problems: Sequence[Problem], most: int) -> list[Problem]:
+    """Return the first problems, errors before warnings, and the first one of each kind before a second one."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for problem in problems:
+        ranked.append((problem.level != "error", seen[problem.kind], problem))
+        seen[problem.kind] += 1
+    return [problem for *_, problem in sorted(ranked, key=lambda one: one[:2])[:most]]
+
+
+def _page(problem: Problem, address: Callable[[str], str]) -> tuple[str, str]:
     model, parameter = PAGES.get(problem.kind, (None, ""))
     if model is None or not (page := address(f"{model._meta.model_name}_changelist")):
-        return Warned(problem, "", "")
+        return "", ""
     query = f"?{urlencode({parameter: problem.subject, 'due': 'overdue'})}" if parameter else ""
-    return Warned(problem, page + query, capfirst(str(model._meta.verbose_name_plural)))
+    return page + query, capfirst(str(model._meta.verbose_name_plural))

@@ -20,6 +20,7 @@ from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.blocked import blocked_text
 from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.sql.lanes import is_blocked
 
 
@@ -59,6 +60,9 @@ def sentence(site: str, task: Task) -> SafeString | str:
 
 def _running(site: str, task: Task) -> SafeString | str:
     executor = executor_link(site, task)
+    if task.executor not in {peer.id for peer in _alive(database_now(task))}:
+        say = _("Was running on {executor}, attempt {attempt}. That executor is not alive; another one takes the task.")
+        return format_html(say, executor=executor, attempt=task.attempts)
     # A cancel request and a new schedule write update_time, too: then it is not the moment of the claim.
     if task.cancel_requested_at or task.deferred_when:
         return format_html(_("Running on {executor}, attempt {attempt}."), executor=executor, attempt=task.attempts)
@@ -80,7 +84,7 @@ def _pending(site: str, task: Task) -> SafeString | str:
 
 def _reason(task: Task, now: datetime) -> str:
     """Return why a due task has not started, as far as its row, its queue and the executors' rows tell."""
-    alive = [peer for peer in executors.live(settings.DATABASE) if peer.expires_at >= now]
+    alive = _alive(now)
     serving = [peer for peer in alive if peer.serves(task.queue)]
     if PausedQueue.objects.using(settings.DATABASE).filter(queue=task.queue).exists():
         return _("its queue is paused")
@@ -94,6 +98,10 @@ def _reason(task: Task, now: datetime) -> str:
     if is_blocked(task.lane):
         return blocked_text(task)
     return _("it waits for an executor, or for a limit of its code") if task.lane else _("it waits for an executor")
+
+
+def _alive(now: datetime) -> list[Peer]:
+    return [peer for peer in executors.live(settings.DATABASE) if peer.expires_at >= now]
 
 
 def _failed(site: str, task: Task) -> str:

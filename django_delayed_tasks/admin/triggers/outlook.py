@@ -114,7 +114,7 @@ def _table(trigger: Trigger, times: list[datetime], now: datetime) -> SafeString
     )
     body = format_html_join("", "<tr><td>{}</td>{}</tr>", rows)
     return format_html(
-        '<table class="ddt-times"><thead><tr><th></th>{}</tr></thead><tbody>{}</tbody></table>', head, body
+        '<table class="ddt-times"><thead><tr><td></td>{}</tr></thead><tbody>{}</tbody></table>', head, body
     )
 
 
