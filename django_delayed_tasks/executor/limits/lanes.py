@@ -245,6 +245,8 @@ class Lanes:
         began = clock.monotonic()
         try:
             with self._held.claiming.lanes:
+                if clock.monotonic() >= self._lease.claims_until:  # permits may be free because this executor stops
+                    return Written([], [], set())
                 written = claim_chosen(self._alias, executor, chosen)
                 self._held.add(written.won, is_limited=True)
             won.update(written.won)

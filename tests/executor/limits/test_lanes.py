@@ -6,11 +6,13 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.limits import lanes
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.membership.lease import NEVER
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.limits.places import read_places
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add, handler_of
 from tests.store import verbs
@@ -48,6 +50,29 @@ def test_the_next_one_when_a_run_has_ended(bench: LanesBench, limits: dict[str, 
         bench.end_run(number, verbs.done(bench.run_of(number)))
         bench.tick()
     assert not Task.objects.exists()
+
+
+@pytest.mark.parametrize("limits", [{"max_concurrent": 1}, {"pool": "proxies"}])
+def test_an_executor_that_stops_while_its_lanes_read_claims_nothing(
+    bench: LanesBench, make_bench: MakeBench, limits: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The permit may be free because a run has ended since the executor began to stop."""
+    Pool("proxies").add("only")
+    limited(**limits)
+    add_some(1)
+
+    def read_slowly(*given: Any) -> Any:
+        found = read_places(*given)
+        bench.lease.begin_stop()
+        return found
+
+    monkeypatch.setattr(lanes, "read_places", read_slowly)
+    bench.turn()
+    assert bench.numbers == []
+    monkeypatch.undo()
+    other = make_bench("other")
+    other.turn()
+    assert other.numbers == ["0"]
 
 
 def test_in_the_whole_cluster(make_bench: MakeBench) -> None:
