@@ -23,7 +23,7 @@ from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import Watchdog
 from django_delayed_tasks.executor.running.worker import Performer
@@ -157,7 +157,7 @@ class Executor:
         announcing.stopped(self.lease.executor, self.options, is_clean and is_settled)
         return is_clean and is_settled
 
-    def current(self) -> list[Running]:
+    def current(self) -> list[CurrentRun]:
         """Return the current runs, in threads and on the event loop."""
         return self.pool.current() + self.awaited.current()
 
