@@ -79,17 +79,14 @@ class Executor:
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
-        self._claiming = [] if options.ends else [self._lanes_loop()]  # otherwise the poller does it
+        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget)
+        self._claiming = [] if options.ends else [claiming]  # otherwise the poller does it
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
-
-    def _lanes_loop(self) -> Loop:
-        lanes, wake = self.lanes, self.held.wake_lanes
-        return Loop("lanes", self.options.database, lanes.tick, wake, lanes.forget)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.
