@@ -23,7 +23,7 @@ from django_delayed_tasks.executor.membership.reaper import listed
 from django_delayed_tasks.executor.membership.recurrences import CONFIRM_EVERY, Recurrences
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import Watchdog
 from django_delayed_tasks.executor.running.worker import Performer
@@ -79,17 +79,14 @@ class Executor:
         heartbeat = Heartbeat(options, self.lease, self.worn_out)
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
-        self._claiming = [] if options.ends else [self._lanes_loop()]  # otherwise the poller does it
+        claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget)
+        self._claiming = [] if options.ends else [claiming]  # otherwise the poller does it
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
-
-    def _lanes_loop(self) -> Loop:
-        lanes, wake = self.lanes, self.held.wake_lanes
-        return Loop("lanes", self.options.database, lanes.tick, wake, lanes.forget)
 
     def start(self) -> None:
         """Register this executor, start its threads, and return at once.
@@ -157,7 +154,7 @@ class Executor:
         announcing.stopped(self.lease.executor, self.options, is_clean and is_settled)
         return is_clean and is_settled
 
-    def current(self) -> list[Running]:
+    def current(self) -> list[CurrentRun]:
         """Return the current runs, in threads and on the event loop."""
         return self.pool.current() + self.awaited.current()
 

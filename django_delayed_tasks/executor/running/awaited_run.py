@@ -8,7 +8,7 @@ from asgiref.sync import sync_to_async
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.current_run import Batch, Running
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.run import RunEnd, begin, call_and_decide, interrupted
 from django_delayed_tasks.handlers import TaskHandler, middleware
@@ -22,7 +22,7 @@ async def arun(
     handler: TaskHandler,
     clock: DatabaseClock,
     max_rescues: int | None,
-    running: Running,
+    running: CurrentRun,
 ) -> RunEnd:
     """Do as :func:`run` with an async handler; only its call, ``running.call``, can be cancelled.
 
@@ -56,7 +56,7 @@ class Answer:
         return self.returned
 
 
-async def _call(running: Running, handler: TaskHandler, tasks: Batch) -> Answer:
+async def _call(running: CurrentRun, handler: TaskHandler, tasks: Batch) -> Answer:
     """Call the handler, in an asyncio task of its own: what cancels that one, cancels none of the steps around it."""
     if running.interrupted is not None:
         return Answer(running.interrupted)

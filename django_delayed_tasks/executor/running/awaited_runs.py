@@ -11,7 +11,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.current_run import Batch, Running
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.event_loop import EventLoop
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -30,20 +30,20 @@ LONGEST_QUERY: Final = 5.0
 COMPLAIN_EVERY: Final = 60.0
 """Seconds between two warnings about the same code."""
 
-_running: ContextVar[Running] = ContextVar("running")
+_running: ContextVar[CurrentRun] = ContextVar("running")
 """The run that a coroutine belongs to."""
 
 
 class AsyncPerformer(Protocol):
     """The interface of what performs runs on the event loop."""
 
-    async def aperform(self, running: Running) -> None:
+    async def aperform(self, running: CurrentRun) -> None:
         """Run a task or a batch, and note how it ended."""
 
-    def lose(self, running: Running, error: BaseException) -> None:
+    def lose(self, running: CurrentRun, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome."""
 
-    def has_lost(self, running: Running) -> bool:
+    def has_lost(self, running: CurrentRun) -> bool:
         """Return whether all claims of the run are known to be gone."""
 
 
@@ -56,9 +56,9 @@ class AwaitedRuns:
         self._max_lost = options.max_lost_threads
         self._slots = asyncio.Semaphore(options.async_concurrency)
         self._performer: AsyncPerformer | None = None
-        self._in_slots: set[Running] = set()
-        self._tasks: dict[Running, asyncio.Task[None]] = {}
-        self._abandoned: dict[Running, float] = {}
+        self._in_slots: set[CurrentRun] = set()
+        self._tasks: dict[CurrentRun, asyncio.Task[None]] = {}
+        self._abandoned: dict[CurrentRun, float] = {}
         self._complained: dict[str, float] = {}
 
     def start(self, performer: AsyncPerformer) -> None:
@@ -67,18 +67,18 @@ class AwaitedRuns:
 
     def put(self, batch: Batch) -> None:
         """Start a run as soon as there is room for it."""
-        self._loop.call_soon(self._begin, Running(batch, clock.monotonic()))
+        self._loop.call_soon(self._begin, CurrentRun(batch, clock.monotonic()))
 
-    def _begin(self, running: Running) -> None:
+    def _begin(self, running: CurrentRun) -> None:
         task = self._loop.create_task(self._live(running), f"run of {running.tasks[0]}")
         self._tasks[running] = task
         task.add_done_callback(lambda _: self._forget(running))
 
-    def _forget(self, running: Running) -> None:
+    def _forget(self, running: CurrentRun) -> None:
         del self._tasks[running]
         self._abandoned.pop(running, None)
 
-    async def _live(self, running: Running) -> None:
+    async def _live(self, running: CurrentRun) -> None:
         assert self._performer
         _running.set(running)
         try:
@@ -96,7 +96,7 @@ class AwaitedRuns:
             self._leave_slot(running)
             running.end()
 
-    def _leave_slot(self, running: Running) -> None:
+    def _leave_slot(self, running: CurrentRun) -> None:
         if running in self._in_slots:
             self._in_slots.remove(running)
             self._slots.release()
@@ -106,11 +106,11 @@ class AwaitedRuns:
         latest = clock.monotonic() - GRACE
         return sum(since <= latest for running, since in list(self._abandoned.items()) if running in self._tasks)
 
-    def current(self) -> list[Running]:
+    def current(self) -> list[CurrentRun]:
         """Return the current runs."""
         return [running for running in list(self._tasks) if running.has_begun and running.counts]
 
-    def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[Running]:
+    def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[CurrentRun]:
         """Return the runs that have taken longer than ``limit_of(task)`` seconds."""
         now, found = clock.monotonic(), []
         for running in self.current():
@@ -120,12 +120,12 @@ class AwaitedRuns:
                 found.append(running)
         return found
 
-    def cancel(self, running: Running, error: BaseException) -> None:
+    def cancel(self, running: CurrentRun, error: BaseException) -> None:
         """Raise CancelledError in the run's handler; if it lets that pass, the run has ended with ``error``."""
         with suppress(RuntimeError):  # the loop is closed, since the executor stops
             self._loop.call_soon(self._cancel, running, error)
 
-    def _cancel(self, running: Running, error: BaseException) -> None:
+    def _cancel(self, running: CurrentRun, error: BaseException) -> None:
         running.interrupted = error
         if running.is_abandoned:
             self._leave_slot(running)  # its task no longer counts, and another run may have its place

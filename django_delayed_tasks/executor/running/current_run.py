@@ -13,7 +13,7 @@ Batch = list[ClaimedTask]
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class CurrentRun:
     """A current run of one task, or of a batch, in a thread or on the event loop.
 
     Attributes:

@@ -11,7 +11,7 @@ from django_delayed_tasks.clock import DatabaseClock, monotonic
 from django_delayed_tasks.exceptions import TaskTimeout
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.deciding import Raised
 from django_delayed_tasks.executor.running.run import failed
 from django_delayed_tasks.executor.running.run_queue import RunQueue
@@ -57,7 +57,7 @@ class Watchdog:
         self._held.release(self._queue.take_back_stalled(STALLED))
 
 
-def take(running: Running, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
+def take(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
     """Settle the tasks of an abandoned run; return the error that they end with."""
     handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
     if handler is None:

@@ -16,7 +16,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_run import arun
-from django_delayed_tasks.executor.running.current_run import Batch, Running
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
@@ -51,7 +51,7 @@ class Performer:
         self._queue = queue
         self._clock = database_clock
 
-    def perform(self, running: Running) -> None:
+    def perform(self, running: CurrentRun) -> None:
         """Run a task or a batch, if it may still start here, and note how it ended."""
         tasks = running.tasks
         is_due = hold_until_due(tasks, self._clock)
@@ -67,7 +67,7 @@ class Performer:
             self._free_resources(tasks)
         self._note_end(running, end)
 
-    async def aperform(self, running: Running) -> None:
+    async def aperform(self, running: CurrentRun) -> None:
         """Do as :meth:`perform` with an async handler."""
         tasks = running.tasks
         is_due = await ahold_until_due(tasks, self._clock)
@@ -90,11 +90,11 @@ class Performer:
             if task.resource is not None:
                 self._held.free_resource(task)
 
-    def has_lost(self, running: Running) -> bool:
+    def has_lost(self, running: CurrentRun) -> bool:
         """Return whether all claims of the run are known to be gone; the fence refuses the ends of some."""
         return all(task.executor != self._lease.executor or is_lost(task) for task in running.tasks)
 
-    def lose(self, running: Running, error: BaseException) -> None:
+    def lose(self, running: CurrentRun, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome, if still held."""
         if running.hand_over([]):
             left = [task for task in running.tasks if task.claim in self._held]
@@ -112,7 +112,7 @@ class Performer:
                 return False
         return True
 
-    def _note_end(self, running: Running, end: RunEnd) -> None:
+    def _note_end(self, running: CurrentRun, end: RunEnd) -> None:
         left, alone = end
         if not running.hand_over(alone):
             return
@@ -163,7 +163,7 @@ class Worker(Thread):
         self._alias = alias
         self._queue = queue
         self._performer = performer
-        self.running: Running | None = None
+        self.running: CurrentRun | None = None
         self._last = 0.0
         self._losses = 0
 
@@ -171,7 +171,7 @@ class Worker(Thread):
         with kept_connections.of_thread(self._alias) as self._own:
             self._last, self._losses = clock.monotonic(), kept_connections.losses
             while (tasks := self._queue.get()) is not None:
-                self.running = running = Running(tasks, clock.monotonic())
+                self.running = running = CurrentRun(tasks, clock.monotonic())
                 try:
                     self._perform(running)
                 except BaseException as error:
@@ -181,7 +181,7 @@ class Worker(Thread):
                     return
                 self.running = None
 
-    def _perform(self, running: Running) -> None:
+    def _perform(self, running: CurrentRun) -> None:
         if running.began - self._last > IDLE or kept_connections.losses != self._losses:
             self._losses = kept_connections.losses
             kept_connections.refresh()

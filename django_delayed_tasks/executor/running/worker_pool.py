@@ -5,7 +5,7 @@ from threading import Lock
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.worker import Performer, Worker
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -37,12 +37,12 @@ class WorkerPool:
         worker.start()
         self._workers.append(worker)
 
-    def current(self) -> list[Running]:
+    def current(self) -> list[CurrentRun]:
         """Return the current runs."""
         runs = [worker.running for worker in list(self._workers)]
         return [running for running in runs if running and running.tasks]
 
-    def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, Running]]:
+    def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, CurrentRun]]:
         """Return the workers and runs that have taken longer than ``limit_of(task)`` seconds."""
         now, found = clock.monotonic(), []
         for worker in list(self._workers):
@@ -53,7 +53,7 @@ class WorkerPool:
                 found.append((worker, running))
         return found
 
-    def abandon(self, worker: Worker, running: Running) -> bool:
+    def abandon(self, worker: Worker, running: CurrentRun) -> bool:
         """Give the worker up as lost; return False if its run has just ended."""
         with self._lock:
             if worker.running is not running or worker not in self._workers or not running.abandon():

@@ -25,7 +25,7 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import Reaper
 from django_delayed_tasks.executor.options import from_settings
-from django_delayed_tasks.executor.running.current_run import Batch, Running
+from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.running.watchdog import take
 from django_delayed_tasks.executor.running.worker import Performer
@@ -129,7 +129,7 @@ class ByHand:
         return ended
 
     def _run(self, batch: Batch) -> None:
-        running = Running(batch, clock.monotonic())
+        running = CurrentRun(batch, clock.monotonic())
         is_async = batch[0].biz_code in registry.async_codes
         perform = async_to_sync(self._performer.aperform) if is_async else self._performer.perform
         with timed(running):

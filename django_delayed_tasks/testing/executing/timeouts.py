@@ -11,7 +11,7 @@ from threading import Event, Thread
 from typing import Any, Final
 
 from django_delayed_tasks.exceptions import ClaimLost, TaskTimeout
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.watchdog import limit_of
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import lose
@@ -22,7 +22,7 @@ LOOK_EVERY: Final = 0.01
 
 
 @contextmanager
-def timed(running: Running) -> Iterator[None]:
+def timed(running: CurrentRun) -> Iterator[None]:
     """Abandon the run within the block if it takes longer than its handler allows."""
     handler, limit = find(running.tasks[0].biz_code), limit_of(running.tasks[0])
     if handler is None or limit is None:
@@ -39,7 +39,7 @@ def timed(running: Running) -> Iterator[None]:
         watching.join()
 
 
-def _refusing_late_ends(running: Running, original: Call) -> Call:
+def _refusing_late_ends(running: CurrentRun, original: Call) -> Call:
     """Return the call of an atomic handler, which raises after the time-out, so that the transaction is rolled back.
 
     In production the fence refuses the settlement that the transaction ends with.
@@ -54,7 +54,7 @@ def _refusing_late_ends(running: Running, original: Call) -> Call:
     return call
 
 
-def _watch(running: Running, limit: float, ended: Event) -> None:
+def _watch(running: CurrentRun, limit: float, ended: Event) -> None:
     while not running.has_begun:
         if ended.wait(LOOK_EVERY):
             return

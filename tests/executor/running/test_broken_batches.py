@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection
 
 from django_delayed_tasks import Fail, TaskRun, clock, signals
 from django_delayed_tasks.clock import DatabaseClock
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.run_queue import BrokenBatches, batches_of
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -58,7 +58,7 @@ class TestBroken:
     def test_what_was_given_up_is_not_run_alone_as_well(self) -> None:
         """The watchdog came while the batch was raising."""
         tasks = claim_some(3)
-        running = Running(tasks, 0.0)
+        running = CurrentRun(tasks, 0.0)
         assert running.hand_over(tasks[:2])
         assert running.tasks == tasks[2:]
         running.abandon()

@@ -10,7 +10,7 @@ from django.db import connection
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running import worker
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -28,7 +28,7 @@ def test_what_was_given_up_before_it_began_does_not_begin(bench: Bench) -> None:
     ran: list[Any] = []
     handler_of(ran.append)
     add()
-    running = Running(claim(bench.lease.executor), began=0.0)
+    running = CurrentRun(claim(bench.lease.executor), began=0.0)
     bench.held.add(running.tasks)
     assert running.abandon()
     Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock).perform(running)
@@ -50,14 +50,14 @@ def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.M
         [worker] = executor.pool._workers
         running = worker.running
         assert running
-        usual = Running.abandon
+        usual = CurrentRun.abandon
 
-        def abandon(running: Running) -> bool:
+        def abandon(running: CurrentRun) -> bool:
             go_on.set()
             wait_until(lambda: worker.running is not running)
             return usual(running)
 
-        monkeypatch.setattr(Running, "abandon", abandon)
+        monkeypatch.setattr(CurrentRun, "abandon", abandon)
         assert not start_thread(lambda: executor.pool.abandon(worker, running)).result()
         assert (executor.pool._workers, executor.pool.count_lost()) == ([worker], 0)
         wait_until(lambda: TaskRun.objects.exists())

@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.watchdog import take
 from django_delayed_tasks.states import RunOutcome
 from tests.executor.parts import Bench, add, claim, handler_of, registered
@@ -19,7 +19,7 @@ def test_what_began_in_time_has_run_however_late_that_is_noticed(bench: Bench) -
     add(when=timedelta(seconds=-9))
     tasks = claim(registered())
     bench.clock.set(clock.host_now() + timedelta(seconds=5))
-    take(Running(tasks, began=clock.monotonic() - 5), bench.held, bench.clock, "its thread is given up")
+    take(CurrentRun(tasks, began=clock.monotonic() - 5), bench.held, bench.clock, "its thread is given up")
     with pytest.raises(ClaimLost):
         tasks[0].progress(0.5)
     [settlement] = bench.released

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.running.current_run import Running
+from django_delayed_tasks.executor.running.current_run import CurrentRun
 from tests.executor.parts import add, claim, registered
 
 pytestmark = pytest.mark.django_db
@@ -18,8 +18,8 @@ def tasks() -> list[Any]:
     return sorted(claim(registered()), key=str)
 
 
-def running(tasks: list[Any]) -> Running:
-    return Running(tasks, clock.monotonic())
+def running(tasks: list[Any]) -> CurrentRun:
+    return CurrentRun(tasks, clock.monotonic())
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The thread of the lanes sleeps while no handler is limited, and no task has to wait for that."""
+"""What wakes the thread of the lanes if no handler is limited when the executor starts."""
 
 from threading import Event
 
