@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks.executor import health
 from django_delayed_tasks.executor.running import awaited_runs
 from django_delayed_tasks.models import Task
 from tests.executor.coroutines import async_handler_of
@@ -81,17 +80,16 @@ def test_it_is_named_again_later(
         go_on.set()
 
 
-def test_a_process_whose_loop_stays_blocked_is_to_be_restarted(go_on: Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "LONGEST_CALL", 0.5)
-
+def test_a_process_whose_loop_stays_blocked_is_to_be_restarted(go_on: Event) -> None:
     async def block(task: Any) -> None:
         assert go_on.wait(60)
 
     async_handler_of(block)
     add()
-    with executing(lease=0.3, heartbeat=0.1) as executor:
+    with executing() as executor:
+        executor.health._threads = ()  # on a busy machine they may wait for the database as long
         executor.health._longest_call = 0.5
-        assert executor.worn_out.wait(30)
+        assert executor.worn_out.wait(60)
         assert executor.health.trouble() == "a handler blocks the event loop"
         go_on.set()
 
