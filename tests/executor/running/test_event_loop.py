@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks.executor import health
 from django_delayed_tasks.executor.running import awaited_runs
 from django_delayed_tasks.models import Task
 from tests.executor.coroutines import async_handler_of
@@ -91,7 +90,7 @@ def test_a_process_whose_loop_stays_blocked_is_to_be_restarted(go_on: Event, mon
         # On a machine that stalls, a thread may take that long, and is not stuck.
         monkeypatch.setattr(health, "PATIENCE", {thread.name: 1000 for thread in executor.health._threads})
         executor.health._longest_call = 0.5
-        assert executor.worn_out.wait(30)
+        assert executor.worn_out.wait(60)
         assert executor.health.trouble() == "a handler blocks the event loop"
         go_on.set()
 

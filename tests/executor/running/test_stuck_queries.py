@@ -93,6 +93,7 @@ class TestAnotherThreadTakesOver:
             wait_until(lambda: executor.awaited.seconds_without_query > 0.3)
             assert len(threads_for_queries()) == 2
             assert executor.health.trouble() == ""
+            executor.health._threads = ()  # on a busy machine they may wait for the database as long
             executor.health._longest_call = 0.2
             assert executor.health.trouble() == "the calls of async runs keep all threads for queries"
             hanging.go_on.set()
