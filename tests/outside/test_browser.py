@@ -35,6 +35,8 @@ WIDTHS = """
 const hidden = [...document.querySelectorAll("#changelist .results")].map(list => list.scrollWidth - list.clientWidth);
 return [document.documentElement.scrollWidth, hidden.filter(pixels => pixels > 1)];
 """
+BANNER = "const banner = document.getElementById('ddt-banner'); return !banner || !banner.hidden"
+"""Whether the page has what is wrong above it, which comes after the page."""
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=None)
 
@@ -255,6 +257,7 @@ def visit_every_page(chrome: Chrome, site: str) -> None:
 
 
 def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
+    wait(chrome, lambda page: page.execute_script(BANNER), "the banner does not come")
     found = problems_of(chrome, schemes)
     for width in (1920, 390, 1280):
         resize(chrome, width)

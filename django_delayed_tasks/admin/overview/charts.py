@@ -191,11 +191,7 @@ def _dash(point: str, width: float) -> list[str]:
 def ticks(bars: Sequence[Bar]) -> list[Tick]:
     """Return the labels of the time axis, each below its bar."""
     found = [(100 * (number + 0.5) / len(bars), bar.tick) for number, bar in enumerate(bars) if bar.tick]
-    return [Tick(round(at, 2), name, _anchor(at)) for at, name in found]
-
-
-def _anchor(at: float) -> str:
-    return "start" if at < 3 else "end" if at > 97 else "middle"
+    return [Tick(round(at, 2), name, "end" if at > 97 else "middle") for at, name in found]
 
 
 def names(legend: Sequence[Key]) -> list[str]:
