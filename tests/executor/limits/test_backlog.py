@@ -7,6 +7,8 @@ import pytest
 from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.sql.tables import TASK
+from harness.benchmarks import stock
 from tests.executor.limits.parts import LanesBench, limited
 from tests.executor.parts import add
 from tests.store import verbs
@@ -47,6 +49,9 @@ def test_blocked_tasks_are_read_by_no_poll(bench: LanesBench) -> None:
     for _ in range(5):
         bench.turn()
     assert Task.objects.filter(lane__startswith="~").count() == MANY - 1
+    # MySQL decides by its statistics, which it refreshes in the background: those of another test's rows may say that a
+    # level has few tasks, and that reading the whole index is no more than reading each level.
+    stock.analyze(TASK)
     with reads() as read:
         bench.turn()
     assert read.total < MANY / 10
