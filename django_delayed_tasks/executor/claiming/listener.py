@@ -126,7 +126,8 @@ class Listener:
     def _hear(self, own: Ears) -> None:
         for key, _ in self._selector.select():
             if key.fileobj is own:
-                is_waking = any(map(self._concerns, own.hear())) and self._held.has_room
+                heard = own.hear()
+                is_waking = (not heard or any(map(self._concerns, heard))) and self._held.has_room
                 self._pace.note_hearing(is_waking)
                 if is_waking:
                     self._held.wake_poller.set()

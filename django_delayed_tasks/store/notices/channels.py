@@ -27,7 +27,11 @@ class Ears(Protocol):
     def fileno(self) -> int: ...
 
     def hear(self) -> list[Notice]:
-        """Return the notices that have arrived; raise an error of the driver if the connection is lost."""
+        """Return the notices that have arrived, none if one may have been lost.
+
+        Raises:
+            Error: of the driver: the connection is lost.
+        """
 
     def close(self) -> None: ...
 

@@ -190,9 +190,10 @@ class Ears:
         return self._number
 
     def hear(self) -> list[Notice]:
-        """Return one notice, for any queue, if the sleep was ended.
+        """Return one notice, for any queue, if the sleep was ended; none if it ended by itself.
 
-        It sleeps again before the executor looks for tasks, so that none is missed in between.
+        The connection sleeps again before the executor searches for tasks, so that no task is missed in between. A KILL
+        QUERY that arrives between two sleeps ends nothing.
 
         Raises:
             Error: of the driver: the connection is lost.

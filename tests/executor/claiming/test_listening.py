@@ -179,6 +179,15 @@ class TestListener:
         while self.woken < 2:
             self.hear(listener, "other", "mine", "", "other")
 
+    @pytest.mark.skipif(not IS_MYSQL, reason="only a sleep ends without a notice")
+    def test_wakes_after_a_sleep_in_which_a_notice_may_have_been_lost(
+        self, listener: Listener, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(mysql, "SLEEP", 0.01)
+        while self.woken < 3:  # its first sleep was longer
+            listener.listen()
+
+    @pytest.mark.skipif(IS_MYSQL, reason="MariaDB and MySQL tell only executors that serve the queue")
     def test_others_are_nothing_to_it(self, listener: Listener) -> None:
         notify("default", "other")
         listener.listen()
@@ -241,3 +250,16 @@ class TestExecutor:
             for number in ("1", "2", "3"):
                 add(number)
                 wait_until(lambda number=number: number in ran)  # type: ignore[misc]
+
+    @pytest.mark.skipif(not IS_MYSQL, reason="only MariaDB and MySQL lose a notice between two sleeps")
+    def test_starts_a_task_whose_notice_was_lost_before_it_would_poll(
+        self, elsewhere: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ran: list[str] = []
+        handler_of(lambda task: ran.append(task.biz_num))
+        monkeypatch.setattr(wakeup, "wake", lambda: None)
+        monkeypatch.setattr(mysql, "_wake", lambda alias, listener: True)
+        with executing(poll_interval=600.0):
+            wait_until(listening)
+            add("1")
+            wait_until(lambda: ran)
