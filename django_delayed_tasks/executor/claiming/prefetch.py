@@ -101,7 +101,8 @@ class Kinds:
         if room.threads and self._is_plain(request.queue, request.priority):
             return replace(request, excluded=request.excluded | room.codes)
         shares = Shares(room.codes, inside=room.loop, outside=room.threads, together=request.limit)
-        return replace(request, limit=max(request.limit, LOOK), shares=shares)
+        # As many for each executor as it has room for: only its own share of them is to be claimed.
+        return replace(request, limit=max(request.limit * request.executors, LOOK), shares=shares)
 
     def has_left_some(self, request: ClaimRequest, room: Room, tasks: Sequence[ClaimedTask]) -> bool:
         """Note what a request has claimed; return whether it may have passed by tasks that there is room for."""

@@ -67,6 +67,7 @@ class Affinity:
         self.request = request
         self._key = (alias, request.executor)
         self._is_steal = False
+        self._first: Rows | None = None
 
     def read(self) -> Rows:
         """Return the due rows that the executor should try to claim.
@@ -76,7 +77,7 @@ class Affinity:
         """
         if self.request.executors == 1:
             return self._read()
-        mine = self._read(share(self.request))
+        mine = self._read(OWN)
         if mine:
             return self._with_left_behind(mine) if self._leaves_behind(mine) else mine
         self._is_steal = True
@@ -93,10 +94,10 @@ class Affinity:
     def _steal(self) -> int:
         return max(STEAL_STEP, _steal_sizes.get(self._key, 0))
 
-    def _part(self) -> str:
+    def _part(self) -> int:
         # Executors stealing in the same second get disjoint parts; in another second the parts are different.
         moment = int(clock.host_now().timestamp())
-        return share(self.request, OTHERS[moment % len(OTHERS)])
+        return OTHERS[moment % len(OTHERS)]
 
     def _leaves_behind(self, mine: Rows) -> bool:
         oldest, watermark = self.dialect.to_datetime(mine[0][_CLAIM_AT]), self.request.watermark
@@ -107,27 +108,43 @@ class Affinity:
         by_id = {row[_ID]: row for row in (*first, *mine)}
         return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
 
-    def _read(self, share: str = "", direction: Any = "ASC", most: int | None = None) -> Rows:
-        """Return the rows in that order, ``most`` at most; with shares, those that may be claimed of the first rows.
+    def _read(self, multiplier: int | None = None, direction: Any = "ASC", most: int | None = None) -> Rows:
+        """Return the rows in that order, ``most`` at most; with a hash multiplier, those of this executor's share.
 
         Raises:
-            Outpaced: other executors took all of these between the two statements that read them.
+            Outpaced: other executors took all of the rows that were read first, before all of their columns were read.
         """
         request = self.request
         if request.shares is None:
             few = request if most is None else replace(request, limit=min(request.limit, most))
-            return self._select(*candidates(self.dialect, few, share=share, direction=direction))
+            condition = "" if multiplier is None else share(request, multiplier)
+            return self._select(*candidates(self.dialect, few, share=condition, direction=direction))
+        chosen = request.chosen(self._first_rows(multiplier, direction))[:most]
+        return self._whole(chosen) if chosen else []
+
+    def _first_rows(self, multiplier: int | None, direction: str) -> Rows:
+        """Return a few columns of the level's first rows, which are read once, in that order.
+
+        The share is computed here: PostgreSQL expects few rows to be in it, and would read and sort the whole table.
+        """
+        if self._first is None:
+            self._first = self._select(*candidates(self.dialect, self.request, NARROW))
+        rows = self._first if direction == "ASC" else self._first[::-1]
+        if multiplier is None:
+            return rows
+        place, executors = self.request.place, self.request.executors
+        return [row for row in rows if share_of(row[_ID], executors, multiplier) == place]
+
+    def _whole(self, chosen: Rows) -> Rows:
+        """Return all columns of these rows, in the same order, without those that have changed."""
         # Most of the first rows are not to be claimed, and all columns of a row cost several times as much as these.
-        first = self._select(*candidates(self.dialect, request, NARROW, share, direction))
-        chosen = [row[:2] for row in request.chosen(first)[:most]]
-        if not chosen:
-            return []
-        unchanged = f"{in_status(PENDING)} AND {fence(chosen)}"
+        claims = [row[:2] for row in chosen]
+        unchanged = f"{in_status(PENDING)} AND {fence(claims)}"
         found = self._select(f"SELECT {', '.join(COLUMNS)} FROM {self.dialect.by_key(TASK)} WHERE {unchanged}")
         if not found:  # there may be others behind them
             raise Outpaced
         rows = {row[:2]: row for row in found}
-        return [rows[claim] for claim in chosen if claim in rows]
+        return [rows[claim] for claim in claims if claim in rows]
 
     def _select(self, sql: str, parameters: Sequence[Any] | None = None) -> Rows:
         def read(cursor: CursorWrapper) -> Rows:

@@ -70,6 +70,19 @@ def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_
     assert [task.id for task in compare_and_set.claim(ALIAS, request)] == [wanted.pk]
 
 
+def test_what_is_left_behind_takes_no_room_that_is_not_there() -> None:
+    """The other executor's tasks have waited for longer; together with its own they are no more than it asked for."""
+    api.add_tasks([verbs.task(str(number)) for number in range(40)])
+    theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1]
+    Task.objects.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
+    request = ClaimRequest(
+        1, "default", 0, 500, verbs.NOW - verbs.HOUR, executors=2, shares=Shares(frozenset({"other"}), 0, 5, 5)
+    )
+    claimed = [task.id for task in compare_and_set.claim(ALIAS, request)]
+    assert len(claimed) == 5
+    assert set(claimed) <= set(theirs)
+
+
 def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Have another executor claim this many tasks as soon as the first of the two statements has read them."""
     usual, numbers = affinity.Affinity._select, iter([count])
