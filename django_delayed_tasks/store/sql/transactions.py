@@ -63,7 +63,7 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
             return work(cursor)
     for attempt in range(TRIES):
         try:
-            with dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
+            with dialect.turn(), dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
         except DatabaseError as error:
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):

@@ -76,6 +76,10 @@ class Dialect:
         """Make the first statement in the block see all that its cluster has committed, where there is a cluster."""
         return nullcontext()
 
+    def turn(self) -> AbstractContextManager[None]:
+        """Wait until no other thread of this process is in such a block, on databases with one writer at a time."""
+        return nullcontext()
+
     def wait_at_most(self, cursor: CursorWrapper, seconds: int) -> None:
         """Limit how long the statements of this transaction wait for a lock.
 

@@ -1,15 +1,26 @@
 """The dialect of SQLite."""
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from threading import RLock
+from typing import Any, Final
 
 from django.db import DatabaseError
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects.base import SQL, Column, Dialect
+from django_delayed_tasks.support import forks
+
+LONGEST_TURN: Final = 5.0
+"""Seconds that a thread waits for another one's transaction to end; then it tries, as threads of other processes do."""
+
+_turns: defaultdict[str, Any] = defaultdict(RLock)
+"""By alias: the lock of the thread that is in a transaction of this package, which is not part of a caller's."""
+forks.forget_in_child(_turns.clear)
 
 
 def is_in_memory(connection: Any) -> bool:
@@ -48,6 +59,18 @@ class SQLite(Dialect):
         # A deferred transaction that reads and then writes fails at once if another connection wrote in between,
         # whatever the timeout; one whose first statement is a write waits. This DELETE matches no row.
         cursor.execute(f"DELETE FROM {table} WHERE id < 0")
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        # SQLite has no queue for its write lock: a thread that finds it taken sleeps, for longer each time, while others
+        # take it. The lock here is a courtesy, and its limit the end of any deadlock with code that a thread runs in it.
+        turn = _turns[self.connection.alias]
+        is_mine = turn.acquire(timeout=LONGEST_TURN)
+        try:
+            yield
+        finally:
+            if is_mine:
+                turn.release()
 
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         # As after SQLITE_FULL and SQLITE_IOERR, among others: sqlite.org/lang_transaction.html.
