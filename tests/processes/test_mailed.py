@@ -22,13 +22,14 @@ def test_a_failure_is_a_mail(starttask: Start, folder: Folder, unknown_codes: No
     child = starttask("--drain", environment=MAILING)
     assert child.exit_code() == 0
     [file] = (folder.path / "mails").iterdir()
-    text = file.read_bytes()
-    assert text.count(b"Subject:") == 1
-    mail = message_from_bytes(text, policy=policy.default)
+    sent = file.read_bytes()
+    assert sent.count(b"Subject:") == 1
+    mail = message_from_bytes(sent, policy=policy.default)
+    text = mail.as_string() if mail.is_multipart() else mail.get_content()  # lines of the mail may be broken anywhere
     why = "ValueError: order 4711 cannot be paid with 6 characters"
     assert str(mail["Subject"]).endswith(f"ERROR: failing A-1 failed for good: {why}")
-    assert b"in handle" in text
-    assert b"s3cret" not in text
+    assert "in handle" in text
+    assert "s3cret" not in text
     assert f"failing A-1 failed, and is tried again in 0 s: {why}" in child.output
     assert f"failing A-1 failed for good: {why}" in child.output
     assert "Drained: 2 runs, 1 failed, 1 retried, in " in child.output

@@ -62,8 +62,8 @@ class SQLite(Dialect):
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        # SQLite has no queue for its write lock: a thread that finds it taken sleeps, for longer each time, while others
-        # take it. The lock here is a courtesy, and its limit the end of any deadlock with code that a thread runs in it.
+        # SQLite has no queue for its write lock: a thread that finds it taken sleeps, longer each time, while others
+        # take it. This lock is a courtesy, and its limit ends any deadlock with code that a thread runs in its turn.
         turn = _turns[self.connection.alias]
         is_mine = turn.acquire(timeout=LONGEST_TURN)
         try:
