@@ -25,11 +25,13 @@ def test_a_failure_is_a_mail(starttask: Start, folder: Folder, unknown_codes: No
     sent = file.read_bytes()
     assert sent.count(b"Subject:") == 1
     mail = message_from_bytes(sent, policy=policy.default)
-    text = mail.as_string() if mail.is_multipart() else mail.get_content()  # lines of the mail may be broken anywhere
+    # Decoded: Django before 6.0 sends quoted-printable, which breaks a line anywhere.
+    text = "\n".join(part.get_content() for part in mail.walk() if part.get_content_maintype() == "text")
     why = "ValueError: order 4711 cannot be paid with 6 characters"
     assert str(mail["Subject"]).endswith(f"ERROR: failing A-1 failed for good: {why}")
     assert "in handle" in text
     assert "s3cret" not in text
+    assert b"s3cret" not in sent
     assert f"failing A-1 failed, and is tried again in 0 s: {why}" in child.output
     assert f"failing A-1 failed for good: {why}" in child.output
     assert "Drained: 2 runs, 1 failed, 1 retried, in " in child.output
