@@ -41,6 +41,8 @@ logger = Log(__name__)
 
 WATCH_EVERY = 0.2
 """Seconds between two iterations of the watchdog."""
+WRITE_TIME = 1.0
+"""Seconds that an executor which stops has at least to write how runs ended, and again to report their failures."""
 
 
 class Executor:
@@ -141,10 +143,10 @@ class Executor:
         self.queue.close()
         is_clean = self.pool.finish(deadline - clock.monotonic())
         is_clean = self.awaited.finish(deadline - clock.monotonic()) and is_clean
-        is_settled = self.settler.finish(max(1.0, deadline - clock.monotonic()))
+        is_settled = self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
-        self.failures.finish(max(1.0, deadline - clock.monotonic()))
+        self.failures.finish(max(WRITE_TIME, deadline - clock.monotonic()))
         if not is_clean:
             left = listed([str(running) for running in self.current()])
             count = self.held.unfinished + self.held.awaited

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Done, TaskHandler, add_tasks, register_task_handler
+from django_delayed_tasks.executor import executor as executor_module
 from django_delayed_tasks.executor.running import awaited_runs
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -112,7 +113,8 @@ class TestShutdown:
         assert "cancelling 3 async runs that did not end in time, such as code " in caplog.text
 
     def test_does_so_with_thousands(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(awaited_runs, "GRACE", 30.0)  # seconds; a busy machine needs more than one
+        for module, name in ((awaited_runs, "GRACE"), (executor_module, "WRITE_TIME")):
+            monkeypatch.setattr(module, name, 30.0)  # seconds; a busy machine needs more than one
         waiting = Waiting()
         add_tasks(Task(biz_code="code", biz_num=str(number)) for number in range(2000))
         with executing(async_concurrency=2000) as executor:
