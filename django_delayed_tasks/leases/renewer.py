@@ -13,7 +13,6 @@ from typing import Final, Protocol
 from django.db import Error, connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.leases.reconnecting import drop_broken
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import Grant
 from django_delayed_tasks.store.sql import kept_connections
@@ -126,8 +125,8 @@ class Renewer:
                 logger.exception("leases in the database %r could not be renewed", alias)
             else:
                 continue
-            with suppress(Exception):  # an error of the driver, on a connection that is gone
-                drop_broken(alias)
+            # Whether the connection is usable does not matter: one whose opening failed may have no autocommit.
+            _close(alias)
 
     def _await_due(self, alias: str) -> list[Kept | Place]:
         while True:
@@ -141,8 +140,7 @@ class Renewer:
                 if ours or connections[alias].connection is None:
                     self._changed.wait(min(ours) - now if ours else None)
                     continue
-            with suppress(Exception):
-                connections[alias].close()
+            _close(alias)
 
     def _take_due(self, alias: str, now: float) -> list[Kept | Place]:
         # Due again after a part of the interval, even if this renewal fails; a success resets it.
@@ -200,6 +198,11 @@ class Renewer:
 
 def _interval(entry: Kept | Place) -> float:
     return entry.ttl.total_seconds() / RENEWALS
+
+
+def _close(alias: str) -> None:
+    with suppress(Exception):  # an error of the driver, on a connection that is gone
+        connections[alias].close()
 
 
 renewer = Renewer()

@@ -47,7 +47,7 @@ def test_after_sigkill(start: Start) -> None:
 
 def test_after_sigstop_the_paused_one_is_refused(start: Start) -> None:
     child = holder(start)
-    child.send(signal.SIGSTOP)
+    child.pause()
     lease = take_over(database_now(), token_of(child))
     child.send(signal.SIGCONT)
     child.say("check")

@@ -8,7 +8,8 @@ from threading import Event
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection
+from django.db import OperationalError, connection, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import mutex
@@ -146,6 +147,13 @@ def test_with_its_places_it_sweeps_out_those_of_the_dead() -> None:
     assert (dead in left, left) == (False, [mine])
 
 
+@pytest.fixture
+def many_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases of a minute are renewed every 0.3 seconds, and a busy machine loses none."""
+    monkeypatch.setattr(renewing, "RENEWALS", 200)
+
+
+@pytest.mark.usefixtures("many_renewals")
 def test_a_driver_that_fails_ends_no_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may raise anything when it is asked about a connection that is gone."""
     has_failed = Event()
@@ -153,15 +161,47 @@ def test_a_driver_that_fails_ends_no_renewals(monkeypatch: pytest.MonkeyPatch) -
 
     def fail_once(alias: str, due: list[Any]) -> None:
         monkeypatch.setattr(renewer, "renew", renew)
+        monkeypatch.setattr(connections[alias], "close", fail_to_close)
         raise OperationalError("gone")
 
-    def fail(alias: str) -> bool:
+    def fail_to_close() -> None:
+        monkeypatch.delattr(connections[ALIAS], "close")
         has_failed.set()
         raise ValueError("of the driver")
 
-    monkeypatch.setattr(renewing, "drop_broken", fail)
     monkeypatch.setattr(renewer, "renew", fail_once)
-    with mutex("index", ttl=1):
+    with mutex("index", ttl=60):
+        renewed_at = Resource.objects.get(name="index").renewed_at
+        assert renewed_at
+        assert has_failed.wait(60)
+        wait_until(lambda: Resource.objects.filter(name="index", renewed_at__gt=renewed_at).exists())
+
+
+@pytest.mark.usefixtures("many_renewals")
+def test_a_connection_that_was_not_opened_to_its_end_is_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no autocommit, so that the next renewal would begin a transaction that never ends.
+
+    Django tells so of a first connection only: a later one repeats what was set for the one before.
+    """
+    used, has_failed = [], Event()
+    renew, set_autocommit = renewer.renew, BaseDatabaseWrapper.set_autocommit
+
+    def note(alias: str, due: list[Any]) -> None:
+        renew(alias, due)
+        used.append(connections[alias])
+
+    def fail_once(wrapper: BaseDatabaseWrapper, *args: Any, **kwargs: Any) -> None:
+        if wrapper in used and not has_failed.is_set():
+            has_failed.set()
+            raise OperationalError("not opened to its end")
+        set_autocommit(wrapper, *args, **kwargs)
+
+    monkeypatch.setattr(renewer, "renew", note)
+    with mutex("index", ttl=60):
+        wait_until(lambda: bool(used))
+    wait_until(lambda: used[0].connection is None)
+    monkeypatch.setattr(BaseDatabaseWrapper, "set_autocommit", fail_once)
+    with mutex("index", ttl=60):
         renewed_at = Resource.objects.get(name="index").renewed_at
         assert renewed_at
         assert has_failed.wait(60)

@@ -159,7 +159,7 @@ def test_the_command_dies_with_it(start: Start, program: str) -> None:
 def test_the_command_ends_in_time_when_runmutex_stands_still(start: Start) -> None:
     child = guarded(start, FAMILY, "2")
     held = token()
-    child.send(signal.SIGSTOP)
+    child.pause()
     with mutex("nightly", wait=60):
         assert not processes_with(held)
     child.send(signal.SIGCONT)

@@ -1,12 +1,16 @@
 """Real processes under test. Whatever they start is found and ended with them."""
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from django.db import transaction
+
+from django_delayed_tasks.models import Task
 from harness import ROOT
 from harness.servers.processes import die_with_parent
 from tests.processes.waiting import PATIENCE, wait_until
@@ -64,6 +68,16 @@ class Child:
     def send(self, number: int) -> None:
         """A signal."""
         self.process.send_signal(number)
+
+    def pause(self) -> None:
+        """Stop all of its threads by SIGSTOP, while it writes nothing to SQLite.
+
+        A process that stands still during a write keeps SQLite's only write lock, so that no other process can write.
+        """
+        with transaction.atomic():
+            Task.objects.filter(pk=-1).delete()
+            self.send(signal.SIGSTOP)
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
     def exit_code(self, timeout: float = PATIENCE) -> int:
         """Return how it ended (negative: by that signal); raise AssertionError with its output if it is late."""

@@ -1,15 +1,16 @@
 """What an executor held when it was killed, or stood still, comes back by itself; what a living one holds does not."""
 
 import signal
+from collections.abc import Callable
 from functools import partial
 
 import pytest
-from django.db import transaction
 
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome
+from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import incarnations, is_settled, outcomes
 from tests.processes.folder import Folder
@@ -18,9 +19,13 @@ from tests.processes.waiting import wait_until
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5, "POLL_INTERVAL": 0.1}
 
 
+def kill(child: Child) -> None:
+    child.send(signal.SIGKILL)
+
+
 @pytest.mark.parametrize("code", ["single", "pooled"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, number: int) -> None:
+@pytest.mark.parametrize("end", [kill, Child.pause])
+def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, end: Callable[[Child], None]) -> None:
     Pool("gateways").add("only")
     gates = [folder.shut("1"), folder.shut("2")]
     first = starttask("--name", "first", **SHORT_LEASE).wait_until_ready()
@@ -32,10 +37,7 @@ def test_comes_back_from_the_dead(starttask: Start, folder: Folder, code: str, n
     wait_until(lambda: is_settled("quick", "neighbour"))
     assert not folder.notes("started", "2")
 
-    with transaction.atomic():
-        # A process that stands still while it holds SQLite's only lock stops all others: it must not have it now.
-        Task.objects.filter(pk=-1).delete()
-        first.send(number)
+    end(first)
 
     wait_until(lambda: folder.notes("started", pid=second.pid))
     for gate in gates:

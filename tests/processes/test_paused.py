@@ -19,7 +19,7 @@ def test_zombie_settles_nothing_and_continues_under_a_new_id(starttask: Start, f
     add_task(Task(biz_code="held", biz_num="1"))
     wait_until(lambda: folder.notes("started", "1", pid=zombie.pid))
 
-    zombie.send(signal.SIGSTOP)
+    zombie.pause()
     other = starttask("--name", "other", gates="other").wait_until_ready()
     wait_until(lambda: folder.notes("started", "1", pid=other.pid))
 
