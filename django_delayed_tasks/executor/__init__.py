@@ -1,4 +1,4 @@
-"""The executor: it claims due tasks, runs their handlers, and settles the runs.
+"""START READING HERE: the executor claims due tasks, runs their handlers, and settles the runs.
 
 To see one run from the inside, start in ``running/run.py``; for the way of a task, read the list below. A task passes
 through the rooms in this order:

@@ -45,11 +45,7 @@ def written(enqueued: Enqueued, biz_num: str) -> str:
         InvalidTask: the arguments contain what a database could not store, or would not return unchanged.
     """
     _refuse_other_keys(enqueued)
-    data: dict[str, Any] = {FUNCTION: enqueued.function}
-    if enqueued.args:
-        data["args"] = enqueued.args
-    if enqueued.kwargs:
-        data["kwargs"] = enqueued.kwargs
+    data: dict[str, Any] = {FUNCTION: enqueued.function, "args": enqueued.args, "kwargs": enqueued.kwargs}
     if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):
         data["enqueued_at"] = enqueued.enqueued_at.isoformat()
     if using := {name: _text_of(value) for name, value in enqueued.using.items()}:

@@ -1,4 +1,4 @@
-"""The handler of a function's tasks: it calls the function, in the one way in which every task is run."""
+"""The handler of a function's tasks: what the executor asks of it; ``running.py`` makes the call."""
 
 import sys
 from datetime import timedelta

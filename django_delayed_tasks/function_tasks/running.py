@@ -1,4 +1,4 @@
-"""The run of a function: its context, its result while it runs, and the framework's signals.
+"""The run of a function: the call itself, its context, its result while it runs, and the framework's signals.
 
 The result while it runs is made only if something reads it: the function's context, a receiver of a signal, or a
 handler of the framework's log, to which its own receivers write. Otherwise it would take longer than all else in a run.

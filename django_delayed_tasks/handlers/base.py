@@ -9,7 +9,7 @@ from asgiref.sync import iscoroutinefunction, sync_to_async
 from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import scheduling
-from django_delayed_tasks.handlers.retries import exponential
+from django_delayed_tasks.handlers.backoff import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
 from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse

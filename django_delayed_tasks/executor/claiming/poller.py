@@ -1,4 +1,4 @@
-"""Finds due tasks and claims them, as docs/explanation/claiming.md describes: each :meth:`Poller.poll` looks once."""
+"""Claims due tasks level by level, and reads the agenda when it knows of no more (docs/explanation/claiming.md)."""
 
 import random
 from dataclasses import replace
@@ -10,8 +10,8 @@ from django.db import Error
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
-from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
 from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Kinds, Room
+from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
 from django_delayed_tasks.executor.limits.lanes import Lanes
@@ -72,7 +72,7 @@ class Poller:
         self.claim_size = ClaimSize(options, held)
         self._kinds = Kinds()
         self._levels = RoundRobin(options.poll_interval)
-        self._lost_claims = LostClaims(options.database, lease, held)
+        self._unanswered = UnansweredClaims(options.database, lease, held)
         self._agenda: Agenda | None = None
         self._read_at = float("-inf")
         self._ahead = timedelta()
@@ -97,13 +97,13 @@ class Poller:
 
     def _poll(self) -> float:
         self.found_nothing = self._was_outpaced = self._held.has_claimed_all = False
-        lost = self._lost_claims
+        unanswered = self._unanswered
         if self._claims_as != self._lease.executor:
             self._drop_lost()
         if clock.monotonic() >= self._lease.claims_until:
             return min(self._options.poll_interval, RENEWAL)
-        if self._held.has_lost_answer or (lost.has_tried and clock.monotonic() >= lost.look_at):
-            lost.look()
+        if self._held.has_lost_answer or (unanswered.has_tried and clock.monotonic() >= unanswered.look_at):
+            unanswered.look()
         room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:
             room = room.at_most(self._allowed(most))
@@ -208,7 +208,7 @@ class Poller:
 
     def _claim_from(self, request: ClaimRequest, limit: int, room: Room) -> list[ClaimedTask]:
         began = clock.monotonic()
-        self._lost_claims.has_tried = True
+        self._unanswered.has_tried = True
         tasks = self._won(request)
         if tasks:
             self._lost_races = 0

@@ -1,7 +1,7 @@
-"""The permits that a run needs before its task is claimed: a slot (``max_concurrent``), a rate token, a resource.
+"""Chooses the permits of a run before its task is claimed: a slot, a rate token, a resource of a pool.
 
-They are chosen first, and written with the claim. Only a resource (``pool``) is leased before: its lease has a clock of
-its own.
+Slots and rate tokens are written with the claim, by ``store/limits/claiming.py``. A resource is leased before: its
+lease has a clock of its own.
 """
 
 import random

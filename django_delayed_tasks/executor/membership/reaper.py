@@ -1,4 +1,4 @@
-"""Takes the claims of dead executors, and says whose they were."""
+"""Settles the claims of dead executors as lost, and says whose they were."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""START READING HERE. One run: from the tasks that a thread took to their settlements, which the settler writes.
+"""One run: from the tasks that a thread took to their settlements, which the settler writes.
 
 A single task is a batch of one. Tasks that are too late are refused, ``run_started`` is sent for the others, the
 handler is called, how each task ends is decided, and ``run_finished`` is sent. For most handlers the settler writes the

@@ -1,4 +1,4 @@
-"""The next time of a recurring task whose run has ended, as fields of its settlement."""
+"""The next time of a recurring task, as fields of a settlement; asked for when the end of a run is decided."""
 
 from datetime import datetime
 from typing import Any

@@ -1,7 +1,8 @@
-"""The claiming strategies: one for each kind of database, chosen by measurement (docs/decisions/0003 and 0014).
+"""The claiming strategies: skip-locked on PostgreSQL, sole writer on SQLite, compare-and-set elsewhere.
 
-PostgreSQL locks due rows and skips those that other transactions have locked. On SQLite only one connection writes at a
-time, so no other can take the rows that were found. Elsewhere rows are compared and set: see ``compare_and_set``.
+Each was chosen by measurement (docs/decisions/0003 and 0014). PostgreSQL locks due rows and skips those that other
+transactions have locked. On SQLite only one connection writes at a time, so no other can take the rows that were found.
+Elsewhere rows are compared and set: see ``compare_and_set``.
 """
 
 from collections.abc import Callable

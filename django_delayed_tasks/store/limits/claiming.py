@@ -1,4 +1,4 @@
-"""Claims exactly the tasks that have a permit, and blocks those whose key has none, in one transaction.
+"""Claims tasks and takes their slots and rate tokens in one transaction; blocks those whose key has none.
 
 A slot and the claim that it names are written together. So no executor ever sees a slot that names a claim which is yet
 to be made, and a crash leaves neither a slot without a claim nor a claim without a slot.

@@ -1,7 +1,7 @@
-"""Reaping: RUNNING tasks whose executor is not alive become PENDING again, or FAILED after too many rescues.
+"""Reaping: claims of executors that are not alive end as LOST; their tasks are PENDING again, or FAILED.
 
-An executor may still claim a task after it was declared dead. Such a claim is reaped as well: only the rows count, not
-the order of events.
+A task is FAILED after too many rescues. An executor may still claim a task after it was declared dead. Such a claim is
+reaped as well: only the rows count, not the order of events.
 """
 
 import random

@@ -1,8 +1,9 @@
-"""Settling: the end of a run and its history are written in one transaction (the table in docs/explanation/design.md).
+"""Settling: a run's end and its history in one transaction, refused if its claim is lost.
 
-After most runs the task is gone, and nothing has happened to it during the run: two statements record and delete a
-whole batch of these. If the counts disagree, or a task is not to be gone, the rows are locked first and read: a
-schedule that was deferred during the run wins, then a cancel request, then the outcome of the run.
+The table of all ends is in docs/explanation/design.md. After most runs the task is gone, and nothing has happened to it
+during the run: two statements record and delete a whole batch of these. If the counts disagree, or a task is not to be
+gone, the rows are locked first and read: a schedule that was deferred during the run wins, then a cancel request, then
+the outcome of the run.
 """
 
 from collections import defaultdict

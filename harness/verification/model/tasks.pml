@@ -26,7 +26,7 @@ end_idle:
         read_candidates(me, my_id, my_version, my_schedule);
         goto claiming
       }
-    :: atomic { losses < LOSSES && IS_HELD_BY(lease[me]) -> /* lost_claims.LostClaims._release_all: the claim's answer was lost */
+    :: atomic { losses < LOSSES && IS_HELD_BY(lease[me]) -> /* unanswered_claims.UnansweredClaims._release_all: the claim's answer was lost */
         held_by(me, my_id, my_version);
         then = RELEASED
       };

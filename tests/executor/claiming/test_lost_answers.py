@@ -10,7 +10,7 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.claiming import poller
-from django_delayed_tasks.executor.claiming.lost_claims import LostClaims
+from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.models import Executor
@@ -33,14 +33,14 @@ def test_a_claim_that_is_committed_after_the_look_is_found_by_another_one(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server has not noticed yet that the connection of that claim is gone."""
-    lost_claims = LostClaims("default", bench.lease, bench.held)
+    unanswered = UnansweredClaims("default", bench.lease, bench.held)
     bench.held.has_lost_answer = True
-    lost_claims.look()
+    unanswered.look()
     add()
     [task] = claim(bench.lease.executor)
     later = clock.monotonic() + 60
     monkeypatch.setattr(clock, "monotonic", lambda: later)
-    lost_claims.look()
+    unanswered.look()
     assert [settlement.claim for settlement in bench.released] == [task.claim]
 
 
@@ -70,14 +70,14 @@ def test_it_is_looked_for_although_no_thread_is_free(make_bench: Callable[..., B
 
 def test_a_claim_that_is_being_made_is_not_lost(bench: Bench) -> None:
     """However long its answer takes: the poller does not wait for it, and looks again."""
-    lost_claims = LostClaims("default", bench.lease, bench.held)
+    unanswered = UnansweredClaims("default", bench.lease, bench.held)
     add()
     with bench.held.claiming.lanes:
         [task] = claim(bench.lease.executor)
         bench.held.has_lost_answer = True
-        lost_claims.look()
+        unanswered.look()
         assert bench.released == []
-    lost_claims.look()
+    unanswered.look()
     assert [settlement.claim for settlement in bench.released] == [task.claim]
 
 
@@ -116,7 +116,7 @@ def test_where_the_look_is_slow_it_is_rare(bench: Bench, monkeypatch: pytest.Mon
     with connection.execute_wrapper(watch):
         for seconds, count in ((9, 0), (2, 1), (20, 1), (11, 2)):
             now[0] += seconds
-            bench.poller._lost_claims.has_tried = True
+            bench.poller._unanswered.has_tried = True
             bench.poller.poll()
             assert len(looked) == count
 

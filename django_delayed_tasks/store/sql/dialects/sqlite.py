@@ -1,4 +1,4 @@
-"""The dialect of SQLite."""
+"""The dialect of SQLite, and the turns in which the threads of a process write."""
 
 import json
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Finds claims that the database holds in this executor's name although their answers never arrived."""
+"""Claims that the database made for this executor, but whose answer never arrived: found, and released."""
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
@@ -19,8 +19,8 @@ CLAIM_WAIT = 0.02
 """Seconds that a search waits for a claim of another thread, which may hang on its connection."""
 
 
-class LostClaims:
-    """Lost claims: the database holds them in this executor's name, but its answer to the claim never arrived.
+class UnansweredClaims:
+    """Unanswered claims: the database holds them in this executor's name, and its answer to the claim never arrived.
 
     Attributes:
         has_tried: set by the poller when it tries a claim, whose answer may be lost.
@@ -35,7 +35,7 @@ class LostClaims:
         self.has_tried = False
 
     def look(self) -> None:
-        """Search for lost claims and release them."""
+        """Search for unanswered claims and release them."""
         began = clock.monotonic()
         at_once = self._held.has_lost_answer
         self._held.has_lost_answer = False
@@ -47,18 +47,18 @@ class LostClaims:
         self.look_at = began + max(SEARCH_EVERY, min(SEARCH_RAREST, took / SEARCH_SHARE))
 
     def _release_all(self) -> bool:
-        """Release the claims that are lost; return False if that cannot be told now."""
+        """Release the unanswered claims; return False if that cannot be told now."""
         # Before the query, for those that end meanwhile; after it, for those that are claimed from lanes meanwhile.
         known = self._held.claims()
-        lost = held_by(self._alias, self._lease.executor) - known
-        if lost and not self._held.claiming.wait(CLAIM_WAIT):
+        unanswered = held_by(self._alias, self._lease.executor) - known
+        if unanswered and not self._held.claiming.wait(CLAIM_WAIT):
             return False
-        if lost:
-            lost -= self._held.claims()
-        if lost:  # some may have been claimed, run and settled in between
-            lost &= held_by(self._alias, self._lease.executor)
-        if lost:
-            logger.warning("releasing %d %s whose answer was lost", len(lost), plural(len(lost), "claim"))
-        for claim in lost:
+        if unanswered:
+            unanswered -= self._held.claims()
+        if unanswered:  # some may have been claimed, run and settled in between
+            unanswered &= held_by(self._alias, self._lease.executor)
+        if unanswered:
+            logger.warning("releasing %d %s whose answer was lost", len(unanswered), plural(len(unanswered), "claim"))
+        for claim in unanswered:
             self._held.put_end(Settlement(claim, RunOutcome.LOST, Then.RELEASED, keep=False))
         return True

@@ -1,4 +1,4 @@
-"""The wait before the next attempt."""
+"""The default back-off: how long a retry waits, unless its handler says otherwise."""
 
 import random
 from datetime import timedelta
