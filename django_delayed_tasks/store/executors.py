@@ -18,7 +18,7 @@ from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store.sql.charsets import CHARSET, narrow_session
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
-from django_delayed_tasks.store.sql.transactions import atomically, decisively, in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, decisive_write, in_one_statement, in_one_write
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ def _update(alias: str, executor: int, assignments: str) -> bool:
         cursor.execute(f"UPDATE {EXECUTOR} SET {assignments} WHERE id = {executor:d} AND alive = TRUE")
         return bool(cursor.rowcount)
 
-    return decisively(alias, write)
+    return decisive_write(alias, write)
 
 
 def declare_expired_dead(alias: str) -> list[Dead]:
@@ -135,7 +135,7 @@ def declare_expired_dead(alias: str) -> list[Dead]:
     lapsed = _lapsed(alias)
     # Read first: an UPDATE of all would lock its range of the index, where heartbeats write.
     found = in_one_statement(alias, lambda cursor: _find(cursor, lapsed))
-    dead = [one for one in found if in_one_statement(alias, partial(_declare_dead, alias=alias, one=one, only=lapsed))]
+    dead = [one for one in found if in_one_write(alias, partial(_declare_dead, alias=alias, one=one, only=lapsed))]
     _log_crashes(dead)
     return dead
 

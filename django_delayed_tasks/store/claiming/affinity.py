@@ -123,17 +123,23 @@ class Affinity:
         return self._whole(chosen) if chosen else []
 
     def _first_rows(self, multiplier: int | None, direction: str) -> Rows:
-        """Return a few columns of the level's first rows, which are read once, in that order.
+        """Return a few columns of the level's first rows, which are read once, or of its last ones, latest first.
 
         The share is computed here: PostgreSQL expects few rows to be in it, and would read and sort the whole table.
         """
         if self._first is None:
             self._first = self._select(*candidates(self.dialect, self.request, NARROW))
-        rows = self._first if direction == "ASC" else self._first[::-1]
+        rows = self._first if direction == "ASC" else self._last_rows(self._first)
         if multiplier is None:
             return rows
         place, executors = self.request.place, self.request.executors
         return [row for row in rows if share_of(row[_ID], executors, multiplier) == place]
+
+    def _last_rows(self, first: Rows) -> Rows:
+        if len(first) < self.request.limit:
+            return first[::-1]
+        # All of the first rows may be of a kind that there is no room for, and remain there.
+        return self._select(*candidates(self.dialect, self.request, NARROW, direction="DESC"))
 
     def _whole(self, chosen: Rows) -> Rows:
         """Return all columns of these rows, in the same order, without those that have changed."""

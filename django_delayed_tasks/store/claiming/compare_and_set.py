@@ -20,7 +20,7 @@ from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import (
     atomically,
     decisively,
-    in_one_statement,
+    in_one_write,
     is_lock_timeout,
     is_transient_at_once,
 )
@@ -89,7 +89,7 @@ def _take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]
         cursor.execute(update)
         return int(cursor.rowcount)
 
-    return in_one_statement(alias, write, is_transient_at_once)
+    return in_one_write(alias, write, is_transient_at_once)
 
 
 def _take_unlocked(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

@@ -15,7 +15,7 @@ from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTas
 from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates, taking
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_write
 
 Strategy = Callable[[str, ClaimRequest], list[ClaimedTask]]
 """A function that claims due tasks and returns them; an empty list if none is due. May raise :class:`Outpaced`."""
@@ -58,7 +58,7 @@ def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
         cursor.execute(sql, parameters)
         return claimed_in_order(cursor.fetchall(), dialect, request.executor)
 
-    return in_one_statement(alias, write)
+    return in_one_write(alias, write)
 
 
 def _qualified(assignments: str) -> str:

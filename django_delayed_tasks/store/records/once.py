@@ -10,7 +10,7 @@ from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence
 from django_delayed_tasks.store.sql.tables import SUCCESS, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement, in_one_write
 
 Identity = tuple[str, str]
 
@@ -48,7 +48,7 @@ def forget(alias: str, biz_code: str, biz_num: str) -> bool:
         cursor.execute(f"DELETE FROM {SUCCESS} WHERE biz_code = %s AND biz_num = %s", [biz_code, biz_num])
         return bool(cursor.rowcount)
 
-    return in_one_statement(alias, write)
+    return in_one_write(alias, write)
 
 
 def purge_successes(alias: str, older_than: timedelta, batch_size: int) -> int:

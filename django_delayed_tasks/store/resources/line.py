@@ -17,7 +17,7 @@ from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources.resources import Wanted
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE, WAITER
-from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+from django_delayed_tasks.store.sql.transactions import decisive_write, in_one_statement, in_one_write
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -75,7 +75,7 @@ def enter(alias: str, wanted: Wanted, ttl: timedelta, place: int | None = None) 
             waiter.save(using=alias, force_insert=True)
         return waiter.pk
 
-    return in_one_statement(alias, write)
+    return in_one_write(alias, write)
 
 
 def renew(alias: str, places: Collection[int], ttl: timedelta) -> None:
@@ -149,4 +149,4 @@ def _by_id(alias: str, statement: str, places: Collection[int]) -> None:
     def write(cursor: CursorWrapper) -> None:
         cursor.execute(f"{statement} WHERE id IN ({ids})")
 
-    decisively(alias, write)
+    decisive_write(alias, write)

@@ -12,7 +12,7 @@ from django.db.models.expressions import RawSQL
 
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.sql.dialects import dialect_of
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import in_one_write
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -31,7 +31,7 @@ def add_missing(alias: str, pool: str, names: Collection[str]) -> None:
 
 def _insert(alias: str, rows: list[Resource]) -> None:
     resources = Resource.objects.using(alias)
-    in_one_statement(alias, lambda _: resources.bulk_create(rows, ignore_conflicts=True))
+    in_one_write(alias, lambda _: resources.bulk_create(rows, ignore_conflicts=True))
 
 
 def shape(alias: str, pool: str, size: int, short: int | None = None) -> None:
@@ -65,7 +65,7 @@ def _enable(alias: str, ids: list[int], enabled: bool) -> None:
     resources = Resource.objects.using(alias)
     for start in range(0, len(ids), BATCH):
         some = ids[start : start + BATCH]
-        in_one_statement(alias, partial(_update, resources.filter(pk__in=some), enabled))
+        in_one_write(alias, partial(_update, resources.filter(pk__in=some), enabled))
 
 
 def _update(resources: "QuerySet[Resource]", enabled: bool, cursor: CursorWrapper) -> int:

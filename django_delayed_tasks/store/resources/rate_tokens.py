@@ -18,7 +18,7 @@ from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
 from django_delayed_tasks.store.sql.tables import RESOURCE
-from django_delayed_tasks.store.sql.transactions import in_one_statement
+from django_delayed_tasks.store.sql.transactions import in_one_statement, in_one_write
 
 STARTS: Final = f"{RESERVED}starts."
 """The prefix of the tokens' pool names; the code follows."""
@@ -63,7 +63,7 @@ def provide_tokens(alias: str, pool: str, starts: int, period: timedelta, short:
             [pool],
         )
 
-    in_one_statement(alias, write)
+    in_one_write(alias, write)
 
 
 def free_tokens(alias: str, pool: str, period: timedelta, count: int) -> Looked:
@@ -114,7 +114,7 @@ def delete_unused_starts(alias: str, batch: int) -> int:
         cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
         return int(cursor.rowcount)
 
-    return in_one_statement(alias, delete) if unused else 0
+    return in_one_write(alias, delete) if unused else 0
 
 
 Row = tuple[int, int, float]

@@ -18,8 +18,10 @@ from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import (
     MayTryAgain,
     briefly,
+    decisive_write,
     decisively,
     in_one_statement,
+    in_one_write,
     is_lock_timeout,
     is_transient_at_once,
 )
@@ -98,11 +100,11 @@ def _upsert(alias: str, wanted: Wanted, values: dict[str, Any]) -> None:
     )
     resources = Resource.objects.using(alias)
     if not values:
-        in_one_statement(alias, lambda _: resources.bulk_create([row], ignore_conflicts=True))
+        in_one_write(alias, lambda _: resources.bulk_create([row], ignore_conflicts=True))
         return
     names_target = connections[alias].features.supports_update_conflicts_with_target
     target = ["pool", "name"] if names_target else None
-    in_one_statement(
+    in_one_write(
         alias,
         lambda _: resources.bulk_create([row], update_conflicts=True, unique_fields=target, update_fields=list(values)),
     )
@@ -277,4 +279,4 @@ def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTr
         cursor.execute(sql, parameters)
         return int(cursor.rowcount)
 
-    return decisively(alias, write, may_try_again)
+    return decisive_write(alias, write, may_try_again)

@@ -18,7 +18,7 @@ from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RESOURCE, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+from django_delayed_tasks.store.sql.transactions import decisively, in_one_write
 
 SLOTS: Final = f"{RESERVED}slots."
 """The prefix of the slots' pool names; the code follows."""
@@ -100,7 +100,7 @@ def delete_unused_slots(alias: str, batch: int) -> int:
         cursor.execute(f"{dialect.delete(RESOURCE)} WHERE {fence(unused)}")
         return int(cursor.rowcount)
 
-    return in_one_statement(alias, delete) if unused else 0
+    return in_one_write(alias, delete) if unused else 0
 
 
 _HOLDER: Final = f"LEFT JOIN {TASK} t ON t.id = r.task_id AND t.version = r.task_version AND {in_status(RUNNING, 't.')}"

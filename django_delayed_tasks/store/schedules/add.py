@@ -20,7 +20,7 @@ from django_delayed_tasks.store.schedules.upsert import (
 )
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RUNNING, STOPPING, TASK
-from django_delayed_tasks.store.sql.transactions import in_one_statement, in_transaction
+from django_delayed_tasks.store.sql.transactions import in_one_write, in_transaction
 from django_delayed_tasks.store.validation import Schedule, When
 
 COLUMNS = (
@@ -50,7 +50,7 @@ def add(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
     """
     dialect = dialect_of(connections[alias])
     way = _way(dialect, if_exists)
-    result = in_one_statement(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
+    result = in_one_write(alias, lambda cursor: way(cursor, dialect, schedule, if_exists))
     if if_exists is IfExists.RAISE and result.action is AddAction.KEPT:
         raise TaskExists(schedule.biz_code, schedule.biz_num)
     return result
@@ -65,7 +65,7 @@ def add_new(alias: str, schedule: Schedule) -> AddResult:
         IntegrityError: a task of this identity exists.
     """
     dialect = dialect_of(connections[alias])
-    return in_one_statement(alias, lambda cursor: _create(cursor, dialect, schedule))
+    return in_one_write(alias, lambda cursor: _create(cursor, dialect, schedule))
 
 
 def _create(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule) -> AddResult:

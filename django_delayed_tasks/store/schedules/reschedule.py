@@ -11,7 +11,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RESET, RUNNING, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
+from django_delayed_tasks.store.sql.transactions import atomically, in_one_write
 from django_delayed_tasks.store.validation import When
 
 
@@ -28,7 +28,7 @@ def reschedule(alias: str, biz_code: str, biz_num: str, when: When) -> bool:
         cursor.execute(sql, [*given, *given, *given, biz_code, biz_num])
         return bool(cursor.rowcount)
 
-    return in_one_statement(alias, write)
+    return in_one_write(alias, write)
 
 
 def reschedule_seen(alias: str, seen: Collection[Claim], by: timedelta) -> list[int]:

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
@@ -90,6 +91,21 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     raise AssertionError("unreachable")
 
 
+def in_one_write(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
+    """Call ``work(cursor)`` as :func:`in_one_statement` does, for a statement that writes.
+
+    It takes its turn on SQLite: beside threads that take turns, one that does not would find no gap to write in.
+    """
+    connection = connections[alias]
+    turn = nullcontext if in_transaction(connection) else dialect_of(connection).turn
+
+    def write(cursor: CursorWrapper) -> T:
+        with turn():
+            return work(cursor)
+
+    return in_one_statement(alias, write, may_try_again)
+
+
 def briefly(alias: str, work: Callable[[CursorWrapper], T]) -> T:
     """Call ``work(cursor)`` as :func:`atomically` does, with no statement waiting more than a second for a lock.
 
@@ -111,12 +127,20 @@ def decisively(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
 
     For statements that decide whether a claim or a lease is held.
     """
+    return in_one_statement(alias, _caught_up(alias, work), may_try_again)
 
+
+def decisive_write(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
+    """Call ``work(cursor)`` as :func:`decisively` does, for a statement that writes."""
+    return in_one_write(alias, _caught_up(alias, work), may_try_again)
+
+
+def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[CursorWrapper], T]:
     def decide(cursor: CursorWrapper) -> T:
         with dialect_of(connections[alias]).caught_up():
             return work(cursor)
 
-    return in_one_statement(alias, decide, may_try_again)
+    return decide
 
 
 def _before_next_try(connection: BaseDatabaseWrapper, error: DatabaseError, attempt: int) -> None:

@@ -1,6 +1,7 @@
 """How many an executor takes at once of what is best left to others: more each time that these do not want them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,6 +69,16 @@ def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_
         1, "default", 0, 500, place=place, executors=2, shares=Shares(frozenset({"wanted"}), 5, 0, 5)
     )
     assert [task.id for task in compare_and_set.claim(ALIAS, request)] == [wanted.pk]
+
+
+def test_one_kind_of_task_is_found_behind_more_of_another_than_are_read() -> None:
+    """The first of them may remain for as long as hanging handlers leave no room for their kind."""
+    api.add_tasks([verbs.task(str(number), -verbs.HOUR) for number in range(40)])
+    Task.objects.update(biz_code="other")
+    api.add_tasks([verbs.task("wanted")])
+    request = ClaimRequest(1, "default", 0, 10, executors=2, shares=Shares(frozenset({"other"}), 0, 5, 5))
+    places = [replace(request, place=place) for place in (0, 1)]
+    assert [task.biz_num for place in places for task in compare_and_set.claim(ALIAS, place)] == ["wanted"]
 
 
 def test_what_is_left_behind_takes_no_room_that_is_not_there() -> None:
