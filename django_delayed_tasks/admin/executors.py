@@ -161,7 +161,7 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     def running_tasks(self, executor: Executor) -> Any:
         known = getattr(executor, "running_tasks", None)
         count = running().get(executor.pk, 0) if known is None else known
-        text = _("%(busy)d of %(threads)d") % {"busy": count, "threads": executor.threads}
+        text = columns.busy_text(count, executor.threads)
         if not count:
             return columns.labelled(_("threads busy"), text)
         tasks = reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist")

@@ -1,6 +1,7 @@
 """What is wrong, and what to do about it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from itertools import islice
@@ -9,6 +10,8 @@ from typing import Any, Final, Literal
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.handlers.functions import is_function
+from django_delayed_tasks.models import Task
 from django_delayed_tasks.stats.backlogs import LATE, QueueBacklog, queues_of
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
@@ -89,9 +92,19 @@ def _without_handler(seen: Look) -> Iterator[Problem]:
     late = seen.now - LATE
     waiting = sorted({task.biz_code for task in seen.first_due if task.claim_at <= late} - known)
     for code in waiting if seen.alive else ():
+        if is_code_of_function(seen.alias, code):  # executors import its module when they claim its first task
+            continue
         text = _("Tasks of the code “%s” wait, and no executor that is alive has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
         yield Problem("code_without_handler", "error", text, advice, code)
+
+
+def is_code_of_function(alias: str, code: str) -> bool:
+    """Return whether a task of this code is one of the Tasks framework's functions."""
+    rows: Any = Task.objects.using(alias).filter(biz_code=code).values_list("biz_ext", flat=True)
+    with suppress(ValueError, RecursionError):  # data that cannot be parsed
+        return any(map(is_function, rows[:1]))
+    return False
 
 
 def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:

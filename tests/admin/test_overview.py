@@ -67,7 +67,7 @@ class TestShows:
         html = boss.get(PAGE).content.decode()
         assert "The queue “mail” has no executor (1 task due, the first for 5 min)." in section(html, "problems")
         tiles = section(html, "tiles")
-        assert "Executors alive 1 1 tasks on 8 threads" in tiles
+        assert "Executors alive 1 1 task on 8 threads" in tiles
         assert "Late 5 min 1 task, since 11:25:00" in tiles
         assert "Failed in the last hour 3 13.0 % of the runs" in tiles
         assert "Failed tasks 1" in tiles

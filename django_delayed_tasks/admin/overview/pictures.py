@@ -111,9 +111,15 @@ def seconds_text(seconds: float) -> str:
 
 
 def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:
-    """Return the rows of the table of codes: how many runs, how long they take, how late they start."""
+    """Return the rows of the table of codes: how many runs, how long they take, how late they start.
+
+    Each has a bar of how long half of its runs and 95 % of them took; all bars have the same scale.
+    """
+    most = max((_seconds(runs.run_time, 95) for runs in rates), default=0.0) or 1.0
     return [
         {
+            "half": f"{100 * _seconds(runs.run_time, 50) / most:.2f}",
+            "most": f"{100 * _seconds(runs.run_time, 95) / most:.2f}",
             "code": runs.code, "total": count_text(runs.total), "failed": runs.failed, "retried": runs.retried,
             "median": _text(runs.run_time.percentile(50)), "p95": _text(runs.run_time.percentile(95)),
             "longest": _text(runs.run_time.longest if runs.run_time.count else None),
@@ -121,6 +127,11 @@ def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:
         }
         for runs in rates
     ]  # fmt: skip
+
+
+def _seconds(times: Durations, percent: int) -> float:
+    found = times.percentile(percent)
+    return 0.0 if found is None else found.total_seconds()
 
 
 def _text(duration: timedelta | None) -> str:

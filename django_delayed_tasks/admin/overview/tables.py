@@ -11,9 +11,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.admin.lists.columns import busy_text
 from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.pictures import count_text, seconds_text
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats import Failures, Overview, QueueBacklog
 from django_delayed_tasks.stats.findings import tasks_text
 from django_delayed_tasks.stats.overviews import LiveExecutor
@@ -53,7 +54,7 @@ class Tables:
     def _executors(self) -> Tile:
         executors = self.seen.executors
         claimed, threads = sum(one.claimed for one in executors), sum(one.threads for one in executors)
-        note = _("%(claimed)s tasks on %(threads)s threads") % {"claimed": count_text(claimed), "threads": threads}
+        note = _("%(tasks)s on %(threads)s") % {"tasks": tasks_text(claimed), "threads": threads_text(threads)}
         kind = "good" if executors else "bad"
         label = _("Executors alive")
         return Tile(
@@ -77,13 +78,8 @@ class Tables:
     def _failing(self) -> Tile:
         failed, total = self.seen.last_hour.failed, self.seen.last_hour.total
         share = _("%.1f %% of the runs") % (100 * failed / total) if failed else _("of %s runs") % count_text(total)
-        return Tile(
-            _("Failed in the last hour"), count_text(failed), share, "bad" if failed else "good", self._runs(failed)
-        )
-
-    def _runs(self, failed: int) -> str:
-        runs = self.address("taskrun_changelist")
-        return f"{runs}?{urlencode({'outcome': 3})}" if runs and failed else runs
+        address = self._runs(outcome=RunOutcome.FAILED.value) if failed else self._runs()
+        return Tile(_("Failed in the last hour"), count_text(failed), share, "bad" if failed else "good", address)
 
     def _failed(self) -> Tile:
         failed = self.seen.backlog.failed
@@ -126,8 +122,10 @@ class Tables:
         return f"{local:%H:%M:%S}" if local.date() == now.date() else f"{local:%Y-%m-%d %H:%M}"
 
     def _tasks(self, **query: Any) -> str:
-        tasks = self.address("task_changelist")
-        return f"{tasks}?{urlencode(query)}" if tasks else ""
+        return _with_query(self.address("task_changelist"), query)
+
+    def _runs(self, **query: Any) -> str:
+        return _with_query(self.address("taskrun_changelist"), query)
 
     @cached_property
     def queues(self) -> list[dict[str, Any]]:
@@ -176,12 +174,16 @@ class Tables:
         return sorted(found, key=lambda row: (-row["hour"], -row["day"]))[:MOST_ROWS]
 
     def _failure(self, failures: Failures, hour: int) -> dict[str, Any]:
-        tasks = self.address("task_changelist")
-        query = urlencode({"code": failures.code, "status__exact": TaskStatus.FAILED.value})
         return {
             "code": failures.code, "error": failures.error or _("(no error)"), "hour": hour,
-            "day": max(failures.count, hour), "final": failures.final, "address": tasks and f"{tasks}?{query}",
+            "day": max(failures.count, hour), "final": failures.final, "address": self._failed_of(failures),
         }  # fmt: skip
+
+    def _failed_of(self, failures: Failures) -> str:
+        """Return the address of the tasks that failed for good, or of the runs that failed if all were retried."""
+        if failures.final:
+            return self._tasks(code=failures.code, status__exact=TaskStatus.FAILED.value)
+        return self._runs(code=failures.code, outcome=RunOutcome.RETRIED.value)
 
     @cached_property
     def longest(self) -> list[dict[str, Any]]:
@@ -207,7 +209,7 @@ class Tables:
             {
                 "name": one.name, "address": self.address("executor_change", one.id), "host": one.host,
                 "is_stopping": one.is_stopping, "threads": one.threads, "shown": min(one.claimed, one.threads),
-                "busy": _("%(claimed)s of %(threads)s") % {"claimed": one.claimed, "threads": one.threads},
+                "busy": busy_text(one.claimed, one.threads),
                 "queues": self._served(one),
             }
             for one in self.seen.executors[:MOST_EXECUTORS]
@@ -275,6 +277,15 @@ class Tables:
         """How late 95 % of the first attempts of the last hour started."""
         late = self.seen.last_hour.lateness.percentile(95)
         return seconds_text(late.total_seconds()) if late is not None else "–"
+
+
+def _with_query(address: str, query: dict[str, Any]) -> str:
+    return f"{address}?{urlencode(query)}" if address and query else address
+
+
+def threads_text(count: int) -> str:
+    """Return a number of threads in words."""
+    return ngettext("%d thread", "%d threads", count) % count
 
 
 def longest_unit(duration: timedelta) -> str:
