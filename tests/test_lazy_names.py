@@ -81,6 +81,27 @@ print(sorted(set(django_delayed_tasks.__all__) - set(globals())))
     ]
 
 
+def test_a_function_is_decorated_before_setup() -> None:
+    """By a module that an app's ``__init__`` imports, for example."""
+    source = """
+import sys
+from django.conf import settings
+backend = {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend"}
+settings.configure(INSTALLED_APPS=["django_delayed_tasks"], USE_TZ=True, TASKS={"default": backend})
+try:
+    from django.tasks import task
+except ImportError:
+    from django_tasks import task
+
+def later():
+    pass
+
+later.__qualname__, later.__module__ = "later", "tests.anywhere"
+print(task(later).module_path, "django_delayed_tasks.models" in sys.modules)
+"""
+    assert python(source) == "tests.anywhere.later False"
+
+
 def test_a_name_is_looked_up_once() -> None:
     source = """
 import django_delayed_tasks

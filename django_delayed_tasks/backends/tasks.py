@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 from asgiref.sync import sync_to_async
 from django.core.signals import setting_changed
+from django.db import transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
@@ -19,7 +20,7 @@ from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.function_tasks import handler as handlers
 from django_delayed_tasks.function_tasks.families import asking_family, families, family_of
 from django_delayed_tasks.handlers.validation import problem_of_queue
-from django_delayed_tasks.states import CancelResult
+from django_delayed_tasks.states import CancelResult, TaskStatus
 
 FIRST_LOOK: Final = 0.01
 LONGEST_PAUSE: Final = 0.5
@@ -80,14 +81,16 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
             TypeError: an argument is of a type that JSON does not have.
             ValueError: the arguments contain what a database could not store, or would not return unchanged.
         """
-        from django_delayed_tasks.function_tasks import enqueuing
+        return self._enqueue(self._order(task, args, kwargs))
 
+    def enqueue_on_commit(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> None:
+        """Enqueue as :meth:`enqueue` does when the current transaction of the default database is committed.
+
+        Raises:
+            InvalidTask, TypeError, ValueError: as for :meth:`enqueue`, at once.
+        """
         order = self._order(task, args, kwargs)
-        result = enqueuing.enqueue(settings.DATABASE, order)
-        if result is None:
-            return self._filtered(order)
-        self._announce(result)
-        return result
+        transaction.on_commit(lambda: self._enqueue(order))
 
     def bulk_enqueue(self, calls: Iterable[tuple[Any, Sequence[Any], Mapping[str, Any]]]) -> list[Any]:
         """Enqueue for each ``(task, args, kwargs)``, many in one statement; return the results in the same order.
@@ -143,7 +146,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         from django_delayed_tasks.store.schedules import cancel
 
         life = self._life(result_id)
-        if life.task is None:
+        if life.task is None or life.task.status == TaskStatus.FAILED:
             return CancelResult.MISSING
         return cancel.cancel(settings.DATABASE, life.biz_code, life.biz_num)
 
@@ -185,6 +188,15 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
 
         self.validate_task(task)
         return enqueuing.order_of(handlers.registered(task, self.options), task, args, kwargs)
+
+    def _enqueue(self, order: Any) -> Any:
+        from django_delayed_tasks.function_tasks import enqueuing
+
+        result = enqueuing.enqueue(settings.DATABASE, order)
+        if result is None:
+            return self._filtered(order)
+        self._announce(result)
+        return result
 
     def _announce(self, result: Any) -> None:
         family_of(result.task).signals.task_enqueued.send(sender=type(self), task_result=result)

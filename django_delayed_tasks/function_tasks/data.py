@@ -11,7 +11,6 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.function_tasks.ids import moment_in
 from django_delayed_tasks.handlers.functions import FUNCTION, USING
-from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
@@ -44,6 +43,8 @@ def written(enqueued: Enqueued, biz_num: str) -> str:
     Raises:
         InvalidTask: the arguments contain what a database could not store, or would not return unchanged.
     """
+    from django_delayed_tasks.store.validation import valid_json  # loads the models
+
     _refuse_other_keys(enqueued)
     data: dict[str, Any] = {FUNCTION: enqueued.function, "args": enqueued.args, "kwargs": enqueued.kwargs}
     if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import TaskExists, UnknownCode
+from django_delayed_tasks.exceptions import InvalidTask, TaskExists, UnknownCode
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import family_of
 from django_delayed_tasks.function_tasks.handler import FunctionHandler, handler_of
@@ -72,7 +72,10 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
     normalize_json = family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
     fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
-    arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
+    try:
+        arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
+    except RecursionError:
+        raise InvalidTask(data.ARGUMENTS, [args, kwargs], "is not JSON: nested too deeply", "(too deep)") from None
     enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued, num)))
 

@@ -41,7 +41,7 @@ class FunctionHandler(TaskHandler):
         self.options = options
         self.biz_code = code_of_function(task.module_path)
         self.queue = task.queue_name
-        self.priority = task.priority
+        self.priority = int(task.priority)  # the framework accepts any whole number, such as 5.0
         self.max_attempts = options.max_attempts
         self.timeout = options.timeout
         self.max_concurrent = options.max_concurrent

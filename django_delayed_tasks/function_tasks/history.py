@@ -17,7 +17,7 @@ MOST_RUNS = 1000
 MOST_READS = 10
 """How often a row and its runs are read again because a run has ended between the two reads."""
 LIVE = ("id", "biz_code", "biz_num", "biz_ext", "queue", "priority", "status", "version", "attempts", "rescues",
-        "executor", "update_time", "expires_at", "once")  # fmt: skip
+        "executor", "update_time", "expires_at", "once", "claim_at", "last_error")  # fmt: skip
 
 _MEANING = {
     RunOutcome.CANCELLED: path_of(TaskCancelled),
@@ -60,8 +60,24 @@ class Life(NamedTuple):
         return self.runs[-1] if self.runs else None
 
     @property
+    def failed(self) -> Task | None:
+        """The row, if it has failed and the runs that led to it are no longer in the history: it has the last error."""
+        is_failed = self.task is not None and self.task.status == TaskStatus.FAILED
+        return self.task if is_failed and not self.runs else None
+
+    @property
+    def finished(self) -> datetime | None:
+        """When the last run ended, or when the row failed."""
+        if self.failed is not None:
+            moment: datetime = self.failed.claim_at
+            return moment
+        return self.last.finished if self.last else None
+
+    @property
     def errors(self) -> list[tuple[str, str]]:
         """For each run that failed, the path of the class of its exception, and the traceback or another text."""
+        if self.failed is not None:
+            return [(path_of(Exception), self.failed.last_error)]
         return [
             (run.exception or _MEANING.get(RunOutcome(run.outcome), path_of(Exception)), run.error)
             for run in self.runs
@@ -71,6 +87,8 @@ class Life(NamedTuple):
     @property
     def attempts(self) -> list[Attempt]:
         """The attempts, with the current one."""
+        if self.failed is not None:
+            return [Attempt(str(self.failed.executor), None)]
         made = [(run.executor, run.started) for run in self.runs if run.started or run.outcome == RunOutcome.LOST]
         if self.task is not None and self.is_running:
             made.append((self.task.executor, self.task.update_time))

@@ -31,7 +31,7 @@ def result_of(task: Any, result_id: str, life: Life) -> Any:
         status,
         life.attempts,
         errors_of(family, life.errors),
-        last.finished if is_over and last else None,
+        life.finished if is_over else None,
         last.result if is_good and last else None,
     )
 

@@ -196,6 +196,10 @@ def context_class(family: Family) -> Any:
             """Whether the run has been asked to stop; queries the database at most once a second."""
             return self.task.cancel_requested
 
+        async def acancel_requested(self) -> bool:
+            """Do as :attr:`cancel_requested` in a coroutine."""
+            return await self.task.acancel_requested()
+
         @property
         def fencing_token(self) -> int:
             """A number that grows with every attempt; an external system can refuse a smaller one."""
@@ -208,5 +212,9 @@ def context_class(family: Family) -> Any:
         def check_claim(self) -> None:
             """Raise ClaimLost if the task was taken from this run; see ``ClaimedTask.check_claim``."""
             self.task.check_claim()
+
+        async def acheck_claim(self) -> None:
+            """Do as :meth:`check_claim` in a coroutine."""
+            await self.task.acheck_claim()
 
     return DelayedTaskContext

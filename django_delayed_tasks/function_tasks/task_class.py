@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from django_delayed_tasks.triggers import Trigger
 
 OF_FUNCTION = (
@@ -44,9 +42,11 @@ class Enqueuing:
         return replace(self, **{name: value for name, value in given.items() if value is not None})
 
     def enqueue_on_commit(self: Any, /, *args: Any, **kwargs: Any) -> None:
-        """Enqueue when the current transaction of the default database is committed; at once if there is none."""
-        self.get_backend().validate_task(self)
-        transaction.on_commit(lambda: self.enqueue(*args, **kwargs))
+        """Enqueue when the current transaction of the default database is committed; at once if there is none.
+
+        The arguments are validated and copied now.
+        """
+        self.get_backend().enqueue_on_commit(self, args, kwargs)
 
     def bulk_enqueue(self: Any, calls: Iterable[Call]) -> list[Any]:
         """Enqueue once for each ``(args, kwargs)``; return the results, in their order."""

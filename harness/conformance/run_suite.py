@@ -21,7 +21,7 @@ def main(name: str, folder: str, *chosen: str) -> int:
     django.setup()
     suite = SUITES[name]
     stand_in(suite)
-    runner = runner_of(suite, list(chosen))
+    runner = runner_of(suite, folder, list(chosen))
     return 1 if runner.run_tests([Path(folder).name]) else 0
 
 
@@ -36,13 +36,15 @@ def stand_in(suite: Suite) -> None:
     django.test.SimpleTestCase = Committing  # type: ignore[misc]
 
 
-def runner_of(suite: Suite, chosen: list[str]) -> Any:
+def runner_of(suite: Suite, folder: str, chosen: list[str]) -> Any:
     """Return a runner that leaves out what is not about this backend, and says so."""
     from django.test.runner import DiscoverRunner
 
     class Runner(DiscoverRunner):
         def build_suite(self, *args: Any, **kwargs: Any) -> TestSuite:
             tests = list(super().build_suite(*args, **kwargs))
+            if not tests:
+                raise SystemExit(f"no tests were found in {folder}")
             left = [test for test in tests if _name(test) in suite.left_out]
             for test in sorted(left, key=_name):
                 print(f"left out: {_name(test)}: {suite.left_out[_name(test)]}")

@@ -13,6 +13,7 @@ calls: list[Any] = []
 seen: list[Any] = []
 started = Event()
 may_end = Event()
+WHOLE: Any = 5.0
 
 
 @task
@@ -24,6 +25,17 @@ def add_up(*numbers: int, start: int = 0) -> int:
 def describe(context: Any) -> list[Any]:
     context.progress(0.5, "half")
     return [context.task_result.id, context.attempt, context.cancel_requested, context.fencing_token]
+
+
+@task(takes_context=True)
+async def describe_later(context: Any) -> list[Any]:
+    await context.acheck_claim()
+    return [context.attempt, await context.acancel_requested()]
+
+
+@task(priority=WHOLE)
+def whole() -> None:
+    """Have a priority that is a whole number, but no int."""
 
 
 @task

@@ -12,7 +12,10 @@ from django.utils import timezone
 from django_delayed_tasks import CancelResult
 from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired, TaskTimeout
 from django_delayed_tasks.function_tasks.families import family_of
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers.functions import code_of_function
+from django_delayed_tasks.handlers.registry import withdraw
+from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.settling.reap import reap
 from tests.executor.coroutines import async_handler_of
@@ -140,7 +143,21 @@ def test_a_run_whose_executor_died_is_an_attempt() -> None:
     assert [error.exception_class for error in result.errors] == [ClaimLost]
 
 
-def test_rescues_that_are_used_up(heard: list[Any]) -> None:
+def test_rescues_that_are_used_up_are_announced_where_the_function_was_not_imported(heard: list[Any]) -> None:
+    add_up: Any = functions.add_up
+    add_up.enqueue(1)
+    dead = registered("dead")
+    claim(dead)
+    executors.retire("default", dead)
+    known = find(code_of_function(add_up.module_path))
+    assert known
+    withdraw(known)
+    with executing(max_rescues=0):
+        wait_until(lambda: len(heard) > 1)
+    assert heard == [("enqueued", "READY", 0, None), ("finished", "FAILED", 1, ClaimLost)]
+
+
+def test_rescues_that_are_used_up() -> None:
     result: Any = functions.add_up.enqueue(1)
     dead = registered("dead")
     claim(dead)
@@ -160,6 +177,26 @@ def test_a_waiting_task_that_is_cancelled() -> None:
     assert functions.add_up.get_result(result.id) == result
     assert (result.args, result.kwargs) == ([1], {"start": 2})
     assert backend.cancel(result.id) == CancelResult.MISSING
+
+
+def test_what_has_failed_cannot_be_cancelled() -> None:
+    result: Any = functions.fail.enqueue("no")
+    drain()
+    failed = functions.fail.get_result(result.id)
+    assert backend.cancel(result.id) == CancelResult.MISSING
+    assert functions.fail.get_result(result.id) == failed
+
+
+def test_what_has_failed_keeps_its_error_for_as_long_as_its_row() -> None:
+    """The runs are deleted from the history after a time, and the row waits for a decision."""
+    result: Any = functions.fail.enqueue("no")
+    drain()
+    finished = functions.fail.get_result(result.id).finished_at
+    TaskRun.objects.all().delete()
+    result.refresh()
+    assert (result.status, result.attempts, len(result.worker_ids)) == (TaskResultStatus.FAILED, 1, 1)
+    assert "ValueError: no" in result.errors[0].traceback
+    assert abs(result.finished_at - finished) < timedelta(seconds=5)
 
 
 def test_a_running_task_that_is_cancelled_may_still_succeed() -> None:

@@ -121,6 +121,17 @@ def test_enqueuing_on_commit() -> None:
     assert Task.objects.count() == 1
 
 
+def test_what_is_enqueued_on_commit_is_what_was_passed() -> None:
+    """A call that cannot be written fails at once, not after the commit of what belongs to it."""
+    with transaction.atomic():
+        with pytest.raises(ValueError, match="NUL"):
+            give.enqueue_on_commit("\0")
+        numbers = [1]
+        give.enqueue_on_commit(numbers)
+        numbers.append(2)
+    assert Task.objects.get().biz_ext["args"] == [[1]]
+
+
 def test_waiting_for_a_result() -> None:
     result = give.enqueue(5)
     with pytest.raises(TimeoutError, match=r"is still READY after 0\.05 s"):

@@ -37,6 +37,17 @@ def test_refused_arguments(value: Any, problem: str) -> None:
     assert not Task.objects.exists()
 
 
+def test_arguments_that_are_nested_too_deeply() -> None:
+    deep: list[Any] = []
+    for _ in range(3000):
+        deep = [deep]
+    endless: list[Any] = []
+    endless.append(endless)
+    for value in (deep, endless):
+        with pytest.raises(InvalidArguments, match="is not JSON: nested too deeply"):
+            give.enqueue(value)
+
+
 @pytest.mark.parametrize("value", [datetime(2026, 1, 1), {1}, object()])  # noqa: DTZ001
 def test_other_types_are_refused_as_the_framework_does(value: Any) -> None:
     with pytest.raises(TypeError, match="Unsupported type"):

@@ -99,6 +99,21 @@ def test_a_coroutine_function_that_fails() -> None:
     assert "fail_later" in error.traceback
 
 
+def test_the_context_of_a_coroutine_function() -> None:
+    result: Any = functions.describe_later.enqueue()
+    drain()
+    result.refresh()
+    assert result.return_value == [1, False]
+
+
+def test_a_priority_may_be_any_whole_number() -> None:
+    result: Any = functions.whole.enqueue()
+    assert Task.objects.get().priority == 5
+    drain()
+    result.refresh()
+    assert result.status == TaskResultStatus.SUCCESSFUL
+
+
 def test_the_context_has_the_result_and_the_claim() -> None:
     result: Any = functions.describe.enqueue()
     drain()

@@ -69,6 +69,13 @@ def test_a_code_that_waits_and_has_no_handler() -> None:
     assert kinds() == []
 
 
+def test_a_function_that_no_executor_has_imported_yet() -> None:
+    """Executors import its module when they claim its first task."""
+    executor(codes=["other"])
+    task("1", NOW - 2 * MINUTE, claim_at=NOW - 2 * MINUTE, queue="mail", biz_ext={"function": CODE})
+    assert ("code_without_handler", "error", CODE) not in kinds()
+
+
 def test_late_and_growing() -> None:
     executor(codes=[CODE], expires_at=NOW + HOUR)
     late()

@@ -8,6 +8,7 @@ from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.settling.run_log import RunLog, log_end
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import find, takes_exception
+from django_delayed_tasks.handlers.functions import find_function
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
@@ -36,7 +37,8 @@ def tell_failed(task: ClaimedTask, error: str, exception: BaseException | None =
 
 
 def _tell(task: ClaimedTask, error: str, exception: BaseException | None) -> None:
-    handler = find(task.biz_code)
+    # A function whose executor died may not be imported in the one that takes its task.
+    handler = find(task.biz_code) or find_function(task)
     try:
         signals.task_failed.send_robust(sender=type(handler), task=task, error=error, exception=exception)
         if handler and takes_exception(handler.on_failed):
