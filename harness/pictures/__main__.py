@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import django
 from django.core.management import call_command
@@ -22,6 +22,7 @@ from harness.servers.server import free_port
 
 PICTURES: Final = ROOT / "docs/images"
 WIDTH: Final = 1280
+PHONE: Final = 390
 PASSWORD: Final = "only for pictures"
 PATIENCE: Final = 60.0  # seconds
 SETTLED: Final = 1.0
@@ -31,13 +32,14 @@ SETTLED: Final = 1.0
 def main() -> None:
     """Fill a database, serve the admin, and take a picture of each page."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES
+    folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         os.environ |= {"DDT_PICTURES": f"{place}/db.sqlite3", "DJANGO_SETTINGS_MODULE": "harness.pictures.settings"}
         fill()
         with served() as site, chromium(WIDTH) as chrome:
             log_in(chrome, site)
-            for name, (address, height) in pages().items():
-                take(chrome, site + address, folder / f"{name}.png", height)
+            for name, page in pages().items():
+                take(chrome, site, page, folder / f"{name}.png")
                 print(folder / f"{name}.png")
 
 
@@ -56,17 +58,34 @@ def fill() -> None:
     take_survey(scene.ALIAS)
 
 
-def pages() -> dict[str, tuple[str, int]]:
-    """Return the address of each picture's page, and the height of the picture; 0 for all of the page."""
+class Page(NamedTuple):
+    """What a picture shows, and how: ``height`` is 0 for all of the page, ``language`` one of Django's codes."""
+
+    address: str
+    height: int = 0
+    width: int = WIDTH
+    is_dark: bool = False
+    language: str = "en"
+
+
+def pages() -> dict[str, Page]:
+    """Return the page of each picture, by the picture's name."""
     from django.urls import reverse
 
     from django_delayed_tasks.models import Task
 
     failed = Task.objects.filter(last_error__contains="ConnectTimeout").latest("claim_at")
+    overview = reverse("admin:django_delayed_tasks_overview_changelist")
+    tasks = reverse("admin:django_delayed_tasks_task_changelist")
     return {
-        "overview": (reverse("admin:django_delayed_tasks_overview_changelist"), 1480),
-        "errors": (reverse("admin:django_delayed_tasks_task_errors"), 0),
-        "task": (reverse("admin:django_delayed_tasks_task_change", args=[failed.pk]), 0),
+        "overview": Page(overview, 1480),
+        "overview-dark": Page(overview, 900, width=1920, is_dark=True),
+        "overview-phone": Page(overview, 844, width=PHONE),
+        "overview-zh": Page(overview, 1480, language="zh-hans"),
+        "tasks": Page(tasks, 900),
+        "tasks-phone": Page(tasks, 844, width=PHONE, is_dark=True),
+        "errors": Page(reverse("admin:django_delayed_tasks_task_errors")),
+        "task": Page(reverse("admin:django_delayed_tasks_task_change", args=[failed.pk])),
     }
 
 
@@ -98,16 +117,19 @@ def log_in(chrome: Chrome, site: str) -> None:
     chrome.find_element(By.CSS_SELECTOR, "[type=submit]").click()
 
 
-def take(chrome: Chrome, address: str, path: Path, height: int) -> None:
+def take(chrome: Chrome, site: str, page: Page, path: Path) -> None:
     """Take a picture of a page, without scroll bars."""
-    resize(chrome, WIDTH, height or 600)
-    chrome.get(address)
+    resize(chrome, page.width, page.height or 600)
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if page.is_dark else "light"}
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    chrome.add_cookie({"name": "django_language", "value": page.language})
+    chrome.get(site + page.address)
     chrome.execute_script("document.documentElement.style.scrollbarWidth = 'none'")
     time.sleep(SETTLED)
-    if not height:
+    if not page.height:
         bottom = "return Math.ceil(document.querySelector('#content').getBoundingClientRect().bottom)"
-        resize(chrome, WIDTH, chrome.execute_script(bottom))
-    chrome.save_screenshot(str(path))
+        resize(chrome, page.width, chrome.execute_script(bottom))
+    assert chrome.save_screenshot(str(path)), f"{path} cannot be written"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 
 from harness.benchmarks.pages_settings import *  # noqa: F403
+from harness.benchmarks.pages_settings import MIDDLEWARE as USUAL
 
 DATABASES = {
     "default": {
@@ -20,6 +21,7 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
 ]
+MIDDLEWARE = [*USUAL, "django.middleware.locale.LocaleMiddleware"]
 ROOT_URLCONF = "harness.pictures.urls"
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 TIME_ZONE = "UTC"

@@ -3,7 +3,7 @@
 import struct
 from pathlib import Path
 
-from harness.pictures.__main__ import PICTURES, WIDTH
+from harness.pictures.__main__ import PHONE, PICTURES, WIDTH
 from tests.harness.making import make
 
 
@@ -11,8 +11,10 @@ def test_it_takes_every_picture_that_is_there(tmp_path: Path) -> None:
     made = make("pictures", PICTURES=str(tmp_path))
     assert made.returncode == 0, made.stdout
     taken = {path.name: size_of(path) for path in tmp_path.iterdir()}
-    assert set(taken) == {path.name for path in PICTURES.iterdir()}
-    assert all(width == WIDTH and height >= 400 for width, height in taken.values())
+    kept = {path.name: size_of(path) for path in PICTURES.iterdir()}
+    assert {name: width for name, (width, _) in taken.items()} == {name: width for name, (width, _) in kept.items()}
+    assert {width for width, _ in taken.values()} == {PHONE, WIDTH, 1920}
+    assert all(height >= 400 for _, height in taken.values())
 
 
 def size_of(path: Path) -> tuple[int, int]:
