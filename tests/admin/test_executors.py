@@ -91,7 +91,8 @@ def test_one_statement_counts_all_running_tasks(boss: Client) -> None:
     Task._base_manager.bulk_create(new_task(f"p{i}") for i in range(10))
     with CaptureQueriesContext(connection) as context:
         rows = rows_of(boss.get(LIST))
-    assert [row["running_tasks"] for row in rows] == [f"{i} of 8" for i in reversed(range(10))]
+    more = "8 of 8, 9 claimed"  # one waits for a thread, or is on the event loop
+    assert [row["running_tasks"] for row in rows] == [more, *(f"{i} of 8" for i in reversed(range(9)))]
     about_tasks = [query for query in context.captured_queries if "django_delayed_tasks_" in query["sql"]]
     assert len(about_tasks) == 3  # the page's keys, its rows, and the counts
 

@@ -43,7 +43,7 @@ class TestLooks:
         rows = shown(boss)
         assert list(rows) == ["mail", "shop", "default"]  # the last one is only named by a handler
         mail = {"name": "mail", "state": "open", "buttons": "Pause", "due": "3", "running": "1"}
-        mail |= {"served": "web/1"}
+        mail |= {"served": "web/1", "next.second": "2031-05-17 11:29:00"}
         assert rows["mail"] == mail | {"next": "late by 1 min", "codes": ""}
         assert (rows["shop"]["due"], rows["shop"]["next"], rows["shop"]["codes"]) == ("0", "in 5 min", "test.shop")
         assert (rows["default"]["next"], rows["default"]["codes"]) == ("-", "test.mail")
