@@ -22,6 +22,7 @@ from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus, TaskStatus
+from django_delayed_tasks.stats.findings import busy_text
 from django_delayed_tasks.store.claiming.waiting import running_tasks
 
 
@@ -161,7 +162,7 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
     def running_tasks(self, executor: Executor) -> Any:
         known = getattr(executor, "running_tasks", None)
         count = running().get(executor.pk, 0) if known is None else known
-        text = columns.busy_text(count, executor.threads)
+        text = busy_text(count, executor.threads)
         if not count:
             return columns.labelled(_("threads busy"), text)
         tasks = reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist")

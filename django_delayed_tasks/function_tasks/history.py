@@ -88,7 +88,7 @@ class Life(NamedTuple):
     def attempts(self) -> list[Attempt]:
         """The attempts, with the current one."""
         if self.failed is not None:
-            return [Attempt(str(self.failed.executor), None)]
+            return [Attempt("", None)]  # the row does not say by which executor
         made = [(run.executor, run.started) for run in self.runs if run.started or run.outcome == RunOutcome.LOST]
         if self.task is not None and self.is_running:
             made.append((self.task.executor, self.task.update_time))

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from django.db import transaction
+
 from django_delayed_tasks.triggers import Trigger
 
 OF_FUNCTION = (
@@ -44,9 +46,15 @@ class Enqueuing:
     def enqueue_on_commit(self: Any, /, *args: Any, **kwargs: Any) -> None:
         """Enqueue when the current transaction of the default database is committed; at once if there is none.
 
-        The arguments are validated and copied now.
+        The backend of this store validates and copies the arguments now; others, such as Django's dummy backend, only
+        validate the task.
         """
-        self.get_backend().enqueue_on_commit(self, args, kwargs)
+        backend = self.get_backend()
+        if enqueue := getattr(backend, "enqueue_on_commit", None):
+            enqueue(self, args, kwargs)
+        else:
+            backend.validate_task(self)
+            transaction.on_commit(lambda: self.enqueue(*args, **kwargs))
 
     def bulk_enqueue(self: Any, calls: Iterable[Call]) -> list[Any]:
         """Enqueue once for each ``(args, kwargs)``; return the results, in their order."""

@@ -22,6 +22,8 @@ LOST: Final = 76
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 LOOK_EVERY: Final = 0.05
+EARLIER: Final = 0.05
+"""The part of the ttl by which the guard is early: on a busy machine, killed processes take a moment to end."""
 PASSED_ON: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
@@ -51,15 +53,19 @@ class GuardedCommand:
             return self._watch(process, guard)
 
     def _watch(self, process: "subprocess.Popen[bytes]", guard: "Guard") -> int:
-        guard.allow(process.pid, self._lease.runs_until)
+        guard.allow(process.pid, self._may_run_until)
         while (code := _wait(process, LOOK_EVERY)) is None:
-            guard.allow(process.pid, self._lease.runs_until)
+            guard.allow(process.pid, self._may_run_until)
             if not self._lease.is_held:
                 self._end(process)
                 return LOST
         if code < 0 and not self._lease.is_held:
             return LOST  # the guard ended it first
         return code if code >= 0 else 128 - code
+
+    @property
+    def _may_run_until(self) -> float:
+        return self._lease.runs_until - self._lease.ttl.total_seconds() * EARLIER
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         # A lease is trusted for two thirds of its ttl: during the last third no other process can acquire it, unless

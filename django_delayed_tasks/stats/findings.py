@@ -92,14 +92,14 @@ def _without_handler(seen: Look) -> Iterator[Problem]:
     late = seen.now - LATE
     waiting = sorted({task.biz_code for task in seen.first_due if task.claim_at <= late} - known)
     for code in waiting if seen.alive else ():
-        if is_code_of_function(seen.alias, code):  # executors import its module when they claim its first task
+        if _is_code_of_function(seen.alias, code):  # executors import its module when they claim its first task
             continue
         text = _("Tasks of the code “%s” wait, and no executor that is alive has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
         yield Problem("code_without_handler", "error", text, advice, code)
 
 
-def is_code_of_function(alias: str, code: str) -> bool:
+def _is_code_of_function(alias: str, code: str) -> bool:
     """Return whether a task of this code is one of the Tasks framework's functions."""
     rows: Any = Task.objects.using(alias).filter(biz_code=code).values_list("biz_ext", flat=True)
     with suppress(ValueError, RecursionError):  # data that cannot be parsed
@@ -186,6 +186,17 @@ def tasks_text(count: int) -> str:
     if count > COUNTED:
         return _("more than %d tasks") % COUNTED
     return ngettext("%d task", "%d tasks", count) % count
+
+
+def busy_text(claimed: int, threads: int) -> str:
+    """Return how many threads are busy, and how many tasks are claimed if these are more.
+
+    The others wait for a thread, or are on the event loop.
+    """
+    text: str = _("%(busy)d of %(threads)d") % {"busy": min(claimed, threads), "threads": threads}
+    if claimed <= threads:
+        return text
+    return _("%(busy)s, %(claimed)d claimed") % {"busy": text, "claimed": claimed}
 
 
 def host_text(host: str) -> str:

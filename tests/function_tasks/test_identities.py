@@ -11,6 +11,7 @@ from django.utils import timezone
 from django_delayed_tasks import Cron, Interval
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.function_tasks import enqueuing
+from django_delayed_tasks.function_tasks.families import families
 from django_delayed_tasks.models import Task, TaskRun
 from tests.executor.parts import drain, executing
 from tests.function_tasks import functions
@@ -130,6 +131,14 @@ def test_what_is_enqueued_on_commit_is_what_was_passed() -> None:
         give.enqueue_on_commit(numbers)
         numbers.append(2)
     assert Task.objects.get().biz_ext["args"] == [[1]]
+
+
+def test_enqueuing_on_commit_with_another_backend(settings: Any) -> None:
+    """As in a project's tests, which replace the backend."""
+    settings.TASKS = {"default": {"BACKEND": f"{families()[0].root}.backends.dummy.DummyBackend"}}
+    with transaction.atomic():
+        give.enqueue_on_commit(1)
+    assert [result.args for result in give.get_backend().results] == [[1]]
 
 
 def test_waiting_for_a_result() -> None:

@@ -157,7 +157,7 @@ def test_the_command_dies_with_it(start: Start, program: str) -> None:
 
 @pytest.mark.same_everywhere
 def test_the_command_ends_in_time_when_runmutex_stands_still(start: Start) -> None:
-    child = guarded(start, FAMILY, "2")
+    child = guarded(start, FAMILY, "6")
     held = token()
     child.pause()
     with mutex("nightly", wait=60):

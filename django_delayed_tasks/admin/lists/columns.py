@@ -113,14 +113,3 @@ def last_line(text: str, limit: int = 100) -> str:
 def cut(text: str, limit: int) -> str:
     """Return the text, cut at ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def busy_text(claimed: int, threads: int) -> str:
-    """Return how many threads are busy, and how many tasks are claimed if these are more.
-
-    The others wait for a thread, or are on the event loop.
-    """
-    text: str = _("%(busy)d of %(threads)d") % {"busy": min(claimed, threads), "threads": threads}
-    if claimed <= threads:
-        return text
-    return _("%(busy)s, %(claimed)d claimed") % {"busy": text, "claimed": claimed}

@@ -11,12 +11,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from django_delayed_tasks.admin.lists.columns import busy_text
 from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.pictures import count_text, seconds_text
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats import Failures, Overview, QueueBacklog
-from django_delayed_tasks.stats.findings import tasks_text
+from django_delayed_tasks.stats.findings import busy_text, tasks_text
 from django_delayed_tasks.stats.overviews import LiveExecutor
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
