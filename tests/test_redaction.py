@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -27,6 +27,20 @@ CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
 
+def _log_in(context: Any, name: str, token: str = "", *more: Any, card: str = "") -> None: ...
+
+
+def _pay(*card: int) -> None: ...
+
+
+log_in, pay = SimpleNamespace(func=_log_in, takes_context=True), SimpleNamespace(func=_pay)
+
+
+def data_of(function: str, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """The data of a function's task."""
+    return {"function": f"{__name__}.{function}", "args": [*args], "kwargs": kwargs}
+
+
 @pytest.fixture(autouse=True)
 def names() -> Iterator[None]:
     with override_settings(DELAYED_TASKS=NAMES):
@@ -44,10 +58,23 @@ def names() -> Iterator[None]:
         ("token", "token"),
         (None, None),
         (CIRCLE, [MASK]),
+        (data_of("log_in", "Ada", "s3cret", 3, card=4), data_of("log_in", "Ada", MASK, 3, card=MASK)),
+        (data_of("pay", 1, 2), data_of("pay", MASK, MASK)),
+        (data_of("not_imported", 1, {"a": 2}, a=3), data_of("not_imported", MASK, MASK, a=3)),
+        ({"function": "not.imported", "args": 1}, {"function": "not.imported", "args": 1}),
     ],
 )
 def test_hidden(value: Any, seen: Any) -> None:
     assert redacted(value) == seen
+
+
+def test_arguments_of_functions_get_their_values_back() -> None:
+    value = data_of("log_in", "Ada", "s3cret", [{"token": 5}], card=4)
+    masked = numbered(value)
+    assert masked == data_of("log_in", "Ada", f"{MASK} 1", [{"token": f"{MASK} 2"}], card=f"{MASK} 3")
+    assert restored(masked, value) == value
+    with pytest.raises(MisplacedMask):
+        restored(data_of("log_in", f"{MASK} 1"), value)
 
 
 def test_nothing_is_hidden_unless_asked_for() -> None:

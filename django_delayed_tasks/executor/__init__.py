@@ -8,6 +8,9 @@ through the rooms in this order:
 - ``running/`` runs tasks in worker threads and on an event loop, and decides how each run ends;
 - ``settling/`` writes those ends to the database and reports final failures.
 
+Before that, ``add_task`` in ``api.py`` has the task validated (``store/acceptance.py``) and its row written
+(``store/schedules/add.py``), and executors are woken after the commit (``store/notices/wakeup.py``).
+
 The way of one task, file by file:
 
 1. claim: ``Poller.poll`` in ``claiming/poller.py`` claims due tasks level by level with the strategy of the database

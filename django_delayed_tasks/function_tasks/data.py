@@ -10,7 +10,8 @@ from django.utils.dateparse import parse_datetime
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.function_tasks.ids import moment_in
-from django_delayed_tasks.handlers.functions import FUNCTION, USING
+from django_delayed_tasks.handlers.functions import USING
+from django_delayed_tasks.support.arguments import ARGS, FUNCTION
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
@@ -46,7 +47,7 @@ def written(enqueued: Enqueued, biz_num: str) -> str:
     from django_delayed_tasks.store.validation import valid_json  # loads the models
 
     _refuse_other_keys(enqueued)
-    data: dict[str, Any] = {FUNCTION: enqueued.function, "args": enqueued.args, "kwargs": enqueued.kwargs}
+    data: dict[str, Any] = {FUNCTION: enqueued.function, ARGS: enqueued.args, "kwargs": enqueued.kwargs}
     if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):
         data["enqueued_at"] = enqueued.enqueued_at.isoformat()
     if using := {name: _text_of(value) for name, value in enqueued.using.items()}:
@@ -71,7 +72,7 @@ def read(data: Any, function: str, biz_num: str = "") -> Enqueued:
 def arguments_in(data: Any) -> tuple[list[Any], dict[str, Any]]:
     """Return the positional and the keyword arguments in the data of a task."""
     found = data if isinstance(data, dict) else {}
-    args, kwargs = found.get("args"), found.get("kwargs")
+    args, kwargs = found.get(ARGS), found.get("kwargs")
     return list(args) if isinstance(args, list) else [], dict(kwargs) if isinstance(kwargs, dict) else {}
 
 
@@ -103,14 +104,14 @@ def _refuse_other_keys(enqueued: Enqueued) -> None:
     """Refuse keys that are not texts: JSON turns 1 into "1", so the function would get another argument."""
     if not enqueued.args and not enqueued.kwargs:
         return
-    arguments = {"args": enqueued.args, "kwargs": enqueued.kwargs}
+    arguments = {ARGS: enqueued.args, "kwargs": enqueued.kwargs}
     waiting: list[Any] = [arguments]
     while waiting:
         value = waiting.pop()
         if isinstance(value, Mapping):
             if others := [key for key in value if not isinstance(key, str)]:
                 problem = f"has a key that is not a str, {shown(others[0])}, which JSON would turn into one"
-                raise InvalidTask(ARGUMENTS, arguments, problem, shown(arguments))
+                raise InvalidTask(ARGUMENTS, arguments, problem, shown({FUNCTION: enqueued.function, **arguments}))
             waiting += value.values()
         elif isinstance(value, Sequence) and not isinstance(value, str):
             waiting += value

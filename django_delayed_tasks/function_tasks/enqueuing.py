@@ -13,7 +13,6 @@ from django_delayed_tasks.function_tasks.handler import FunctionHandler, handler
 from django_delayed_tasks.function_tasks.ids import id_of, new_number
 from django_delayed_tasks.function_tasks.results import new_result
 from django_delayed_tasks.function_tasks.task_class import changed
-from django_delayed_tasks.handlers.functions import FUNCTION
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
@@ -29,6 +28,7 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
+from django_delayed_tasks.support.arguments import FUNCTION
 from django_delayed_tasks.support.traces import trace_of_caller
 
 PORTION = 500

@@ -14,14 +14,13 @@ from django.utils.module_loading import import_string
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.registry import find
 from django_delayed_tasks.handlers.validation import CODE_LENGTH
+from django_delayed_tasks.support.arguments import FUNCTION
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
 logger = logging.getLogger("django_delayed_tasks")
 
-FUNCTION = "function"
-"""The key of a function's dotted path in the data of its tasks."""
 USING = "using"
 """The key of what the caller has changed about the function's task with ``using``."""
 _HASH_LENGTH = 10

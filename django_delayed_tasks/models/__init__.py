@@ -235,8 +235,8 @@ class Executor(models.Model):
     """One OS process that claims and runs tasks; each registration adds a row under the executor's stable name.
 
     ``alive`` is True or NULL, never False: NULLs are distinct in a unique constraint, so a name has at most one live
-    row. It decides who owns claims; ``status`` and ``version`` are for people, and NULL in a row that an older release
-    wrote.
+    row. It decides who owns claims; ``status``, ``version`` and ``host_time`` are for people, and NULL in a row that an
+    older release wrote. ``host_time`` is what the host's clock showed at the last heartbeat.
     ``expires_at`` of a row that is not alive is the moment at which it ended, or at which its crash was noticed.
     """
 
@@ -254,6 +254,7 @@ class Executor(models.Model):
     alive = models.BooleanField(_("alive"), null=True)
     status = models.SmallIntegerField(_("status"), choices=ExecutorStatus, null=True)
     version = ExactCharField(_("version"), max_length=50, null=True)  # type: ignore[misc]
+    host_time = models.DateTimeField(_("clock of the host"), null=True)
 
     class Meta:
         verbose_name = _("executor")

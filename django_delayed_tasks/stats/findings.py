@@ -1,4 +1,4 @@
-"""What is wrong, and what to do about it."""
+"""The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -162,6 +162,12 @@ def _clocks(seen: Look) -> Iterator[Problem]:
             values = {"name": executor.name, "time": duration_text(ahead)}
             yield Problem("clock_skew", "warning", text % values, advice, executor.name)
             return
+    for executor in seen.alive:
+        ahead = executor.host_time - executor.heartbeat_at if executor.host_time else timedelta()
+        if abs(ahead) > SKEW:
+            text = _("The clock of %(host)s, where “%(name)s” runs, differs from the database's by %(time)s.")
+            values = {"host": host_text(executor.host), "name": executor.name, "time": duration_text(ahead)}
+            yield Problem("clock_skew", "warning", text % values, advice, executor.name)
 
 
 def _pinned(seen: Look) -> Iterator[Problem]:

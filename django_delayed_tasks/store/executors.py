@@ -11,7 +11,7 @@ from django.db import IntegrityError, connections
 from django.db.backends.utils import CursorWrapper
 from django.db.models.expressions import RawSQL
 
-from django_delayed_tasks import __version__
+from django_delayed_tasks import __version__, clock
 from django_delayed_tasks.exceptions import NameInUse, TaskException
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.states import ExecutorStatus
@@ -97,7 +97,7 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
         queues=None if registration.queues is None else sorted(registration.queues),
         exclude_queues=sorted(registration.exclude_queues),
         started_at=now, heartbeat_at=now, expires_at=now + lease, alive=True, status=registration.status,
-        version=__version__,
+        version=__version__, host_time=clock.host_now(),
     )  # fmt: skip
     row.save(using=alias, force_insert=True)
     return row.pk
@@ -105,8 +105,11 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
 
 def renew(alias: str, executor: int, lease: timedelta, status: ExecutorStatus = ExecutorStatus.RUNNING) -> bool:
     """Renew the lease and write what the executor is doing; return False if it has been declared dead."""
-    dialect = dialect_of(connections[alias])
-    renewed = f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}, status = {status:d}"
+    dialect, host_time = dialect_of(connections[alias]), clock.literal(connections[alias], clock.host_now())
+    renewed = (
+        f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}, status = {status:d},"
+        f" host_time = {host_time}"
+    )
     return _update(alias, executor, renewed)
 
 

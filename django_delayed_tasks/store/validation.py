@@ -1,4 +1,4 @@
-"""Validation of what callers pass: every value is checked before anything is written."""
+"""The rules for the single values that callers pass; ``acceptance.py`` applies them to a task before it is written."""
 
 import json
 import re

@@ -1,5 +1,8 @@
 """Redaction: hiding the values of the keys named in ``DELAYED_TASKS["REDACT"]``, at any depth of the JSON.
 
+A positional argument of a function's task is hidden if its parameter has such a name, and if this process has not
+imported the function, so that its parameters are not known.
+
 Values are hidden where data is shown (admin, logs, error messages), never in the database. A form shows a numbered mask
 in place of each hidden value. When the form is saved, each mask that is still under a redacted key is replaced by the
 value of its number.
@@ -7,7 +10,7 @@ value of its number.
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -17,6 +20,7 @@ from uuid import UUID
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import shortened
 from django_delayed_tasks.outcomes import Unchanged
+from django_delayed_tasks.support.arguments import ARGS, FUNCTION, parameters_of
 
 MASK = "********"
 DEEPEST = 100
@@ -61,6 +65,9 @@ def restored(edited: Any, original: Any) -> Any:
         return edited
     secrets: list[Any] = []
     _without(original, secrets.append)
+    if isinstance(edited, dict) and (places := _hidden_places(edited)):
+        args = [_restored(inner, secrets, place in places) for place, inner in enumerate(edited[ARGS])]
+        return {**_restored({**edited, ARGS: None}, secrets, is_hidden=False), ARGS: args}
     return _restored(edited, secrets, is_hidden=False)
 
 
@@ -131,19 +138,32 @@ def _without(value: Any, hide: Hide) -> Any:
     return _walked(value, hide, frozenset()) if settings.REDACT else value
 
 
-def _walked(value: Any, hide: Hide, around: frozenset[int]) -> Any:
+def _walked(value: Any, hide: Hide, around: frozenset[int], places: Container[int] = ()) -> Any:
     """Return the value with hidden values replaced; ``around`` are the containers that it is in.
 
-    Values nested deeper than DEEPEST, or containing themselves, are hidden.
+    Of a list, the values at ``places`` are hidden. So are values nested deeper than DEEPEST, or containing themselves.
     """
     if not isinstance(value, dict | list | tuple):
         return value
     if id(value) in around or len(around) >= DEEPEST:
         return hide(value)
-    around |= {id(value)}
+    within = around | {id(value)}
     if isinstance(value, dict):
-        return {key: hide(inner) if _hides(key) else _walked(inner, hide, around) for key, inner in value.items()}
-    return [_walked(inner, hide, around) for inner in value]
+        of_args = () if around else _hidden_places(value)
+        return {
+            key: hide(inner) if _hides(key) else _walked(inner, hide, within, of_args if key == ARGS else ())
+            for key, inner in value.items()
+        }
+    return [hide(inner) if place in places else _walked(inner, hide, within) for place, inner in enumerate(value)]
+
+
+def _hidden_places(data: dict[Any, Any]) -> Container[int]:
+    """Return the places of the positional arguments to hide, if these are the data of a function's task."""
+    path, args = data.get(FUNCTION), data.get(ARGS)
+    if not isinstance(path, str) or not isinstance(args, list):
+        return ()
+    names = parameters_of(path, len(args))
+    return range(len(args)) if names is None else [place for place, name in enumerate(names) if _hides(name)]
 
 
 def _hides(key: Any) -> bool:

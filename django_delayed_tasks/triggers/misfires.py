@@ -1,4 +1,4 @@
-"""The time that a recurring task runs for next, if some times have been missed.
+"""The time that a recurring task runs for next, also if some times have been missed.
 
 A task has one row and one time, ``when``. A run that starts late asks :func:`run_to_start` which time it stands for;
 after its end, :func:`next_run` returns the next one.

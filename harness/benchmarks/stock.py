@@ -9,6 +9,8 @@ DIGITS = 4
 PIECE = 10**DIGITS
 """Rows of one statement."""
 CODES = 100
+FAILED, DONE, RUN_FAILED = 2, 0, 3
+"""A status of tasks, and two outcomes of runs."""
 
 
 def add_waiting(start: int, stop: int, levels: int) -> None:
@@ -16,7 +18,27 @@ def add_waiting(start: int, stop: int, levels: int) -> None:
 
     A level is one of up to ten queues and a priority; the first is ("default", 0).
     """
-    from django_delayed_tasks.store.schedules.add import COLUMNS, FRESH
+    from django_delayed_tasks.store.schedules.add import FRESH
+
+    _add_tasks("w", start, stop, levels, timedelta(days=1), FRESH)
+
+
+def add_overdue(start: int, stop: int, levels: int) -> None:
+    """Add tasks that have been due for up to an hour, otherwise as :func:`add_waiting` does."""
+    from django_delayed_tasks.store.schedules.add import FRESH
+
+    _add_tasks("o", start, stop, levels, timedelta(hours=-1), FRESH)
+
+
+def add_failed(start: int, stop: int, levels: int) -> None:
+    """Add tasks that have failed, each with an error of its own, otherwise as :func:`add_waiting` does."""
+    error = joined("ValueError: order ", "n.i", " cannot be paid")
+    _add_tasks("f", start, stop, levels, timedelta(hours=-1), f"{FAILED}, 3, 3, 0, 0, {error}, ''")
+
+
+def _add_tasks(prefix: str, start: int, stop: int, levels: int, due: timedelta, state: str) -> None:
+    """Add tasks whose numbers begin with ``prefix``; ``state`` has the values of the last columns, from the status."""
+    from django_delayed_tasks.store.schedules.add import COLUMNS
     from django_delayed_tasks.store.sql.dialects import dialect_of
     from django_delayed_tasks.store.sql.tables import TASK
 
@@ -24,11 +46,11 @@ def add_waiting(start: int, stop: int, levels: int) -> None:
     level, queue = f"(n.i % {levels})", f"(n.i % {levels} % 10)"
 
     def insert(first: int, numbers: str) -> str:
-        when = dialect.later(timedelta(days=1, seconds=first // PIECE))
+        when = dialect.later(due + timedelta(seconds=first // PIECE))
         return (
-            f"INSERT INTO {TASK} ({COLUMNS}) SELECT {joined('c', f'n.i % {CODES}')}, {joined('w', 'n.i')}, '', NULL,"
+            f"INSERT INTO {TASK} ({COLUMNS}) SELECT {joined('c', f'n.i % {CODES}')}, {joined(prefix, 'n.i')}, '', NULL,"
             f" CASE {queue} WHEN 0 THEN 'default' ELSE {joined('q', queue)} END, ({level} - {queue}) / 10,"
-            f" NULL, NULL, NULL, NULL, {when}, {when}, {dialect.now}, {dialect.now}, {FRESH} FROM {numbers} n"
+            f" NULL, NULL, NULL, NULL, {when}, {when}, {dialect.now}, {dialect.now}, {state} FROM {numbers} n"
         )
 
     in_pieces(start, stop, insert)
@@ -63,18 +85,21 @@ def add_limited(start: int, stop: int, code: str, keys: int = 0, are_blocked: bo
     analyze(TASK)
 
 
-def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30)) -> None:
+def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30), are_failed: bool = False) -> None:
     """History rows number ``start`` to ``stop``, of runs that ended so long ago."""
     from django_delayed_tasks.store.records.history import COLUMNS
     from django_delayed_tasks.store.sql.dialects import dialect_of
     from django_delayed_tasks.store.sql.tables import RUN
 
     moment = dialect_of(connection).later(-ended)
+    outcome, error = (
+        (RUN_FAILED, joined("ValueError: order ", "n.i", " cannot be paid")) if are_failed else (DONE, "''")
+    )
 
     def insert(first: int, numbers: str) -> str:
         return (
-            f"INSERT INTO {RUN} ({COLUMNS}) SELECT n.i, 1, 'nothing', {joined('r', 'n.i')}, 1, 1, {moment}, 0,"
-            f" {moment}, {moment}, NULL, '', NULL, NULL FROM {numbers} n"
+            f"INSERT INTO {RUN} ({COLUMNS}) SELECT n.i, 1, 'nothing', {joined('r', 'n.i')}, 1, 1, {moment}, {outcome},"
+            f" {moment}, {moment}, NULL, {error}, NULL, NULL FROM {numbers} n"
         )
 
     in_pieces(start, stop, insert)

@@ -106,6 +106,18 @@ class TestShows:
         assert len(re.findall("<polyline", html)) == 2
         assert "11:26 20 ms 20 ms" in section(html, "lateness")
 
+    def test_bars_of_run_times_have_one_scale(self, boss: Client) -> None:
+        ended(15, NOW - 4 * MINUTE, code="slow", took=1.0)
+        ended(5, NOW - 4 * MINUTE, code="slow", took=2.0)
+        ended(20, NOW - 4 * MINUTE, code="quick", took=0.5)
+        html = boss.get(PAGE).content.decode()
+        longest = dict(re.findall(r'<th scope="row">(\w+)</th>.*?<rect class="ddt-c1" width="([\d.]+)%"', html))
+        median = dict(re.findall(r'<th scope="row">(\w+)</th>.*?<rect class="ddt-c0" width="([\d.]+)%"', html))
+        assert longest["slow"] == "100.00"
+        assert 20 < float(longest["quick"]) < 35
+        assert 30 < float(median["slow"]) < 70
+        assert 0 < float(median["quick"]) <= float(longest["quick"])
+
     @pytest.mark.parametrize("span", ["hour", "day", "week", "nonsense"])
     @pytest.mark.parametrize("ahead", ["hour", "day", "month"])
     def test_spans(self, boss: Client, span: str, ahead: str) -> None:

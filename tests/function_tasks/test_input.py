@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.test import override_settings
 
 from django_delayed_tasks.exceptions import InvalidTask as InvalidArguments
 from django_delayed_tasks.models import Task
@@ -35,6 +36,15 @@ def test_refused_arguments(value: Any, problem: str) -> None:
             give.enqueue(*args, **kwargs)
         assert caught.value.field == "arguments"
     assert not Task.objects.exists()
+
+
+@override_settings(DELAYED_TASKS={"REDACT": ["value"]})
+@pytest.mark.parametrize("value", [{1: "s3cret"}, ["s3cret", math.nan], "s3cret\0"])
+def test_errors_do_not_show_what_is_hidden(value: Any) -> None:
+    for args, kwargs in (([value], {}), ([], {"value": value})):
+        with pytest.raises(InvalidArguments) as caught:
+            give.enqueue(*args, **kwargs)
+        assert "s3cret" not in str(caught.value)
 
 
 def test_arguments_that_are_nested_too_deeply() -> None:

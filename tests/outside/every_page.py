@@ -47,7 +47,7 @@ def _pages_of_rows() -> list[str]:
     last = _run_of(failed, now)
     run("nightly", biz_code=FUNCTION, attempt=3, executor=owner.pk, error=TRACEBACK, finished=now)
     rows: list[Any] = [failed, running, recurring, function, last, owner, pool]
-    return [*(page_of(row) for row in rows), page_of(failed, "delete")]
+    return [*(page_of(row) for row in rows), page_of(failed, "delete"), page_of(failed, "history")]
 
 
 def _run_of(failed: Any, now: Any) -> TaskRun:

@@ -14,8 +14,8 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks import stats
 from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
 from django_delayed_tasks.admin.overview import pictures
+from django_delayed_tasks.admin.overview.problem_links import linked, of_each_kind
 from django_delayed_tasks.admin.overview.tables import Tables
-from django_delayed_tasks.admin.overview.warnings import of_each_kind, warnings
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Overview
 from django_delayed_tasks.stats.overviews import SPANS
@@ -70,7 +70,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
             raise PermissionDenied
         found = stats.problems(using=settings.DATABASE)
         context = {
-            "problems": warnings(of_each_kind(found, MOST_OF_A_BANNER), self._address),
+            "problems": linked(of_each_kind(found, MOST_OF_A_BANNER), self._address),
             "more": max(0, len(found) - MOST_OF_A_BANNER),
             "address": self._address("overview_changelist"),
         }
@@ -84,7 +84,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
         seen = stats.overview(span, using=settings.DATABASE)
         return {
             "seen": seen,
-            "problems": warnings(seen.problems, self._address),
+            "problems": linked(seen.problems, self._address),
             "span": span,
             "ahead": ahead,
             "now": timezone.localtime(seen.now),

@@ -1,4 +1,4 @@
-"""Claims tasks of limited handlers: a task is claimed together with its permits, or not at all."""
+"""Claims tasks of limited handlers (``max_concurrent``, ``rate``, ``pool``): each with its permits, or not at all."""
 
 import random
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""The lease of an executor: its row, its current id, and how long the claims made under it can be trusted.
+"""The lease of an executor, and the heartbeat that renews it: how long the claims made under it can be trusted.
 
-The heartbeat renews it. Trust is measured by the monotonic clock from the *start* of the last successful renewal. The
-database counts from a later moment, so this process stops trusting its claims before another executor may take them.
+Trust is measured by the monotonic clock from the *start* of the last successful renewal. The database counts from a
+later moment, so this process stops trusting its claims before another executor may take them.
 """
 
 import os

@@ -1,4 +1,8 @@
-"""How long the admin's pages take with five million tasks and five million runs in the history."""
+"""How long the admin's pages take with five million tasks and five million runs in the history.
+
+Some of the tasks are overdue or have failed, and some of the runs ended within the last hour: on a bad day, the lists
+of these are long as well.
+"""
 
 from harness.benchmarks.bench import Bench
 from harness.benchmarks.figures import PRODUCT, Figure
@@ -7,6 +11,8 @@ from harness.benchmarks.programs.pages import PAGES, PREVIEW
 from harness.benchmarks.stock import PIECE
 
 ROWS = 5_000_000
+BAD = 20
+"""One task in so many is overdue, as many have failed, and as many runs ended within the last hour, well and badly."""
 LEVELS = 20
 ROUNDS = 15
 MILLISECONDS, SECONDS = "ms", "s"
@@ -21,8 +27,7 @@ def measure(bench: Bench) -> None:
     rows = bench.size(ROWS) // PIECE * PIECE
     for database in bench.databases:
         bench.run("stock", "empty", database=database)
-        bench.run("stock", "waiting", 0, rows, LEVELS, database=database)
-        bench.run("stock", "runs", 0, rows, database=database)
+        fill(bench, database, rows, max(PIECE, rows // BAD // PIECE * PIECE))
         for _ in bench.turns(database):
             rounds = 1 if bench.smallest else ROUNDS
             answer = bench.run("pages", rounds, database=database, DJANGO_SETTINGS_MODULE=SETTINGS)
@@ -30,6 +35,15 @@ def measure(bench: Bench) -> None:
                 bench.note(database, PRODUCT, page, MILLISECONDS, took)
             bench.note(database, PRODUCT, "survey of all tasks", SECONDS, answer["survey"])
         bench.run("stock", "empty", database=database)
+
+
+def fill(bench: Bench, database: str, rows: int, bad: int) -> None:
+    """Make the rows; ``bad`` of them for each of the lists of a bad day."""
+    for kind in ("waiting", "overdue", "failed"):
+        bench.run("stock", kind, 0, rows if kind == "waiting" else bad, LEVELS, database=database)
+    bench.run("stock", "runs", 0, rows, database=database)
+    bench.run("stock", "recent_runs", rows, rows + bad, database=database)
+    bench.run("stock", "recent_failures", rows + bad, rows + 2 * bad, database=database)
 
 
 GOALS = [

@@ -1,7 +1,10 @@
-"""Make rows: ``stock empty``, ``stock waiting START STOP LEVELS``, ``stock runs START STOP``."""
+"""Make rows: ``stock empty``, ``stock KIND START STOP [LEVELS]``; a KIND is one of KINDS, and runs have no levels."""
 
 import json
 import sys
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 
 import django
 from django.core.management import call_command
@@ -10,6 +13,15 @@ from tqdm import tqdm
 from harness.benchmarks import stock
 
 AT_ONCE = 100_000
+RECENTLY = timedelta(minutes=10)
+KINDS: dict[str, Callable[..., None]] = {
+    "waiting": stock.add_waiting,
+    "overdue": stock.add_overdue,
+    "failed": stock.add_failed,
+    "runs": stock.add_runs,
+    "recent_runs": partial(stock.add_runs, ended=RECENTLY),
+    "recent_failures": partial(stock.add_runs, ended=RECENTLY, are_failed=True),
+}
 
 
 def main(word: str, *numbers: str) -> None:
@@ -23,10 +35,7 @@ def main(word: str, *numbers: str) -> None:
     start, stop, *levels = map(int, numbers)
     for first in tqdm(range(start, stop, AT_ONCE), desc=word, unit="×100,000", leave=False):
         last = min(stop, first + AT_ONCE)
-        if word == "waiting":
-            stock.add_waiting(first, last, *levels)
-        else:
-            stock.add_runs(first, last)
+        KINDS[word](first, last, *levels)
     stock.finish_writing()
 
 

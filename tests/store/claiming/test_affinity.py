@@ -94,9 +94,9 @@ def test_what_is_left_behind_takes_no_room_that_is_not_there() -> None:
     assert set(claimed) <= set(theirs)
 
 
-def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Have another executor claim this many tasks as soon as the first of the two statements has read them."""
-    usual, numbers = affinity.Affinity._select, iter([count])
+def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
+    """Have another executor claim this many tasks as soon as the first, second, … statement has read them."""
+    usual, numbers = affinity.Affinity._select, iter(counts)
 
     def select(self: affinity.Affinity, *arguments: Any) -> Any:
         rows = usual(self, *arguments)
@@ -105,6 +105,16 @@ def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         return rows
 
     monkeypatch.setattr(affinity.Affinity, "_select", select)
+
+
+def test_its_own_are_claimed_if_others_took_what_was_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    api.add_tasks([verbs.task(str(number)) for number in range(40)])
+    theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1]
+    Task.objects.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
+    taken_meanwhile(monkeypatch, 0, len(theirs))
+    claimed = compare_and_set.claim(ALIAS, replace(of_two_kinds(), watermark=verbs.NOW - verbs.HOUR, executors=2))
+    assert len(claimed) == 5
+    assert not {task.id for task in claimed} & set(theirs)
 
 
 def of_two_kinds(limit: int = 500) -> ClaimRequest:

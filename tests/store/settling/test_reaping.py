@@ -1,8 +1,9 @@
 """Reaping, releasing, and the rows of executors that decide who is dead."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
@@ -36,6 +37,17 @@ def test_an_executor_row(db: None, frozen: None) -> None:
     assert Executor.objects.get(pk=register("two")).queues is None
     assert [peer.id for peer in executors.live(ALIAS)] == [row.pk, row.pk + 1]
     assert {peer.codes for peer in executors.live(ALIAS)} == {frozenset("ab")}
+
+
+def test_a_heartbeat_has_the_time_of_the_hosts_clock(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = register()
+    monkeypatch.setattr(clock, "host_now", lambda: datetime.now(UTC) - HOUR)
+    assert executors.renew(ALIAS, executor, LEASE)
+    row = Executor.objects.get(pk=executor)
+    assert row.host_time is not None
+    is_the_databases = connections[ALIAS].vendor == "sqlite"
+    differs = row.heartbeat_at - row.host_time - (timedelta() if is_the_databases else HOUR)
+    assert abs(differs) < timedelta(minutes=1)
 
 
 def test_a_lease_holds_to_its_last_moment(db: None, frozen: None) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong, with the page of the admin where it is seen and can be mended."""
+"""The problems of the overview and of its banner, each with the page of the admin where it can be mended."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -23,7 +23,7 @@ PAGES: Final = {
 """For each kind of problem its page and the parameter that selects its subject there, among what is overdue."""
 
 
-class Warned(NamedTuple):
+class Linked(NamedTuple):
     """A problem, and the address and the name of the page that it leads to; both are empty if it leads nowhere.
 
     ``advice`` is empty if a problem of the same kind came before, which has the same.
@@ -35,12 +35,12 @@ class Warned(NamedTuple):
     page: str
 
 
-def warnings(problems: Iterable[Problem], address: Callable[[str], str]) -> list[Warned]:
+def linked(problems: Iterable[Problem], address: Callable[[str], str]) -> list[Linked]:
     """Return the problems with their pages; ``address`` returns the address of a list, empty if there is none."""
-    found: list[Warned] = []
+    found: list[Linked] = []
     for problem in problems:
         is_first = problem.kind not in {one.problem.kind for one in found}
-        found.append(Warned(problem, problem.advice if is_first else "", *_page(problem, address)))
+        found.append(Linked(problem, problem.advice if is_first else "", *_page(problem, address)))
     return found
 
 
