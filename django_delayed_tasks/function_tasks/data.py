@@ -11,8 +11,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.function_tasks.ids import moment_in
 from django_delayed_tasks.handlers.functions import USING
-from django_delayed_tasks.support.arguments import ARGS, FUNCTION
-from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.support.redaction import ARGS, FUNCTION, KWARGS, shown
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
 ARGUMENTS = "arguments"
@@ -47,7 +46,7 @@ def written(enqueued: Enqueued, biz_num: str) -> str:
     from django_delayed_tasks.store.validation import valid_json  # loads the models
 
     _refuse_other_keys(enqueued)
-    data: dict[str, Any] = {FUNCTION: enqueued.function, ARGS: enqueued.args, "kwargs": enqueued.kwargs}
+    data: dict[str, Any] = {FUNCTION: enqueued.function, ARGS: enqueued.args, KWARGS: enqueued.kwargs}
     if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):
         data["enqueued_at"] = enqueued.enqueued_at.isoformat()
     if using := {name: _text_of(value) for name, value in enqueued.using.items()}:
@@ -72,7 +71,7 @@ def read(data: Any, function: str, biz_num: str = "") -> Enqueued:
 def arguments_in(data: Any) -> tuple[list[Any], dict[str, Any]]:
     """Return the positional and the keyword arguments in the data of a task."""
     found = data if isinstance(data, dict) else {}
-    args, kwargs = found.get(ARGS), found.get("kwargs")
+    args, kwargs = found.get(ARGS), found.get(KWARGS)
     return list(args) if isinstance(args, list) else [], dict(kwargs) if isinstance(kwargs, dict) else {}
 
 
@@ -104,7 +103,7 @@ def _refuse_other_keys(enqueued: Enqueued) -> None:
     """Refuse keys that are not texts: JSON turns 1 into "1", so the function would get another argument."""
     if not enqueued.args and not enqueued.kwargs:
         return
-    arguments = {ARGS: enqueued.args, "kwargs": enqueued.kwargs}
+    arguments = {ARGS: enqueued.args, KWARGS: enqueued.kwargs}
     waiting: list[Any] = [arguments]
     while waiting:
         value = waiting.pop()

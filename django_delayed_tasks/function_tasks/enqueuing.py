@@ -28,7 +28,7 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
-from django_delayed_tasks.support.arguments import FUNCTION
+from django_delayed_tasks.support.redaction import FUNCTION
 from django_delayed_tasks.support.traces import trace_of_caller
 
 PORTION = 500

@@ -10,7 +10,7 @@ from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import path_of
-from django_delayed_tasks.support.arguments import FUNCTION
+from django_delayed_tasks.support.redaction import FUNCTION
 
 MOST_RUNS = 1000
 """The number of runs of a result that are read, latest first."""

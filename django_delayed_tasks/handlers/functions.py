@@ -14,7 +14,7 @@ from django.utils.module_loading import import_string
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.registry import find
 from django_delayed_tasks.handlers.validation import CODE_LENGTH
-from django_delayed_tasks.support.arguments import FUNCTION
+from django_delayed_tasks.support.redaction import FUNCTION
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask

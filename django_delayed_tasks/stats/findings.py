@@ -162,7 +162,7 @@ def _clocks(seen: Look) -> Iterator[Problem]:
             values = {"name": executor.name, "time": duration_text(ahead)}
             yield Problem("clock_skew", "warning", text % values, advice, executor.name)
             return
-    for executor in seen.alive:
+    for executor in {executor.host: executor for executor in seen.alive}.values():
         ahead = executor.host_time - executor.heartbeat_at if executor.host_time else timedelta()
         if abs(ahead) > SKEW:
             text = _("The clock of %(host)s, where “%(name)s” runs, differs from the database's by %(time)s.")

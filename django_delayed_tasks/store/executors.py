@@ -105,26 +105,31 @@ def _insert(alias: str, registration: Registration, lease: timedelta) -> int:
 
 def renew(alias: str, executor: int, lease: timedelta, status: ExecutorStatus = ExecutorStatus.RUNNING) -> bool:
     """Renew the lease and write what the executor is doing; return False if it has been declared dead."""
-    dialect, host_time = dialect_of(connections[alias]), clock.literal(connections[alias], clock.host_now())
-    renewed = (
-        f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}, status = {status:d},"
-        f" host_time = {host_time}"
-    )
+    dialect = dialect_of(connections[alias])
+
+    def renewed() -> str:
+        return (
+            f"heartbeat_at = {dialect.now}, expires_at = {dialect.later(lease)}, status = {status:d},"
+            f" host_time = {clock.literal(connections[alias], clock.host_now())}"
+        )
+
     return _update(alias, executor, renewed)
 
 
 def retire(alias: str, executor: int) -> bool:
     """End the lease of an executor that has stopped; return False if it had been declared dead."""
-    return _update(alias, executor, _ended(alias, ExecutorStatus.STOPPED))
+    return _update(alias, executor, lambda: _ended(alias, ExecutorStatus.STOPPED))
 
 
 def _ended(alias: str, how: ExecutorStatus) -> str:
     return f"alive = NULL, expires_at = {dialect_of(connections[alias]).now}, status = {how:d}"
 
 
-def _update(alias: str, executor: int, assignments: str) -> bool:
+def _update(alias: str, executor: int, assignments: Callable[[], str]) -> bool:
+    """Write what ``assignments()`` returns, which is called for each try: it has the time of that."""
+
     def write(cursor: CursorWrapper) -> bool:
-        cursor.execute(f"UPDATE {EXECUTOR} SET {assignments} WHERE id = {executor:d} AND alive = TRUE")
+        cursor.execute(f"UPDATE {EXECUTOR} SET {assignments()} WHERE id = {executor:d} AND alive = TRUE")
         return bool(cursor.rowcount)
 
     return decisive_write(alias, write)

@@ -1,7 +1,7 @@
 """Redaction: hiding the values of the keys named in ``DELAYED_TASKS["REDACT"]``, at any depth of the JSON.
 
-A positional argument of a function's task is hidden if its parameter has such a name, and if this process has not
-imported the function, so that its parameters are not known.
+The positional arguments of a function's task have no names in its data, so they are hidden as a whole. The function's
+parameters would name them, but only in a process that has imported it, and not if a decorator passes others on.
 
 Values are hidden where data is shown (admin, logs, error messages), never in the database. A form shows a numbered mask
 in place of each hidden value. When the form is saved, each mask that is still under a redacted key is replaced by the
@@ -10,7 +10,7 @@ value of its number.
 
 import re
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -20,9 +20,10 @@ from uuid import UUID
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import shortened
 from django_delayed_tasks.outcomes import Unchanged
-from django_delayed_tasks.support.arguments import ARGS, FUNCTION, parameters_of
 
 MASK = "********"
+FUNCTION, ARGS, KWARGS = "function", "args", "kwargs"
+"""The keys in the data of a function's task: of its path, of its positional and of its keyword arguments."""
 DEEPEST = 100
 """The number of nested levels that are searched; values nested deeper are hidden as a whole."""
 
@@ -65,15 +66,12 @@ def restored(edited: Any, original: Any) -> Any:
         return edited
     secrets: list[Any] = []
     _without(original, secrets.append)
-    if isinstance(edited, dict) and (places := _hidden_places(edited)):
-        args = [_restored(inner, secrets, place in places) for place, inner in enumerate(edited[ARGS])]
-        return {**_restored({**edited, ARGS: None}, secrets, is_hidden=False), ARGS: args}
     return _restored(edited, secrets, is_hidden=False)
 
 
 def _restored(value: Any, secrets: list[Any], is_hidden: bool) -> Any:
     if isinstance(value, dict):
-        return {key: _restored(inner, secrets, is_hidden or _hides(key)) for key, inner in value.items()}
+        return {key: _restored(inner, secrets, is_hidden or _hides(key, value)) for key, inner in value.items()}
     if isinstance(value, list):
         return [_restored(inner, secrets, is_hidden) for inner in value]
     if not isinstance(value, str) or not (mask := _NUMBERED.fullmatch(value)):
@@ -138,33 +136,24 @@ def _without(value: Any, hide: Hide) -> Any:
     return _walked(value, hide, frozenset()) if settings.REDACT else value
 
 
-def _walked(value: Any, hide: Hide, around: frozenset[int], places: Container[int] = ()) -> Any:
+def _walked(value: Any, hide: Hide, around: frozenset[int]) -> Any:
     """Return the value with hidden values replaced; ``around`` are the containers that it is in.
 
-    Of a list, the values at ``places`` are hidden. So are values nested deeper than DEEPEST, or containing themselves.
+    Values nested deeper than DEEPEST, or containing themselves, are hidden.
     """
     if not isinstance(value, dict | list | tuple):
         return value
     if id(value) in around or len(around) >= DEEPEST:
         return hide(value)
-    within = around | {id(value)}
+    around |= {id(value)}
     if isinstance(value, dict):
-        of_args = () if around else _hidden_places(value)
         return {
-            key: hide(inner) if _hides(key) else _walked(inner, hide, within, of_args if key == ARGS else ())
-            for key, inner in value.items()
+            key: hide(inner) if _hides(key, value) else _walked(inner, hide, around) for key, inner in value.items()
         }
-    return [hide(inner) if place in places else _walked(inner, hide, within) for place, inner in enumerate(value)]
+    return [_walked(inner, hide, around) for inner in value]
 
 
-def _hidden_places(data: dict[Any, Any]) -> Container[int]:
-    """Return the places of the positional arguments to hide, if these are the data of a function's task."""
-    path, args = data.get(FUNCTION), data.get(ARGS)
-    if not isinstance(path, str) or not isinstance(args, list):
-        return ()
-    names = parameters_of(path, len(args))
-    return range(len(args)) if names is None else [place for place, name in enumerate(names) if _hides(name)]
-
-
-def _hides(key: Any) -> bool:
+def _hides(key: Any, within: dict[Any, Any]) -> bool:
+    if key == ARGS and within[ARGS] and (FUNCTION in within or KWARGS in within):
+        return True
     return isinstance(key, str) and key.casefold() in settings.REDACT

@@ -116,7 +116,7 @@ def lateness(ranges: dict[str, list[Range]]) -> Page | None:
             panel.plot([drawn[0], drawn[-1]], [row, row], color=colour, linewidth=2, alpha=0.5)
             for value, marker in zip(drawn, "od|", strict=False):
                 panel.plot(value, row, marker=marker, color=colour, markersize=6 if marker != "|" else 10)
-            label = " / ".join(f"{value:.3g}" for value in values)
+            label = " / ".join(f"{value:.3g}" if value < 1000 else f"{value:,.0f}" for value in values)
             panel.annotate(label, (drawn[-1], row), (7, 0), textcoords="offset points", va="center")
         panel.set_yticks(range(len(of_one)), [one.label for one in of_one])
         _rows(panel, len(of_one))
