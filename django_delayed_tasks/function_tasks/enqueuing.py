@@ -16,6 +16,7 @@ from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
+from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.schedules import add, add_many, add_once
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
@@ -68,6 +69,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         expires_at=valid_when(expires or (None if trigger else handler.options.expires), "expires"),
         once=valid_once(getattr(task, "once", False), trigger),
         trace=trace_of_caller(),
+        lane=lane_of(code),
     )
     normalize_json = family_of(task).normalize_json
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}

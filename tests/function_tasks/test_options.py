@@ -15,6 +15,7 @@ from django_delayed_tasks.function_tasks.options import options_of
 from django_delayed_tasks.handlers import find, registry
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.store.sql.lanes import open_lane
 from tests.executor.parts import claim, drain, executing, registered
 from tests.function_tasks import functions
 from tests.function_tasks.framework import InvalidTask, TaskResultDoesNotExist, default_task_backend, task
@@ -138,7 +139,19 @@ def test_a_limit_by_key() -> None:
     assert handler.is_keyed
     for customer in "aab":
         serve.enqueue(customer, note="x")
-    assert [handler.concurrency_key(one) for one in claim(registered())] == ["a", "a", "b"]
+    claimed = claim(registered(), lane=open_lane(handler.biz_code))
+    assert [handler.concurrency_key(one) for one in claimed] == ["a", "a", "b"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_limited_functions_are_written_to_their_lane() -> None:
+    """Elsewhere an executor would claim each of them, only to move it there."""
+    backend: Any = default_task_backend
+    serve.enqueue("a")
+    backend.bulk_enqueue([(serve, ("b",), {}), (functions.add_up, (1,), {})])
+    lanes = sorted(Task.objects.values_list("biz_code", "lane"))
+    code = handler_of(serve).biz_code
+    assert lanes == [(functions.add_up.module_path, ""), (code, open_lane(code)), (code, open_lane(code))]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -3,6 +3,7 @@
 import logging
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from queue import Empty, SimpleQueue
@@ -98,35 +99,48 @@ def run_executor(
     """
     executor = Executor(options)
     alias = options.database
-    progress = ProgressBar(count_due(alias), stream, _drained_from_now(alias)) if options.drain else None
+    progress = _Progress(alias, stream) if options.drain else None
     with watched(ProbedExecutor(executor)):
         return _run(executor, progress, stream, signals, ready)
 
 
-def _drained_from_now(alias: str) -> Callable[[int], str]:
-    """Return a function that returns the last line of draining, with the failures that are counted from now on."""
-    before = _failures(alias)
+class _Progress:
+    """How far a drain has come: the runs of this process that ended since, by outcome.
 
-    def ended(count: int) -> str:
-        failed, retried = (now - then for now, then in zip(_failures(alias), before, strict=True))
-        return drained(count, failed, retried)
+    Claims that were released, as those that wait for a slot of their key, are no runs; nor are tasks that expired.
+    """
 
-    return ended
+    def __init__(self, alias: str, stream: TextIO) -> None:
+        self._alias = alias
+        self._before = self._ended()
+        self._bar = ProgressBar(count_due(alias), stream, self._last_line)
 
+    def show(self) -> None:
+        """Draw the bar, if there is a terminal."""
+        self._bar.show(self._since().total())
 
-def _failures(alias: str) -> tuple[int, int]:
-    """Return how many runs of this process have failed for good, and how many are to be retried."""
-    ends = tally_of(alias).totals().ends
-    failed, retried = (
-        sum(cell.runs for (_code, outcome), cell in ends.items() if outcome == wanted)
-        for wanted in (RunOutcome.FAILED, RunOutcome.RETRIED)
-    )
-    return failed, retried
+    def close(self) -> None:
+        """Write the last line."""
+        self._bar.close(self._since().total())
+
+    def _last_line(self, count: int) -> str:
+        since = self._since()
+        return drained(count, since[RunOutcome.FAILED], since[RunOutcome.RETRIED])
+
+    def _since(self) -> Counter[int]:
+        return self._ended() - self._before
+
+    def _ended(self) -> Counter[int]:
+        counts: Counter[int] = Counter()
+        for (_code, outcome), cell in tally_of(self._alias).totals().ends.items():
+            if outcome not in (RunOutcome.LOST, RunOutcome.EXPIRED):
+                counts[outcome] += cell.runs
+        return counts
 
 
 def _run(
     executor: Executor,
-    progress: ProgressBar | None,
+    progress: _Progress | None,
     stream: TextIO,
     signals: StopSignals,
     ready: Callable[[int], None],
@@ -137,11 +151,11 @@ def _run(
         ready(executor.lease.executor)
         while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
             if progress:
-                progress.show(executor.held.settled)
+                progress.show()
     finally:
         is_clean = _stop(executor, stream)
     if progress:
-        progress.close(executor.held.settled)
+        progress.close()
     if executor.worn_out.is_set():
         return RESTART
     return 0 if is_clean else NOT_CLEAN

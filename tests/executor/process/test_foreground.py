@@ -1,0 +1,25 @@
+"""A drain in the foreground says at its end how many runs there were."""
+
+from io import StringIO
+
+import pytest
+
+from django_delayed_tasks.executor.options import from_settings
+from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
+from django_delayed_tasks.models import Task
+from tests.executor.parts import add, handler_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_claims_that_are_no_runs_do_not_count() -> None:
+    """Tasks that were added before their handler had a limit are claimed, and released into its lane."""
+    ran: list[str] = []
+    handler_of(lambda task: ran.append(task.biz_num), max_concurrent=1)
+    for number in range(4):
+        add(str(number))
+    Task.objects.update(lane="")
+    stream = StringIO()
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert len(ran) == 4
+    assert "Drained: 4 runs in" in stream.getvalue()
