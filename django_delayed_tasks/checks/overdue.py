@@ -37,7 +37,7 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
     from django_delayed_tasks.stats.look import look
 
-    for queue in queues_of(look(alias), []):
+    for queue in queues_of(look(alias)):
         if queue.latency > VERY_LATE and not queue.served_by and not queue.paused_at:
             text = _(
                 "In the database %(alias)r, no live executor serves the queue %(queue)r: %(tasks)s due, "

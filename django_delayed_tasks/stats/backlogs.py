@@ -1,6 +1,7 @@
 """What waits: by queue, with who serves it and since when it is late; how many tasks have each status."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -32,7 +33,8 @@ class QueueBacklog:
         due: how many of its tasks are due; ``COUNTED + 1`` or more stand for "more than ``COUNTED``".
         earliest: when the first of its pending tasks became claimable, or will be.
         latency: how long that task has been due; zero if none is.
-        pending: how many tasks wait in it, due or not, according to the latest survey; None if that is not known.
+        pending: how many tasks wait in it, due or not: exact if no more than ``COUNTED`` wait in all queues together,
+            else according to the latest survey; None if that is not known.
     """
 
     name: str
@@ -127,10 +129,12 @@ def backlog(*, using: str | None = None) -> Backlog:
 def backlog_of(seen: Look) -> Backlog:
     """Do as :func:`backlog`."""
     running = _running(seen)
+    pending = waiting.count_pending(seen.alias)
+    total = _exact_or_surveyed(seen, TaskStatus.PENDING, sum(pending.values()))
     return Backlog(
         seen.now,
-        queues_of(seen, running),
-        _count(seen, TaskStatus.PENDING),
+        queues_of(seen, running, pending if total <= COUNTED else _surveyed_queues(seen)),
+        total,
         len(running),
         _count(seen, TaskStatus.FAILED),
         _count(seen, TaskStatus.PAUSED),
@@ -164,8 +168,15 @@ def _status_count(counted: int, surveyed: int) -> StatusCount:
 
 
 def _count(seen: Look, status: TaskStatus) -> int:
-    count = waiting.count_status(seen.alias, status)
+    return _exact_or_surveyed(seen, status, waiting.count_status(seen.alias, status))
+
+
+def _exact_or_surveyed(seen: Look, status: TaskStatus, count: int) -> int:
     return count if count <= COUNTED else max(count, seen.survey.total(status) or 0)
+
+
+def _surveyed_queues(seen: Look) -> dict[str, int] | None:
+    return seen.survey.data.get("queues", {}) if seen.survey.taken_at else None
 
 
 def _running(seen: Look) -> list[Task]:
@@ -173,8 +184,11 @@ def _running(seen: Look) -> list[Task]:
     return list(waiting.running_tasks(seen.alias).only(*columns)[:MOST_RUNNING])
 
 
-def queues_of(seen: Look, running: list[Task]) -> list[QueueBacklog]:
-    """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name."""
+def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, int] | None = None) -> list[QueueBacklog]:
+    """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name.
+
+    ``pending``: how many pending tasks each queue has, if that is known.
+    """
     earliest: dict[str, datetime] = {}
     for level in seen.agenda.levels:
         earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
@@ -182,13 +196,12 @@ def queues_of(seen: Look, running: list[Task]) -> list[QueueBacklog]:
     busy: dict[str, int] = {}
     for task in running:
         busy[task.queue] = busy.get(task.queue, 0) + 1
-    pending = seen.survey.data.get("queues", {})
     names = sorted({*earliest, *named, *seen.paused, *busy}, key=lambda name: (earliest.get(name, seen.now), name))
     return [
         QueueBacklog(
             name, seen.serving(name), seen.due.get(name, 0), earliest.get(name),
             max(timedelta(), seen.now - earliest.get(name, seen.now)),
-            pending.get(name, 0) if seen.survey.taken_at else None, busy.get(name, 0), seen.paused.get(name),
+            None if pending is None else pending.get(name, 0), busy.get(name, 0), seen.paused.get(name),
         )
         for name in names[:MOST_QUEUES]
     ]  # fmt: skip

@@ -50,7 +50,7 @@ def problems(*, using: str | None = None) -> list[Problem]:
 
 def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Problem]:
     """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
-    rows = queues_of(seen, []) if queues is None else queues
+    rows = queues_of(seen) if queues is None else queues
     kinds = (
         _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _late(seen, rows),
         _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows),

@@ -8,6 +8,7 @@ from django_delayed_tasks import pause_queue, stats
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import waiting
+from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, new_task, task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
@@ -89,6 +90,26 @@ def test_counts_are_exact_up_to_a_bound_and_then_surveyed(monkeypatch: pytest.Mo
     assert queue("mail").pending is None
     take_survey("default")
     assert (stats.backlog().failed, stats.backlog().pending, queue("mail").pending) == (25, 30, 30)
+
+
+def test_the_queues_together_are_the_total_whatever_the_survey_saw() -> None:
+    from django_delayed_tasks.executor.membership.surveyor import take_survey
+
+    for number in range(5):
+        task(f"{number}", queue="mail")
+    take_survey("default")
+    Task.objects.filter(biz_num__in=["0", "1", "2"]).delete()
+    due("late", queue="shop")
+    task("blocked", NOW - MINUTE, claim_at=NOW - MINUTE, queue="shop", lane=blocked_lane(CODE, "key"))
+    task("failed", queue="mail", status=TaskStatus.FAILED)
+    backlog = stats.backlog()
+    assert {queue.name: queue.pending for queue in backlog.queues} == {"mail": 2, "shop": 2}
+    assert backlog.pending == 4
+
+
+def test_a_queue_without_pending_tasks_has_none() -> None:
+    pause_queue("mail")
+    assert queue("mail").pending == 0
 
 
 def test_as_json_is_plain() -> None:

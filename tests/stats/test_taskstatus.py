@@ -55,7 +55,7 @@ def test_text() -> None:
     assert problem.startswith("ERROR: The queue “mail” has no executor (1 task due, the first for 5 min). Start")
     assert any(line.endswith("1 task due in the next hour") for line in rest)
     lines = [line.split() for line in rest]
-    assert ["mail", "no", "executor", "5", "min", "1", "0", "-"] in lines
+    assert ["mail", "no", "executor", "5", "min", "1", "0", "1"] in lines
     assert [CODE, "shop.Declined", "3", "3", "11:27"] in lines
     assert [CODE, "runs", "1", "min", "web1", "50%"] in lines
     assert ["web1", "web.example.org", "1", "of", "8", "shop", "running"] in lines

@@ -75,7 +75,7 @@ def _late(seen: Look, given: dict[str, Any]) -> Iterator[str]:
     most = timedelta(seconds=given["max_late"])
     late = [
         queue
-        for queue in queues_of(seen, [])
+        for queue in queues_of(seen)
         if queue.latency > most and not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
     ]
     for queue in sorted(late, key=lambda queue: -queue.latency)[:3]:

@@ -186,3 +186,14 @@ def count_status(alias: str, status: TaskStatus) -> int:
         return int(cursor.fetchone()[0])
 
     return in_one_statement(alias, read)
+
+
+def count_pending(alias: str) -> dict[str, int]:
+    """Return how many tasks of each queue are pending; all together are exact up to ``COUNTED``, as a status is."""
+
+    def read(cursor: CursorWrapper) -> dict[str, int]:
+        some = f"SELECT queue FROM {TASK} WHERE status = {PENDING} LIMIT {COUNTED + 1:d}"
+        cursor.execute(f"SELECT queue, COUNT(*) FROM ({some}) counted GROUP BY queue")
+        return {queue: int(count) for queue, count in cursor.fetchall()}
+
+    return in_one_statement(alias, read)
