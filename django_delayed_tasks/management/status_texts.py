@@ -60,12 +60,12 @@ def _late(seen: Overview) -> str:
 
 
 def forecasts(seen: Overview) -> Iterator[tuple[str, str]]:
-    """Yield a small picture of each period of the forecast, with its number of tasks in words."""
+    """Yield a small picture of each period of the forecast, with its number of runs in words."""
     hour, day, month = (sum(bar.total for bar in bars) for bars in _ahead(seen))
     texts = (
-        ngettext("%s task due in the next hour", "%s tasks due in the next hour", hour) % f"{hour:,}",
-        ngettext("%s task due in the next day", "%s tasks due in the next day", day) % f"{day:,}",
-        ngettext("%s task due in the next 30 days", "%s tasks due in the next 30 days", month) % f"{month:,}",
+        ngettext("%s run due in the next hour", "%s runs due in the next hour", hour) % f"{hour:,}",
+        ngettext("%s run due in the next day", "%s runs due in the next day", day) % f"{day:,}",
+        ngettext("%s run due in the next 30 days", "%s runs due in the next 30 days", month) % f"{month:,}",
     )
     yield from zip(map(sparkline, _ahead(seen)), texts, strict=True)
 

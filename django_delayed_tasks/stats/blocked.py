@@ -14,7 +14,8 @@ def blocked_text(task: Task) -> str:
     """Return what the task waits for, "" if it is not blocked."""
     if task.status != TaskStatus.PENDING or not is_blocked(task.lane):
         return ""
-    return _("blocked: waits for a run, or for the rate, of its key %(key)s") % {"key": _key_of(task)}
+    text = _("blocked: a task of its key %(key)s is running, or the key's rate allows no start yet")
+    return text % {"key": _key_of(task)}
 
 
 def _key_of(task: Task) -> str:

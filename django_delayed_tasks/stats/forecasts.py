@@ -66,6 +66,8 @@ class Peak:
 class Forecast:
     """What becomes due in the next hour by minute, in the next day by hour, and in the next 30 days by day.
 
+    The first bar and the last one are parts of a minute, an hour or a day: all bars together are the whole time.
+
     ``exact_until``: tasks that are due before this moment were read live; None if all were. ``surveyed_at``: when the
     survey was finished that the rest is known from; None if there was none, so that the rest is missing.
     """
@@ -102,11 +104,13 @@ def forecast_of(seen: Look) -> Forecast:
     today = local.replace(hour=0, minute=0, second=0, microsecond=0)
     hour, minute = local.replace(minute=0, second=0, microsecond=0), local.replace(second=0, microsecond=0)
     days = [_midnight(today, number) for number in range(DAYS + 1)]
+    minutes = [minute + timedelta(minutes=number) for number in range(MINUTES + 1)]
+    hours = [hour + timedelta(hours=number) for number in range(HOURS + 1)]
     return Forecast(
         seen.now,
-        _bars(due, [minute + timedelta(minutes=number) for number in range(MINUTES + 1)]),
-        _bars(due, [hour + timedelta(hours=number) for number in range(HOURS + 1)]),
-        _bars(due, days),
+        _bars(due, minutes, seen.now + timedelta(hours=1)),
+        _bars(due, hours, seen.now + timedelta(days=1)),
+        _bars(due, days, local + timedelta(days=DAYS)),
         seen.next.until,
         seen.survey.taken_at,
         _peak(due, seen),
@@ -177,10 +181,11 @@ def _add(due: Due, more: Mapping[str, Counter[int]], condition: Callable[[int], 
                 due[code][minute] += count
 
 
-def _bars(due: Due, starts: list[datetime]) -> list[Bar]:
-    """Return a bar for each start but the last one, which is the end."""
-    edges = [minute_of(start) for start in starts]
-    bars: list[dict[str, int]] = [{} for _ in starts[1:]]
+def _bars(due: Due, starts: list[datetime], end: datetime) -> list[Bar]:
+    """Return a bar for each start before the end; a minute that has begun then belongs to the last bar."""
+    starts = [start for start in starts if start < end]
+    edges = [*(minute_of(start) for start in starts), minute_of(end - timedelta.resolution) + 1]
+    bars: list[dict[str, int]] = [{} for _ in starts]
     for code, times in due.items():
         for minute, count in times.items():
             number = bisect_right(edges, minute) - 1

@@ -70,7 +70,7 @@ class TestShows:
         assert "Executors alive 1 1 task on 8 threads" in tiles
         assert "Late 5 min 1 task, since 11:25:00" in tiles
         assert "Failed in the last hour 3 13.0 % of the runs" in tiles
-        assert "Failed tasks 1" in tiles
+        assert "Failed tasks 1 waits for a decision" in tiles
         assert "Running 1 the longest for 1 min" in tiles
         assert "Done in the last hour 20" in tiles
         assert f"{CODE} shop.Declined 3 3 3" in section(html, "failing")
@@ -80,6 +80,11 @@ class TestShows:
         assert f"{CODE} runs 1 min web1 50 %" in section(html, "running")
         assert "gateways 1 0 0 0" in section(html, "pools")
         assert f"{CODE} 23 3" in section(html, "codes")
+
+    def test_failed_tasks_wait(self, boss: Client) -> None:
+        for number in range(2):
+            task(f"{number}", status=TaskStatus.FAILED)
+        assert "Failed tasks 2 wait for a decision" in shown(boss, "tiles")
 
     def test_forecast_as_a_picture_and_as_a_table(self, boss: Client) -> None:
         fill()
@@ -124,7 +129,7 @@ class TestShows:
         fill()
         html = boss.get(PAGE, {"span": span, "ahead": ahead}).content.decode()
         assert html.count('aria-current="true"') == 4
-        bars = {"hour": 60, "day": 24, "month": 30}[ahead]
+        bars = {"hour": 60, "day": 25, "month": 31}[ahead]
         forecast = re.search(r'<section id="ddt-forecast".*?</section>', html, re.DOTALL)
         assert forecast
         assert forecast[0].count('class="ddt-hover"') == bars

@@ -59,7 +59,11 @@ def test_sentence(boss: Client, fields: dict[str, Any], text: str) -> None:
         ({}, {"codes": ["other"]}, "no executor of its queue has a handler for its code"),
         ({"biz_ext": {"function": CODE}}, {"codes": ["other"]}, "it waits for an executor"),
         ({"lane": open_lane(CODE)}, {}, "it waits for an executor, or for a limit of its code"),
-        ({"lane": blocked_lane(CODE, "")}, {}, "blocked: waits for a run, or for the rate, of its key None"),
+        (
+            {"lane": blocked_lane(CODE, "")},
+            {},
+            "blocked: a task of its key None is running, or the key's rate allows no start yet",
+        ),
     ],
 )
 def test_why_a_due_task_has_not_started(
@@ -124,7 +128,7 @@ def test_timeline_of_a_task_that_was_changed_and_waits(boss: Client) -> None:
     row = task(create_time=NOW - HOUR)
     assert timeline_of(boss, row) == [
         "2031-05-17 12:30:00 next Can be claimed.",
-        "2031-05-17 11:30:00 Replaced, edited, postponed, paused or resumed.",
+        "2031-05-17 11:30:00 Changed: rescheduled, replaced, edited, postponed, paused or resumed.",
         "2031-05-17 10:30:00 Added.",
     ]
 

@@ -145,7 +145,7 @@ def test_show_says_what_a_blocked_task_waits_for(call: Call) -> None:
     handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext["customer"])
     Task.objects.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
     text = call("tasks", "show", "code", "1").out
-    assert "pending; blocked: waits for a run, or for the rate, of its key 'acme'\n" in text
+    assert "pending; blocked: a task of its key 'acme' is running, or the key's rate allows no start yet\n" in text
     assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["status"] == "pending"
 
 

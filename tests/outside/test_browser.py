@@ -133,7 +133,7 @@ def see_the_forecast(chrome: Chrome, site: str) -> None:
     chrome.get(f"{site}{list_of('overview')}")
     shows(chrome, "Executors alive\n2", "What comes next", "fetch-page 3", "3 tasks are pending")
     picture = chrome.find_element(By.CSS_SELECTOR, "#ddt-forecast svg")
-    assert picture.get_attribute("aria-label") == "Tasks that become due in the next hour, by minute"
+    assert picture.get_attribute("aria-label") == "Runs that become due in the next hour, by minute"
     # The bar has the height of the picture above its base, a color, and a text that is shown under the pointer.
     bar = picture.find_element(By.CSS_SELECTOR, "rect.ddt-c0")
     assert bar.size["height"] > 50

@@ -37,11 +37,36 @@ def test_by_minute_hour_and_day() -> None:
         new_task("failed", NOW + MINUTE, status=TaskStatus.FAILED),
     )
     forecast = stats.forecast()
-    assert (len(forecast.hour), len(forecast.day), len(forecast.month)) == (60, 24, 30)
+    assert (len(forecast.hour), len(forecast.day), len(forecast.month)) == (60, 25, 31)
     assert found(forecast.hour) == {5 * MINUTE: {CODE: 1, OTHER: 1}}
     assert [bar.codes for bar in forecast.day if bar.total] == [{CODE: 1, OTHER: 1}, {CODE: 1}]
     assert [bar.codes for bar in forecast.month if bar.total] == [{CODE: 2, OTHER: 1}, {CODE: 1}]
     assert (forecast.exact_until, forecast.surveyed_at) == (None, None)
+
+
+@pytest.mark.parametrize("past", [-10, 0, 10])
+def test_the_last_part_belongs_to_the_time(past: int) -> None:
+    """However much of an hour or a day has passed, all runs of the next hour, day and 30 days are told."""
+    nightly = NOW + 30 * MINUTE
+    task("1", nightly if past < 0 else nightly + DAY, trigger="Interval(days=1)")
+    with clock.frozen_at(nightly + past * MINUTE + timedelta(seconds=20)):
+        task("2", clock.host_now() + timedelta(seconds=30), trigger="Interval(minutes=1)", biz_code=OTHER)
+        forecast = stats.forecast()
+    assert [sum(bar.codes.get(CODE, 0) for bar in bars) for bars in (forecast.day, forecast.month)] == [1, 30]
+    assert (len(forecast.hour), sum(bar.codes.get(OTHER, 0) for bar in forecast.hour)) == (61, 60)
+
+
+def test_no_bar_is_empty_because_the_time_ends_where_it_begins() -> None:
+    with clock.frozen_at(NOW.replace(hour=22, minute=0)):  # 00:00 in Berlin
+        forecast = stats.forecast()
+    assert (len(forecast.hour), len(forecast.day), len(forecast.month)) == (60, 24, 30)
+
+
+def test_a_month_with_the_end_of_summer_time() -> None:
+    with clock.frozen_at(NOW.replace(month=10, day=1, hour=22, minute=30)):  # 00:30 in Berlin, 23:30 in absolute days
+        starts = [bar.start for bar in stats.forecast().month]
+    assert len(starts) == 31
+    assert starts == sorted(starts)
 
 
 @pytest.mark.parametrize("surveyed", [False, True])

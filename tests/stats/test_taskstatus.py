@@ -53,7 +53,7 @@ def test_text() -> None:
         " in the last hour 20 done, 3 failed"
     )
     assert problem.startswith("ERROR: The queue “mail” has no executor (1 task due, the first for 5 min). Start")
-    assert any(line.endswith("1 task due in the next hour") for line in rest)
+    assert any(line.endswith("1 run due in the next hour") for line in rest)
     lines = [line.split() for line in rest]
     assert ["mail", "no", "executor", "5", "min", "1", "0", "1"] in lines
     assert [CODE, "shop.Declined", "3", "3", "11:27"] in lines

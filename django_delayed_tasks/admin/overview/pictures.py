@@ -24,7 +24,7 @@ PERIODS: Final = ("hour", "day", "month")
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The forecast of one period: its picture and the number of tasks."""
+    """The forecast of one period: its picture and the number of runs."""
 
     name: str
     picture: Picture
@@ -48,9 +48,9 @@ def forecast(seen: Forecast, ahead: str) -> Ahead:
         all_values = [*values, bar.total - sum(values)] if others else values
         drawn.append(bar_of(bar.start, ahead, all_values))
     label = {
-        "hour": _("Tasks that become due in the next hour, by minute"),
-        "day": _("Tasks that become due in the next day, by hour"),
-        "month": _("Tasks that become due in the next 30 days, by day"),
+        "hour": _("Runs that become due in the next hour, by minute"),
+        "day": _("Runs that become due in the next day, by hour"),
+        "month": _("Runs that become due in the next 30 days, by day"),
     }[ahead]
     return Ahead(ahead, charts.bars(label, drawn, legend, count_text, _("Time")), totals.total())
 

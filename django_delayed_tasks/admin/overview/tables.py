@@ -82,7 +82,8 @@ class Tables:
 
     def _failed(self) -> Tile:
         failed = self.seen.backlog.failed
-        note = _("wait for a decision") if failed else _("no task waits for a decision")
+        waits = ngettext("waits for a decision", "wait for a decision", failed)
+        note = waits if failed else _("no task waits for a decision")
         return Tile(
             _("Failed tasks"),
             count_text(failed),
