@@ -1,6 +1,7 @@
 """A newcomer who follows a page of the documentation to the letter, in a fresh project on SQLite."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -73,7 +74,7 @@ class Newcomer:
         return self.run(f'python manage.py shell -v 0 -c "{statements}"')
 
     def watches(self, command: str, expected: str) -> None:
-        """Runs it until it has printed the expected line, then presses Ctrl-C."""
+        """Runs it until it has printed the expected lines, in which "..." is anything, then presses Ctrl-C."""
         process = subprocess.Popen(
             arguments(command, self.python), cwd=self.folder, env=environment(self.path), text=True,
             stdout=subprocess.PIPE,
@@ -81,12 +82,13 @@ class Newcomer:
         impatience = Timer(PATIENCE, process.kill)
         impatience.start()
         assert process.stdout
+        last = expected.splitlines()[-1]
         with process.stdout as lines:
-            before = read_until(expected.rstrip(), lines)
+            before = read_until(last, lines)
             process.send_signal(signal.SIGINT)
             before += lines.read()
         impatience.cancel()
-        assert expected.rstrip() in before, before
+        assert re.search(".+".join(map(re.escape, expected.rstrip().split("..."))), before, re.DOTALL), before
         assert process.wait(PATIENCE) == 0
 
 

@@ -17,7 +17,7 @@ __test__ = settings.DDT_DATABASE == "sqlite"
 
 def test_readme_leads_to_a_running_task(tmp_path: Path) -> None:
     newcomer = Newcomer(tmp_path)
-    newcomer.has_a_project("")
+    newcomer.run("django-admin startproject mysite .")
     newcomer.follows(README)
 
     newcomer.types("from shop.services import *; place_order('A-1'); grant_more_time('A-1'); pay_order('A-1')")

@@ -52,8 +52,12 @@ def test_functions(functions: ModuleType, settings: Any, django_capture_on_commi
 
         page.run()
         page["synchronize"].enqueue("ann")
+        page["synchronize"].enqueue(7, "2026-01-01")
         page["nightly_report"].enqueue()
-        assert sorted(codes()) == ["nightly_report", "synchronize"]
+        assert [task.biz_ext for task in scheduled_tasks("shop.tasks.synchronize")][1] == {
+            "function": "shop.tasks.synchronize", "args": [7, "2026-01-01"], "kwargs": {},
+        }  # fmt: skip
+        assert sorted(codes()) == ["nightly_report", "synchronize", "synchronize"]
 
         page.run()
         page["tell_warehouse"].enqueue("A-1")
