@@ -5,18 +5,21 @@ from argparse import ArgumentParser
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError
+from django.db import DatabaseError, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
 from django_delayed_tasks import api
-from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.exceptions import InvalidTask, TaskException
 from django_delayed_tasks.management.confirming import confirm
+from django_delayed_tasks.management.databases import no_database
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
 
+WRONG: Final = 2
+"""Exit code if the arguments are wrong, as that of argparse."""
 NOTHING: Final = 3
 """Exit code if no task was found, or none was changed."""
 LATEST_RUNS: Final = 10
@@ -44,8 +47,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         verb: str = given["verb"]
+        if given["database"] not in (None, *connections):
+            raise CommandError(no_database(given["database"]), returncode=WRONG)
         try:
             found = self._do(verb, given)
+        except InvalidTask as error:
+            raise CommandError(str(error), returncode=WRONG) from None
         except (TaskException, DatabaseError) as error:
             raise CommandError(str(error)) from None
         if not found:
@@ -127,7 +134,7 @@ class Command(BaseCommand):
         elif count:
             self.stdout.write(would_change(count) if is_dry else change.done(count))
         else:
-            self.stderr.write(_("No task was changed: there is none, or its state does not allow this."))
+            self.stderr.write(verbs.unchanged_text(given["verb"], given))
         return bool(count)
 
 

@@ -3,8 +3,13 @@
 import json
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.support.spans import parse_moment, parse_span, parse_when
 
@@ -21,8 +26,16 @@ def _typed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
     return read
 
 
+def _parse_past(text: str) -> datetime:
+    past = parse_moment(text)
+    if past > timezone.now():
+        raise ValueError(_("%r is in the future; a time in the past is written as '2 hours ago'") % text)
+    return past
+
+
 span = _typed(parse_span)
 moment = _typed(parse_moment)
+past = _typed(_parse_past)
 when = _typed(parse_when)
 data = _typed(json.loads)
 WHEN = "now, a span such as 30m or '2 hours', or a date and time"
@@ -98,13 +111,17 @@ def _of_cancel(parser: ArgumentParser) -> None:
 
 def _of_retry(parser: ArgumentParser) -> None:
     _of_many(parser)
-    parser.add_argument("--failed-since", type=moment, metavar="WHEN", help="only tasks that failed then or later")
+    text = "only tasks that failed then or later: a span in the past such as '2 hours ago', or a date and time"
+    parser.add_argument("--failed-since", type=past, metavar="WHEN", help=text)
 
 
 def _of_reschedule(parser: ArgumentParser) -> None:
     _of_many(parser)
-    parser.add_argument("--when", metavar="WHEN", help=f"the new time of one task: {WHEN}")
-    parser.add_argument("--by", type=span, metavar="SPAN", help="so much later, or earlier: 2h, --by=-30m")
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    # For argparse, an option whose value is its default was not given, and "now" is None.
+    text = f"the new time of one task: {WHEN}"
+    chosen.add_argument("--when", type=when, default=UNCHANGED, metavar="WHEN", help=text)
+    chosen.add_argument("--by", type=span, metavar="SPAN", help="so much later, or earlier: 2h, --by=-30m")
     _yes(parser)
 
 

@@ -2,22 +2,22 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.management.tasks import selection
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import cancel, edit, reschedule
 from django_delayed_tasks.store.schedules.bulk import Verb, change_each
-from django_delayed_tasks.store.validation import valid_offset, valid_when
-from django_delayed_tasks.support.spans import parse_when
+from django_delayed_tasks.store.validation import When, valid_offset, valid_when
 
 
 class Change(NamedTuple):
@@ -96,27 +96,20 @@ def rescheduling(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``reschedule``: to a time for one task, by a span for many.
 
     Raises:
-        InvalidTask: not exactly one of ``--when`` and ``--by`` is given, or many tasks would get the same time.
+        InvalidTask: many tasks would get the same time.
     """
     tasks = selection.selected(given)
-    if (given["when"] is None) == (given["by"] is None):
-        raise InvalidTask("when", given["when"], "give either --when or --by")
     if given["by"] is not None:
         offset = valid_offset(given["by"], "by")
         shift = partial(reschedule.reschedule_seen, by=offset)
         return Change(tasks, lambda: _waking(tasks, shift), _asked_to_move(tasks, given), _rescheduled)
     if given["number"] is None:
-        raise InvalidTask("when", given["when"], "is for one task: name its number, or move many with --by")
-    return Change(tasks, lambda: _to(given), "", _rescheduled)
+        raise InvalidTask("number", None, "--when is for one task: name its number, or move many with --by")
+    when = valid_when(given["when"])
+    return Change(tasks, lambda: _to(when, given), "", _rescheduled)
 
 
-def _to(given: dict[str, Any]) -> int:
-    try:
-        when = valid_when(parse_when(given["when"]))
-    except InvalidTask:
-        raise
-    except ValueError as error:
-        raise InvalidTask("when", given["when"], str(error)) from None
+def _to(when: When, given: dict[str, Any]) -> int:
     return int(api.reschedule_task(given["code"], given["number"], when, using=given["database"]))
 
 
@@ -148,3 +141,25 @@ CHANGES: dict[str, Callable[[dict[str, Any]], Change]] = {
     "run-now": running_now,
     "reschedule": rescheduling,
 }
+
+ONLY: Final = {
+    "retry": (TaskStatus.FAILED, gettext_lazy("%(code)s %(number)s is %(status)s; only failed tasks can be retried.")),
+    "run-now": (
+        TaskStatus.PENDING, gettext_lazy("%(code)s %(number)s is %(status)s; only pending tasks can be made due now."),
+    ),
+}  # fmt: skip
+"""The state that a verb needs, and what to say of a task in another one; the other verbs take a task in any state."""
+
+
+def unchanged_text(verb: str, given: dict[str, Any]) -> str:
+    """Return why the verb has changed no task."""
+    names = {"code": given["code"], "number": given["number"]}
+    if given["number"] is None:
+        return _("No task was changed: there is none, or its state does not allow this.")
+    task = selection.named(given).first()
+    if task is None:
+        return _("No task was changed: %(code)s has none with the number %(number)s.") % names
+    needed, text = ONLY.get(verb, (task.status, ""))
+    if task.status == needed:
+        return _("No task was changed: this one changed at the same moment.")
+    return str(text) % {**names, "status": TaskStatus(task.status).label}
