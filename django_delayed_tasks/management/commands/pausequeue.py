@@ -4,11 +4,13 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.models import Executor, PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
 
@@ -24,16 +26,18 @@ class Command(BaseCommand):
         parser.add_argument("--database", default=None, help="alias of the tasks' database")
 
     def handle(self, *args: Any, name: str | None, resume: bool, database: str | None, **options: Any) -> None:
-        if name is None:
-            if resume:
-                raise CommandError(_("which queue? pausequeue NAME --resume"))
-            self._list(api.database(database))
-            return
+        if name is None and resume:
+            raise CommandError(_("which queue? pausequeue NAME --resume"))
         try:
-            change = api.resume_queue if resume else api.pause_queue
-            has_changed = change(name, using=database)
-        except InvalidTask as error:
-            raise CommandError(str(error)) from None
+            if name is None:
+                self._list(api.database(database))
+            else:
+                self._change(name, resume, database)
+        except (InvalidTask, DatabaseError) as error:
+            raise CommandError(text_of(error, database)) from None
+
+    def _change(self, name: str, resume: bool, database: str | None) -> None:
+        has_changed = (api.resume_queue if resume else api.pause_queue)(name, using=database)
         self.stdout.write(_told(resume, has_changed) % name)
         if not resume and not _is_named(api.database(database), name):
             self.stderr.write(_("No task, handler or executor names this queue: is it spelled right?"))

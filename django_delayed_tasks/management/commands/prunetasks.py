@@ -14,6 +14,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.management.confirming import confirm
+from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.management.tasks.arguments import span
 from django_delayed_tasks.store.acceptance import known_code
 from django_delayed_tasks.store.records.history import AllBut, count_old, purge
@@ -48,7 +49,7 @@ class Command(BaseCommand):
             confirm(self, asked % count, yes=given["yes"])
             self._prune(alias, older_than, codes, count)
         except (InvalidTask, DatabaseError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(text_of(error, alias)) from None
 
     def _prune(self, alias: str, older_than: timedelta, codes: Container[str], count: int) -> None:
         self.stdout.ending = ""  # the bar is drawn over itself

@@ -14,6 +14,7 @@ from django_delayed_tasks.leases import Mutex, mutex
 from django_delayed_tasks.management.databases import no_database
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.main_thread import require_main_thread
+from django_delayed_tasks.management.migrations import text_of
 
 HELD_ELSEWHERE: Final = 75
 """Exit code if another process holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
@@ -65,7 +66,7 @@ class Command(BaseCommand):
             self.stderr.write(str(error))
             sys.exit(HELD_ELSEWHERE)
         except (InvalidTask, DatabaseError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(text_of(error, alias)) from None
         if code == LOST:
             self.stderr.write(_("mutex %r was lost: the command was ended") % given["name"])
         if code:

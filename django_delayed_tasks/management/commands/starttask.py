@@ -24,7 +24,7 @@ from django_delayed_tasks.handlers import get_task_handlers, registry
 from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.databases import no_database
 from django_delayed_tasks.management.main_thread import require_main_thread
-from django_delayed_tasks.management.migrations import unapplied
+from django_delayed_tasks.management.migrations import migrate_first
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.aligned import padded
@@ -123,13 +123,12 @@ class Command(BaseCommand):
         except TaskException as error:
             raise CommandError(str(error)) from None
         try:
-            missing = unapplied(alias)
+            missing = migrate_first(alias)
         except DatabaseError as error:
             text = _("database %(alias)r cannot be reached: %(error)s")
             raise CommandError(text % {"alias": alias, "error": error}) from None
         if missing:
-            text = _("unapplied migrations on database %(alias)r: %(names)s. Run `manage.py migrate` first.")
-            raise CommandError(text % {"alias": alias, "names": ", ".join(missing)})
+            raise CommandError(missing)
 
     def _run_in_foreground(self, options: ExecutorOptions) -> int:
         with StopSignals(doubling=SAME_SIGNAL if is_supervised() else 0.0).installed() as signals:

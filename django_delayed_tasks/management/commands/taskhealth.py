@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.stats.backlogs import queues_of
 from django_delayed_tasks.stats.look import Look, look, serves
 from django_delayed_tasks.stats.runs import rates_of
@@ -49,7 +50,8 @@ class Command(BaseCommand):
         except TaskException as error:
             raise CommandError(str(error)) from None
         except Error as error:
-            why = _("the database cannot be asked: %s") % (str(error).partition("\n")[0] or type(error).__name__)
+            problem = text_of(error, given["database"]).partition("\n")[0] or type(error).__name__
+            why = _("the database cannot be asked: %s") % problem
             self.stdout.write(f"UNKNOWN: {why}")
             sys.exit(UNKNOWN)
         self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {good}")

@@ -13,6 +13,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
 from django_delayed_tasks.management.confirming import confirm
 from django_delayed_tasks.management.databases import no_database
+from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
@@ -54,7 +55,7 @@ class Command(BaseCommand):
         except InvalidTask as error:
             raise CommandError(str(error), returncode=WRONG) from None
         except (TaskException, DatabaseError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(text_of(error, given["database"])) from None
         if not found:
             sys.exit(NOTHING)
 

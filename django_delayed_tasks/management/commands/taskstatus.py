@@ -12,6 +12,7 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks import stats
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.management import status_texts
+from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.stats.overviews import SPANS
 
 CLEAR = "\x1b[H\x1b[2J"
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         try:
             seen = stats.overview(span, using=database)
         except (TaskException, DatabaseError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(text_of(error, database)) from None
         if format == "json":
             return json.dumps(seen.as_json(), ensure_ascii=False)
         return self._colored(seen) if self._is_terminal() else status_texts.plain(seen)
