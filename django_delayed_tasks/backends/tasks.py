@@ -16,7 +16,7 @@ from django.db import transaction
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidHandler
+from django_delayed_tasks.exceptions import InvalidHandler, shortened
 from django_delayed_tasks.function_tasks import handler as handlers
 from django_delayed_tasks.function_tasks.families import asking_family, families, family_of
 from django_delayed_tasks.handlers.validation import problem_of_queue
@@ -61,9 +61,9 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
             InvalidTask: the exception of the framework's family to which the task belongs.
         """
         family = family_of(task)
-        family.backend_class.validate_task(self, _without_timedelta(task))
         if problem := problem_of_queue(task.queue_name):
-            raise family.invalid_task(f"queue_name={task.queue_name!r}: {problem}")
+            raise family.invalid_task(f"queue_name={shortened(task.queue_name)}: {problem}")
+        family.backend_class.validate_task(self, _without_timedelta(task))
         try:
             handlers.registered(task, self.options)
         except (ValueError, TypeError, ImportError, InvalidHandler) as error:

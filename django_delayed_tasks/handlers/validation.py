@@ -67,6 +67,8 @@ def _text_up_to(length: int) -> Callable[[Any], str | None]:
 
 def problem_of_queue(name: Any) -> str | None:
     """Return why this is no name for a queue; None if it is one."""
+    if isinstance(name, str) and len(name) > QUEUE_LENGTH:
+        return f"is {len(name)} characters long; {QUEUE_LENGTH} at most"
     return _text_up_to(QUEUE_LENGTH)(name)
 
 
