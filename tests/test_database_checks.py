@@ -261,7 +261,7 @@ def payments() -> Iterator[None]:
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("payments")
-def test_a_pool_that_a_handler_needs_is_not_empty() -> None:
+def test_a_pool_that_a_handler_needs_has_resources() -> None:
     message = the_only(DEFAULT_ONLY)
     assert (message.id, message.level) == (PREFIX + "W017", checks.WARNING)
     assert f"{__name__}.Payment needs a resource of the pool 'gateways', which is empty" in message.msg
@@ -271,7 +271,12 @@ def test_a_pool_that_a_handler_needs_is_not_empty() -> None:
     Pool("gateways").add("north")
     assert numbers(DEFAULT_ONLY) == []
     Pool("gateways").disable("north")
-    assert numbers(DEFAULT_ONLY) == [], "a person chose that"
+    message = the_only(DEFAULT_ONLY)
+    assert message.id == PREFIX + "W017"
+    assert "Payment needs a resource of the pool 'gateways', whose resources are all disabled" in message.msg
+    assert "Pool('gateways').enable(...)" in str(message.hint)
+    Pool("gateways").add("south")
+    assert numbers(DEFAULT_ONLY) == []
 
 
 @pytest.mark.usefixtures("payments")

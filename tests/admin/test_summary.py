@@ -7,9 +7,10 @@ import pytest
 from django.test import Client
 
 from django_delayed_tasks import pause_queue
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
+from tests.admin.conftest import Shop
 from tests.admin.pages import messages_of, text_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, TRACEBACK, executor, page_of, run, task
 
@@ -78,6 +79,20 @@ def test_a_due_task_of_a_paused_queue(boss: Client) -> None:
     pause_queue("default")
     row = task(claim_at=NOW - HOUR)
     assert sentence_of(boss, row) == "pending Due since 2031-05-17 10:30:00, late by 1 h: its queue is paused."
+
+
+def test_a_due_task_that_waits_for_a_resource(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shop, "pool", "proxies")
+    executor("web/1", codes=[CODE])
+    row = task(claim_at=NOW - HOUR)
+    fields: dict[str, Any] = {"pool": "proxies", "version": 1}
+    Resource.objects.create(name="1", busy_before=NOW + HOUR, **fields)
+    Resource.objects.create(name="2", busy_before=NOW - HOUR, enabled=False, **fields)
+    late = "pending Due since 2031-05-17 10:30:00, late by 1 h:"
+    waits = "waits for a resource of the pool 'proxies': 0 free, 1 leased, 1 disabled"
+    assert sentence_of(boss, row) == f"{late} {waits}."
+    Resource.objects.create(name="3", busy_before=NOW - HOUR, **fields)
+    assert sentence_of(boss, row) == f"{late} it waits for an executor."
 
 
 def test_a_task_that_was_asked_to_stop_is_not_asked_again(boss: Client) -> None:

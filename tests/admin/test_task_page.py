@@ -237,3 +237,16 @@ class TestConflict:
 def test_it_names_the_executor(boss: Client) -> None:
     row = task("A-1", status=TaskStatus.RUNNING, executor=executor("web2").pk)
     assert ">web2</a>, attempt 0." in boss.get(page_of(row)).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("status", "label", "other"),
+    [
+        (TaskStatus.PENDING, "Claimable from:", "Failed at:"),
+        (TaskStatus.FAILED, "Failed at:", "Claimable from:"),
+    ],
+)
+def test_details_name_the_moment_of_a_failure(boss: Client, status: TaskStatus, label: str, other: str) -> None:
+    html = boss.get(page_of(task(status=status, claim_at=NOW - MINUTE))).content.decode()
+    assert label in html
+    assert other not in html

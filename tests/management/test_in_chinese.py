@@ -94,7 +94,7 @@ def test_tasks(call: Call) -> None:
         assert english(called.out + called.err) == []
     shown = call("tasks", "show", CODE, "4").out
     assert "第 1 次尝试" in shown
-    assert "\n计划时间    2" in shown  # aligned with 可认领时间, which takes two places more
+    assert "\n计划时间    2" in shown  # aligned with 最近的错误, which takes two places more
     assert english(shown, "id") == []
 
 

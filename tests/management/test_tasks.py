@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from django_delayed_tasks import Interval
 from django_delayed_tasks.api import pause_queue, pause_task
+from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.lanes import blocked_lane
@@ -116,7 +117,9 @@ def test_show(call: Call, failed: None) -> None:
     text = call("tasks", "show", "code", "1").out
     assert "no money" in text
     assert "attempt 1" in text
-    assert "\nlast error      no money\n" in text
+    assert "\nlast error  no money\n" in text
+    assert "\nfailed at   2" in text
+    assert "claimable from" not in text
     assert call("tasks", "show", "code", "9").code == 3
 
 
@@ -137,6 +140,31 @@ def test_show_says_what_a_blocked_task_waits_for(call: Call) -> None:
     text = call("tasks", "show", "code", "1").out
     assert "pending; blocked: a task of its key 'acme' is running, or the key's rate allows no start yet\n" in text
     assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["status"] == "pending"
+
+
+def test_show_says_what_a_task_with_a_pool_waits_for(call: Call) -> None:
+    def shown(number: str = "1") -> str:
+        [line] = [line for line in call("tasks", "show", "code", number).out.splitlines() if line.startswith("status ")]
+        return line.removeprefix("status").strip()
+
+    handler_of(lambda task: None, pool="proxies")
+    add("1")
+    add("2", when=HOUR)
+    waits = "pending; waits for a resource of the pool 'proxies': 0 free, "
+    assert shown() == f"{waits}0 leased, 0 disabled"
+    proxies = Pool("proxies")
+    proxies.add("a")
+    assert shown() == "pending"
+    with proxies.lease():
+        proxies.add("b")
+        proxies.disable("b")
+        assert shown() == f"{waits}1 leased, 1 disabled"
+        assert shown("2") == "pending"
+
+
+def test_failed_tasks_have_the_time_at_which_they_failed(call: Call, failed: None) -> None:
+    assert call("tasks", "list", "--status", "failed").out.split("\n")[0].split()[4:6] == ["failed", "at"]
+    assert call("tasks", "list").out.split("\n")[0].split()[4:6] == ["claimable", "from"]
 
 
 def test_secrets_are_hidden(call: Call, settings: Any) -> None:

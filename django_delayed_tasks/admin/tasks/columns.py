@@ -74,6 +74,10 @@ class TaskColumns:
     def claim_at_(self, task: Task) -> str:
         return columns.moment_text(task.claim_at)
 
+    @admin.display(description=_("failed at"))
+    def failed_at_(self, task: Task) -> str:
+        return columns.moment_text(task.claim_at)
+
     @admin.display(description=_("number"), ordering="biz_num")
     def number(self, task: Any) -> SafeString | str:
         """Return the number, and below it the error."""

@@ -21,13 +21,12 @@ DEFERRED = (
     "deferred_trigger_",
 )  # fmt: skip
 DETAILS = (
-    ("claim_at_", "executor_", "cancel_requested_"), ("rescues", "version", "once_", "by_handler_"),
-    ("created_", "updated_"),
+    ("executor_", "cancel_requested_"), ("rescues", "version", "once_", "by_handler_"), ("created_", "updated_"),
 )  # fmt: skip
 
 READ_ONLY = (
     *IDENTITY, *STATE, *flatten(DEFERRED), *flatten(DETAILS),
-    "schedule_time", "data_block", "expires_at_", *RECURRENCE_SHOWN,
+    "claim_at_", "failed_at_", "schedule_time", "data_block", "expires_at_", *RECURRENCE_SHOWN,
 )  # fmt: skip
 
 BY_HANDLER = _(
@@ -64,7 +63,9 @@ def _sections(task: Task, may_change: bool) -> Iterator[Any]:
     if task.deferred_when:
         description = _("Arrived while the task runs; takes effect when the run ends.")
         yield _("Next schedule"), {"fields": DEFERRED, "description": description}
-    yield _("Details"), {"fields": DETAILS}
+    first, *more = DETAILS
+    claim_at = "failed_at_" if task.status == TaskStatus.FAILED else "claim_at_"
+    yield _("Details"), {"fields": ((claim_at, *first), *more)}
 
 
 def _said_of(task: Task) -> Any:

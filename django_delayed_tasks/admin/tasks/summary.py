@@ -18,7 +18,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.blocked import blocked_text
+from django_delayed_tasks.stats.blocked import blocked_text, pool_text
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.executors import Peer
 from django_delayed_tasks.store.sql.lanes import is_blocked
@@ -97,6 +97,8 @@ def _reason(task: Task, now: datetime) -> str:
         return _("no executor of its queue has a handler for its code")
     if is_blocked(task.lane):
         return blocked_text(task)
+    if waits := pool_text(task, now):
+        return waits
     return _("it waits for an executor, or for a limit of its code") if task.lane else _("it waits for an executor")
 
 

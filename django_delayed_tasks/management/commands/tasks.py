@@ -18,6 +18,7 @@ from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
+from django_delayed_tasks.store.schedules.recurrence import read_now
 
 WRONG: Final = 2
 """Exit code if the arguments are wrong, as that of argparse."""
@@ -89,7 +90,7 @@ class Command(BaseCommand):
         if given["format"] == "json":
             self.stdout.write(output.as_json([output.task_as_dict(task) for task in tasks]))
         else:
-            self.stdout.write("\n".join(output.as_table(tasks)))
+            self.stdout.write("\n".join(output.as_table(tasks, failed=given.get("status") == "failed")))
         if len(found) > len(tasks):
             self.stderr.write(_("There are more tasks: see --limit."))
         return True
@@ -104,7 +105,8 @@ class Command(BaseCommand):
             shown = output.task_as_dict(task) | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:
-            self.stdout.write("\n".join(output.as_text(task, runs)))
+            now = read_now(api.database(given["database"]))
+            self.stdout.write("\n".join(output.as_text(task, runs, now)))
         return task is not None
 
     def _show_ended(self, runs: list[TaskRun], given: dict[str, Any]) -> None:

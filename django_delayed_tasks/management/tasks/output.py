@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.blocked import blocked_text
+from django_delayed_tasks.stats.blocked import blocked_text, pool_text
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
@@ -51,9 +51,10 @@ def as_json(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def as_table(tasks: Iterable[Task]) -> list[str]:
-    """Return a heading and a line for each task."""
-    heading = (_("code"), _("number"), _("status"), _("when"), _("claimable from"), _("queue"), _("last error"))
+def as_table(tasks: Iterable[Task], *, failed: bool = False) -> list[str]:
+    """Return a heading and a line for each task; ``failed`` says that all of them have failed."""
+    claim_at = _("failed at") if failed else _("claimable from")
+    heading = (_("code"), _("number"), _("status"), _("when"), claim_at, _("queue"), _("last error"))
     rows = [heading, *(_cells(task) for task in tasks)]
     return aligned(rows)
 
@@ -91,13 +92,19 @@ def _one_line(text: str, longest: int = 100) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def as_text(task: Task, runs: Iterable[TaskRun]) -> list[str]:
-    """Return the lines that show one task and its runs; the fields have the names that the admin gives them."""
+def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
+    """Return the lines that show one task and its runs; the fields have the names that the admin gives them.
+
+    ``now`` is the time of the database.
+    """
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
-    fields["status"] = "; ".join(filter(None, (_state(task), blocked_text(task))))
+    fields["status"] = "; ".join(filter(None, (_state(task), blocked_text(task) or pool_text(task, now))))
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     model: Any = Task._meta
-    values = {str(model.get_field(name).verbose_name): value for name, value in fields.items()}
+    labels = {name: str(model.get_field(name).verbose_name) for name in fields}
+    if task.status == TaskStatus.FAILED:
+        labels["claim_at"] = _("failed at")
+    values = {labels[name]: value for name, value in fields.items()}
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
     return lines + [run_line(run) for run in runs]
