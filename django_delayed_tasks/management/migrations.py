@@ -36,6 +36,6 @@ def text_of(error: Exception, using: str | None) -> str:
     alias = api.database(using)
     # A database that cannot be reached is not asked a second time, which may take as long again.
     if isinstance(error, Error) and connections[alias].connection is not None:
-        with suppress(Error):
+        with suppress(Exception):  # such as of another app's migrations: the error itself is told
             return migrate_first(alias) or str(error)
     return str(error)

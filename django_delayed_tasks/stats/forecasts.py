@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from django.utils import timezone
@@ -104,8 +104,8 @@ def forecast_of(seen: Look) -> Forecast:
     today = local.replace(hour=0, minute=0, second=0, microsecond=0)
     hour, minute = local.replace(minute=0, second=0, microsecond=0), local.replace(second=0, microsecond=0)
     days = [_midnight(today, number) for number in range(DAYS + 1)]
-    minutes = [minute + timedelta(minutes=number) for number in range(MINUTES + 1)]
-    hours = [hour + timedelta(hours=number) for number in range(HOURS + 1)]
+    minutes = _steps(minute, timedelta(minutes=1), MINUTES + 1)
+    hours = _steps(hour, timedelta(hours=1), HOURS + 1)
     return Forecast(
         seen.now,
         _bars(due, minutes, seen.now + timedelta(hours=1)),
@@ -115,6 +115,11 @@ def forecast_of(seen: Look) -> Forecast:
         seen.survey.taken_at,
         _peak(due, seen),
     )
+
+
+def _steps(start: datetime, step: timedelta, count: int) -> list[datetime]:
+    """Return the local times from the start on: a day on which clocks are set back has an hour twice."""
+    return [timezone.localtime(start.astimezone(UTC) + number * step) for number in range(count)]
 
 
 def _midnight(today: datetime, days: int) -> datetime:

@@ -8,14 +8,16 @@ from typing import Any
 import django
 import pytest
 
-from django_delayed_tasks import Cron, task_options
+from django_delayed_tasks import Cron, clock, task_options
 from django_delayed_tasks.backends.tasks import DelayedTasksBackend
+from django_delayed_tasks.executor.limits import admission, lanes
 from django_delayed_tasks.function_tasks.handler import registered as registered_handler
 from django_delayed_tasks.function_tasks.options import options_of
-from django_delayed_tasks.handlers import find, registry
+from django_delayed_tasks.handlers import find, find_function, registry
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.lanes import open_lane
+from tests.executor.limits.parts import LanesBench
 from tests.executor.parts import claim, drain, executing, registered
 from tests.function_tasks import functions
 from tests.function_tasks.framework import InvalidTask, TaskResultDoesNotExist, default_task_backend, task
@@ -212,3 +214,24 @@ def test_a_function_whose_module_ends_the_process(
     drain()
     assert "this function cannot be used here: SystemExit" in caplog.text
     assert Task.objects.get().status == TaskStatus.PENDING
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_limited_function_that_could_not_be_imported_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a minute, as other unknown codes are: the cause may have passed."""
+    now, looks = clock.monotonic(), iter([None, find_function])
+    monkeypatch.setattr(clock, "monotonic", lambda: now)
+    monkeypatch.setattr(lanes, "find_function", lambda task: (look := next(looks)) and look(task))
+    serve.enqueue("a")
+    registry.clear()
+    bench = LanesBench()
+    try:
+        for _ in range(3):
+            bench.turn()
+        assert bench.numbers == []
+        now += admission.LOOK_AGAIN
+        monkeypatch.setattr(bench.lease, "claims_until", now + 1)
+        bench.turn()
+        assert len(bench.numbers) == 1
+    finally:
+        bench.lease.end()

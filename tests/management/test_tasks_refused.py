@@ -1,5 +1,6 @@
 """``manage.py tasks``: wrong arguments, which end it with 2, and why no task was changed, which ends it with 3."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,9 +9,11 @@ from django.db import connections
 
 from django_delayed_tasks.management.commands.tasks import Command
 from django_delayed_tasks.management.tasks import verbs
-from tests.executor.parts import handler_of
+from django_delayed_tasks.models import Task
+from tests.executor.parts import add, handler_of
 from tests.management.conftest import Call
 
+HOUR = timedelta(hours=1)
 pytestmark = pytest.mark.django_db
 
 
@@ -34,7 +37,7 @@ def from_a_shell(
         (["add", "code", "1", "--data", "{"], "--data: Expecting property name"),
         (["add", "code", "1", "--trigger", "Never()"], "trigger"),
         (["add", "code", "1", "--when", "2030-02-31"], "--when: '2030-02-31': day "),
-        (["reschedule", "code", "1"], "one of the arguments --when --by is required"),
+        (["reschedule", "code", "1"], "give either --when or --by"),
         (["reschedule", "code", "1", "--when", "now", "--by", "1h"], "--by: not allowed with argument --when"),
         (["reschedule", "code", "--all", "--when", "now"], "--when is for one task"),
         (["reschedule", "code", "1", "--when", "soon"], "argument --when: 'soon': expected now"),
@@ -88,3 +91,17 @@ def test_why_no_task_was_changed(call: Call, failed: None, arguments: list[str],
 def test_a_task_that_changes_at_the_same_moment(call: Call, failed: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verbs, "change_each", lambda tasks, verb: 0)
     assert call("tasks", "retry", "code", "1").err == "No task was changed: this one changed at the same moment.\n"
+
+
+def test_from_python_a_span_is_a_timedelta(call: Call) -> None:
+    handler_of(lambda task: None)
+    add("1", when=HOUR)
+    before = Task.objects.get().when
+    call("tasks", "reschedule", "code", "1", by=HOUR)
+    assert Task.objects.get().when - before == HOUR
+
+
+@pytest.mark.parametrize("arguments", [["pausequeue", "mail"], ["pausequeue"], ["prunetasks", "--older-than", "7d"]])
+def test_a_database_that_does_not_exist(call: Call, arguments: list[str]) -> None:
+    with pytest.raises(CommandError, match="there is no database 'nowhere'; the aliases are"):
+        call(*arguments, "--database", "nowhere")

@@ -1,6 +1,7 @@
 """The forecast: what becomes due when, read live and continued from the survey."""
 
-from datetime import timedelta
+from datetime import UTC, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -54,6 +55,15 @@ def test_the_last_part_belongs_to_the_time(past: int) -> None:
         forecast = stats.forecast()
     assert [sum(bar.codes.get(CODE, 0) for bar in bars) for bars in (forecast.day, forecast.month)] == [1, 30]
     assert (len(forecast.hour), sum(bar.codes.get(OTHER, 0) for bar in forecast.hour)) == (61, 60)
+
+
+def test_hours_of_a_day_on_which_clocks_change() -> None:
+    """The last Sunday of October has 25 hours in Berlin, that of March 23; each bar has one of them."""
+    for month, day in ((10, 25), (3, 29)):
+        with clock.frozen_at(NOW.replace(month=month, day=day, hour=12, minute=10)):
+            starts = [bar.start for bar in stats.forecast().day]
+        assert {later - earlier for earlier, later in pairwise(start.astimezone(UTC) for start in starts)} == {HOUR}
+        assert len(starts) == 25
 
 
 def test_no_bar_is_empty_because_the_time_ends_where_it_begins() -> None:

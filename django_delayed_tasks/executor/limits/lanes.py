@@ -8,7 +8,7 @@ from typing import Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.admission import Admission
+from django_delayed_tasks.executor.limits.admission import LOOK_AGAIN, Admission
 from django_delayed_tasks.executor.limits.examining import examined
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.permits import Keyed, Permits, Permitted
@@ -73,7 +73,7 @@ class Lanes:
         self._clock = database_clock
         self.room = Room(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
-        self._unknown: set[str] = set()
+        self._unknown: dict[str, float] = {}
         self.agenda: Agenda | None = None
         self._noted: Agenda | None = None
         self._paused: frozenset[str] = frozenset()
@@ -130,10 +130,10 @@ class Lanes:
     def _knows(self, place: Place) -> bool:
         """Return whether the code of the place has a handler here; that of a function may have to be imported."""
         code = code_of(place.lane)
-        if find(code) is None and code not in self._unknown:
+        if find(code) is None and clock.monotonic() >= self._unknown.get(code, float("-inf")):
             found = read_places(self._alias, self._lease.executor, {place: 1})[place]
             if found and find_function(found[0]) is None:
-                self._unknown.add(code)
+                self._unknown[code] = clock.monotonic() + LOOK_AGAIN
         return find(code) is not None
 
     def _note_agenda(self) -> None:

@@ -117,7 +117,7 @@ def _of_retry(parser: ArgumentParser) -> None:
 
 def _of_reschedule(parser: ArgumentParser) -> None:
     _of_many(parser)
-    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen = parser.add_mutually_exclusive_group()
     # For argparse, an option whose value is its default was not given, and "now" is None.
     text = f"the new time of one task: {WHEN}"
     chosen.add_argument("--when", type=when, default=UNCHANGED, metavar="WHEN", help=text)

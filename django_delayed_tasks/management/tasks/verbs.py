@@ -12,7 +12,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.management.tasks import selection
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.outcomes import UNCHANGED, AddResult
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import cancel, edit, reschedule
@@ -96,13 +96,15 @@ def rescheduling(given: dict[str, Any]) -> Change:
     """Return the change of the verb ``reschedule``: to a time for one task, by a span for many.
 
     Raises:
-        InvalidTask: many tasks would get the same time.
+        InvalidTask: neither ``--when`` nor ``--by`` is given, or many tasks would get the same time.
     """
     tasks = selection.selected(given)
     if given["by"] is not None:
         offset = valid_offset(given["by"], "by")
         shift = partial(reschedule.reschedule_seen, by=offset)
         return Change(tasks, lambda: _waking(tasks, shift), _asked_to_move(tasks, given), _rescheduled)
+    if given["when"] is UNCHANGED:
+        raise InvalidTask("when", None, "give either --when or --by")
     if given["number"] is None:
         raise InvalidTask("number", None, "--when is for one task: name its number, or move many with --by")
     when = valid_when(given["when"])

@@ -69,8 +69,8 @@ def _assignments(dialect: Dialect, changes: Edit) -> tuple[str, list[Any]]:
     parameters: list[Any] = []
     if not isinstance(changes.when, Unchanged):
         moment, given = dialect.moment(changes.when)
-        assignments += [f"when_time = {moment}", f"claim_at = {dialect.greatest(moment, dialect.now)}"]
-        assignments += [_unless_failed(column, value) for column, value in RESET.items()]
+        changed = {"claim_at": dialect.greatest(moment, dialect.now), **RESET}  # of a failed task: when it failed
+        assignments += [f"when_time = {moment}", *(_unless_failed(column, value) for column, value in changed.items())]
         parameters += given * 2
     if not isinstance(changes.biz_ext, Unchanged):
         assignments.append(f"biz_ext = {dialect.json('%s')}")

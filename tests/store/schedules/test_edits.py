@@ -192,6 +192,7 @@ class TestEdit:
         after = present()
         assert (after.status, after.attempts, after.last_error) == (TaskStatus.FAILED, 1, "given up")
         assert (after.when, after.version) == (NOW + HOUR, task.version + 1)
+        assert after.claim_at == task.claim_at, "when it failed"
 
     @pytest.mark.parametrize(
         ("changes", "column", "value"),
