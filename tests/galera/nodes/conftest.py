@@ -1,13 +1,16 @@
 """One alias for each node: "default" is the first, then "node2" and "node3". All have the same database."""
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import OperationalError, connections
+from django.db.backends.base.operations import BaseDatabaseOperations
 
 from django_delayed_tasks.backends.galera import base
+from django_delayed_tasks.store.sql.transactions import TRIES, is_transient, pause
 from harness.database_urls import parse
 from tests.store.fixtures import any_code
 
@@ -38,6 +41,27 @@ def _aliases(django_db_setup: None) -> Iterator[None]:
     yield
     for alias in (*NODES[1:], MOVING):
         del connections.settings[alias]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _emptied_again_if_refused() -> Iterator[None]:
+    """A cluster may refuse to empty the tables while the node still applies what the test has written to another."""
+    usual = BaseDatabaseOperations.execute_sql_flush
+
+    def execute_sql_flush(self: BaseDatabaseOperations, sql_list: list[str]) -> None:
+        for attempt in range(TRIES):
+            try:
+                usual(self, sql_list)
+            except OperationalError as error:
+                if attempt + 1 == TRIES or not is_transient(error):
+                    raise
+                time.sleep(pause(attempt))
+            else:
+                return
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BaseDatabaseOperations, "execute_sql_flush", execute_sql_flush)
+        yield
 
 
 @pytest.fixture
