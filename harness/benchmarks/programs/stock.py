@@ -27,10 +27,12 @@ KINDS: dict[str, Callable[..., None]] = {
 def main(word: str, *numbers: str) -> None:
     """Empty or fill the database of the settings."""
     from django_delayed_tasks import Task, TaskRun
+    from django_delayed_tasks.models import Executor, Overview, Statistic
 
     call_command("migrate", verbosity=0)
     if word == "empty":
-        stock.empty(Task._meta.db_table, TaskRun._meta.db_table)
+        # Executors that do not exist would share the wakings of the next case's.
+        stock.empty(*(model._meta.db_table for model in (Task, TaskRun, Executor, Overview, Statistic)))
         return
     start, stop, *levels = map(int, numbers)
     for first in tqdm(range(start, stop, AT_ONCE), desc=word, unit="×100,000", leave=False):
