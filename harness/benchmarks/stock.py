@@ -9,8 +9,6 @@ DIGITS = 4
 PIECE = 10**DIGITS
 """Rows of one statement."""
 CODES = 100
-FAILED, DONE, RUN_FAILED = 2, 0, 3
-"""A status of tasks, and two outcomes of runs."""
 
 
 def add_waiting(start: int, stop: int, levels: int) -> None:
@@ -32,8 +30,9 @@ def add_overdue(start: int, stop: int, levels: int) -> None:
 
 def add_failed(start: int, stop: int, levels: int) -> None:
     """Add tasks that have failed, each with an error of its own, otherwise as :func:`add_waiting` does."""
-    error = joined("ValueError: order ", "n.i", " cannot be paid")
-    _add_tasks("f", start, stop, levels, timedelta(hours=-1), f"{FAILED}, 3, 3, 0, 0, {error}, ''")
+    from django_delayed_tasks.states import TaskStatus
+
+    _add_tasks("f", start, stop, levels, timedelta(hours=-1), f"{TaskStatus.FAILED:d}, 3, 3, 0, 0, {_error()}, ''")
 
 
 def _add_tasks(prefix: str, start: int, stop: int, levels: int, due: timedelta, state: str) -> None:
@@ -87,23 +86,27 @@ def add_limited(start: int, stop: int, code: str, keys: int = 0, are_blocked: bo
 
 def add_runs(start: int, stop: int, ended: timedelta = timedelta(days=30), are_failed: bool = False) -> None:
     """History rows number ``start`` to ``stop``, of runs that ended so long ago."""
+    from django_delayed_tasks.states import RunOutcome
     from django_delayed_tasks.store.records.history import COLUMNS
     from django_delayed_tasks.store.sql.dialects import dialect_of
     from django_delayed_tasks.store.sql.tables import RUN
 
     moment = dialect_of(connection).later(-ended)
-    outcome, error = (
-        (RUN_FAILED, joined("ValueError: order ", "n.i", " cannot be paid")) if are_failed else (DONE, "''")
-    )
+    outcome, error = (RunOutcome.FAILED, _error()) if are_failed else (RunOutcome.DONE, "''")
 
     def insert(first: int, numbers: str) -> str:
         return (
-            f"INSERT INTO {RUN} ({COLUMNS}) SELECT n.i, 1, 'nothing', {joined('r', 'n.i')}, 1, 1, {moment}, {outcome},"
-            f" {moment}, {moment}, NULL, {error}, NULL, NULL FROM {numbers} n"
+            f"INSERT INTO {RUN} ({COLUMNS}) SELECT n.i, 1, 'nothing', {joined('r', 'n.i')}, 1, 1, {moment},"
+            f" {outcome:d}, {moment}, {moment}, NULL, {error}, NULL, NULL FROM {numbers} n"
         )
 
     in_pieces(start, stop, insert)
     analyze(RUN)
+
+
+def _error() -> str:
+    """Return an expression for an error that no other row has."""
+    return joined("ValueError: order ", "n.i", " cannot be paid")
 
 
 def in_pieces(start: int, stop: int, insert: Callable[[int, str], str]) -> None:

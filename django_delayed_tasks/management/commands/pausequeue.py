@@ -4,13 +4,13 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.management.databases import no_database
+from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.models import Executor, PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
@@ -29,8 +29,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, name: str | None, resume: bool, database: str | None, **options: Any) -> None:
         if name is None and resume:
             raise CommandError(_("which queue? pausequeue NAME --resume"))
-        if database is not None and database not in connections:
-            raise CommandError(no_database(database))
+        refuse_unknown(database)
         try:
             if name is None:
                 self._list(api.database(database))

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
@@ -14,7 +14,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
 from django_delayed_tasks.management.confirming import confirm
-from django_delayed_tasks.management.databases import no_database
+from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.management.tasks.arguments import span
 from django_delayed_tasks.store.acceptance import known_code
@@ -39,8 +39,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, older_than: timedelta, **given: Any) -> None:
         if older_than < timedelta():
             raise CommandError(_("--older-than must not be negative"))
-        if given["database"] not in (None, *connections):
-            raise CommandError(no_database(given["database"]))
+        refuse_unknown(given["database"])
         alias = api.database(given["database"])
         try:
             codes = _codes(alias, given["code"])

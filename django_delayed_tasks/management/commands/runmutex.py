@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, Error, connections
+from django.db import DatabaseError, Error
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
 from django_delayed_tasks.leases import Mutex, mutex
-from django_delayed_tasks.management.databases import no_database
+from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import text_of
@@ -58,8 +58,7 @@ class Command(BaseCommand):
         if not command:
             raise CommandError(_("which command? It is given at the end, after --"))
         alias = given["database"]
-        if alias is not None and alias not in connections:
-            raise CommandError(no_database(alias))
+        refuse_unknown(alias)
         try:
             code = self._run(given, command)
         except ResourceUnavailable as error:

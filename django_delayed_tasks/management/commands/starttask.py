@@ -22,7 +22,7 @@ from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers, registry
 from django_delayed_tasks.management import probing
-from django_delayed_tasks.management.databases import no_database
+from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import migrate_first
 from django_delayed_tasks.management.reloading import run_with_reloader
@@ -116,8 +116,7 @@ class Command(BaseCommand):
             self.stderr = shown
 
     def _check_database(self, alias: str) -> None:
-        if alias not in connections:
-            raise CommandError(no_database(alias))
+        refuse_unknown(alias)
         try:
             refuse_useless(alias)
         except TaskException as error:

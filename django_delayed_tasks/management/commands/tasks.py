@@ -5,14 +5,14 @@ from argparse import ArgumentParser
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connections
+from django.db import DatabaseError
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
 from django_delayed_tasks.management.confirming import confirm
-from django_delayed_tasks.management.databases import no_database
+from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
@@ -49,8 +49,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         verb: str = given["verb"]
-        if given["database"] not in (None, *connections):
-            raise CommandError(no_database(given["database"]), returncode=WRONG)
+        refuse_unknown(given["database"], returncode=WRONG)
         try:
             found = self._do(verb, given)
         except InvalidTask as error:

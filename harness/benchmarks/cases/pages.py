@@ -12,7 +12,9 @@ from harness.benchmarks.stock import PIECE
 
 ROWS = 5_000_000
 BAD = 20
-"""One task in so many is overdue, as many have failed, and as many runs ended within the last hour, well and badly."""
+"""One twentieth of ``ROWS`` is the number of overdue tasks, of failed tasks, and of the runs that were done, and that
+failed, in the last ten minutes.
+"""
 LEVELS = 20
 ROUNDS = 15
 MILLISECONDS, SECONDS = "ms", "s"
@@ -38,7 +40,7 @@ def measure(bench: Bench) -> None:
 
 
 def fill(bench: Bench, database: str, rows: int, bad: int) -> None:
-    """Make the rows; ``bad`` of them for each of the lists of a bad day."""
+    """Add the rows; ``bad`` is the number of overdue tasks, of failed tasks, and of each kind of recent runs."""
     for kind in ("waiting", "overdue", "failed"):
         bench.run("stock", kind, 0, rows if kind == "waiting" else bad, LEVELS, database=database)
     bench.run("stock", "runs", 0, rows, database=database)
