@@ -12,6 +12,7 @@ from django.test import Client
 
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.admin.lists import filters
+from django_delayed_tasks.admin.tasks import errors
 from django_delayed_tasks.admin.tasks import list as task_list
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task, TaskRun
@@ -143,11 +144,12 @@ def measured(client: Client, database: str, pages: list[Page] = PAGES) -> dict[s
     statement = {"sqlite": "ANALYZE", "postgres": "ANALYZE"}
     with connection.cursor() as cursor:
         cursor.execute(statement.get(database, f"ANALYZE TABLE {Task._meta.db_table}, {TaskRun._meta.db_table}"))
-    for model, condition in pages:
+    for name, condition in pages:
+        model, _, view = name.partition("/")
         with transaction.atomic(), meter(database) as read:
             before = read()
-            response = client.get(list_of(model), condition)
-            found[f"{model} {condition}"] = read() - before
+            response = client.get(list_of(model) + view, condition)
+            found[f"{name} {condition}"] = read() - before
             assert response.status_code == 200
     return found
 
@@ -188,5 +190,30 @@ def test_cost_of_what_is_due(live_db: str) -> None:
         fill_due(0, 2_400)
         few = measured(client, live_db, pages)
         fill_due(2_400, 6_000)
+        many = measured(client, live_db, pages)
+    assert not {page: (few[page], many[page]) for page in few if many[page] > 1.1 * few[page] + 50}
+
+
+@pytest.mark.usefixtures("frozen")
+def test_cost_of_what_has_failed(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The failed tasks of each level are read no further than a page needs."""
+    monkeypatch.setattr(errors, "MOST", 500)
+    client: Any = Client()
+    client.force_login(User.objects.create_superuser("boss"))
+    pages: list[Page] = [("task", {}), ("task", {"status__exact": "2"}), ("task/errors/", {})]
+
+    def fill_failed(first: int, last: int) -> None:
+        Task._base_manager.bulk_create(
+            new_task(
+                f"{i}", claim_at=NOW - timedelta(seconds=i), status=TaskStatus.FAILED,
+                queue=LEVELS[i % 3][0], priority=LEVELS[i % 3][1],
+            )
+            for i in range(first, last)
+        )  # fmt: skip
+
+    with plans_by_index(live_db):
+        fill_failed(0, 2_400)
+        few = measured(client, live_db, pages)
+        fill_failed(2_400, 6_000)
         many = measured(client, live_db, pages)
     assert not {page: (few[page], many[page]) for page in few if many[page] > 1.1 * few[page] + 50}

@@ -82,14 +82,16 @@ class Order:
         if TaskStatus.FAILED not in self.statuses:
             return
         tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.FAILED)
-        first = tasks.order_by("lane", "queue", "priority").values_list("lane", "queue", "priority")
-        level = first.first()
+        # A column with only one value is not sorted by: with it, MariaDB would sort instead of following the index.
+        by_lane = tasks.order_by("lane", "queue", "priority").values_list("lane", "queue", "priority")
+        by_queue, by_priority = by_lane.order_by("queue", "priority"), by_lane.order_by("priority")
+        level = by_lane.first()
         while level:
             lane, queue, priority = level
             if self._has(queue):
                 yield Q(lane=lane, queue=queue, priority=priority)
             level = (
-                first.filter(lane=lane, queue=queue, priority__gt=priority).first()
-                or first.filter(lane=lane, queue__gt=queue).first()
-                or first.filter(lane__gt=lane).first()
+                by_priority.filter(lane=lane, queue=queue, priority__gt=priority).first()
+                or by_queue.filter(lane=lane, queue__gt=queue).first()
+                or by_lane.filter(lane__gt=lane).first()
             )
