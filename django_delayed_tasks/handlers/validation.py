@@ -57,8 +57,10 @@ def _refuse_unless(accepts: Callable[[Any], str | None], handler: TaskHandler, a
 
 def _text_up_to(length: int) -> Callable[[Any], str | None]:
     def accepts(value: Any) -> str | None:
-        if not isinstance(value, str) or not 0 < len(value) <= length:
+        if not isinstance(value, str) or not value:
             return f"expected a string of 1 to {length} characters"
+        if len(value) > length:
+            return f"is {len(value)} characters long; {length} at most"
         printable = value.isprintable() and value == value.strip()
         return None if printable else "expected printable characters, and no space at either end"
 
@@ -67,8 +69,6 @@ def _text_up_to(length: int) -> Callable[[Any], str | None]:
 
 def problem_of_queue(name: Any) -> str | None:
     """Return why this is no name for a queue; None if it is one."""
-    if isinstance(name, str) and len(name) > QUEUE_LENGTH:
-        return f"is {len(name)} characters long; {QUEUE_LENGTH} at most"
     return _text_up_to(QUEUE_LENGTH)(name)
 
 

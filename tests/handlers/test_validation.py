@@ -89,7 +89,7 @@ def test_a_wrong_attribute_is_named_with_the_handler_and_the_value(attribute: st
         register_task_handler(variant(**{attribute: value}))
     message = str(raised.value)
     assert f"{__name__}.Variant: {attribute}=" in message
-    assert "expected" in message
+    assert "expected" in message or "at most" in message
     assert get_task_handlers() == {}
 
 

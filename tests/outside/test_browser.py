@@ -194,20 +194,32 @@ def pause_a_queue(chrome: Chrome, site: str) -> None:
 
 def cancel_all_that_match(chrome: Chrome, site: str) -> None:
     """More than a page has, in portions, of which each follows by itself; the user is asked before, with how many."""
-    many, later = 2 * PORTION + 1, timezone.now() + HOUR
-    Task._base_manager.bulk_create(
-        new_task(f"{number}", later, biz_code="fetch-page", queue="bulk") for number in range(many)
-    )
-    chrome.get(f"{site}{list_of('task')}?queue=bulk")
-    press(chrome, "#action-toggle")
-    chrome.find_element(By.LINK_TEXT, "Select all tasks that match").click()
-    press(chrome, "select[name=action] option[value=cancel]")
-    press(chrome, "button[name=index]")
+    many = 2 * PORTION + 1
+    select_all_of_the_queue_bulk(chrome, site, many)
     shows(chrome, f"{many:,} are selected.")
     press(chrome, "#content form button")
     shows(chrome, f"{many} tasks were cancelled")
     assert not Task.objects.filter(queue="bulk").exists()
     assert LogEntry.objects.filter(object_repr=f"fetch-page {many - 1}").exists()
+
+
+def select_all_of_the_queue_bulk(chrome: Chrome, site: str, many: int) -> None:
+    """Make them, and ask for them all to be cancelled; what follows is the question."""
+    later = timezone.now() + HOUR
+    Task._base_manager.bulk_create(
+        new_task(f"{number}", later, biz_code="fetch-page", queue="bulk") for number in range(many)
+    )
+    chrome.get(f"{site}{list_of('task')}?queue=bulk")
+    press(chrome, "#action-toggle")
+    press(chrome, ".actions .question a")
+    ask_to_cancel(chrome)
+
+
+def ask_to_cancel(chrome: Chrome) -> None:
+    """Ask for what is selected to be cancelled, and wait for the question."""
+    press(chrome, "select[name=action] option[value=cancel]")
+    press(chrome, "button[name=index]")
+    wait(chrome, lambda page: page.find_elements(By.CSS_SELECTOR, "body.ddt-question"), "no question")
 
 
 def kill_the_only_executor_of_a_queue(chrome: Chrome, site: str, executor: Child) -> None:
@@ -249,11 +261,24 @@ def visit_every_page(chrome: Chrome, site: str) -> None:
             found[f"{page} {language}"] = problems_of_page(chrome, schemes)
         chrome.get(f"{site}{list_of('task')}")
         press(chrome, "#action-toggle")
-        press(chrome, "select[name=action] option[value=cancel]")
-        press(chrome, "button[name=index]")
-        wait(chrome, lambda page: page.find_elements(By.CSS_SELECTOR, "body.ddt-question"), "no question")
+        ask_to_cancel(chrome)
         found[f"question {language}"] = problems_of_page(chrome, schemes)
+        found[f"portions {language}"] = problems_between_portions(chrome, site, schemes)
     assert {page: problems for page, problems in found.items() if problems} == {}
+
+
+def problems_between_portions(chrome: Chrome, site: str, schemes: Sequence[str]) -> list[str]:
+    """The page with the progress of an action continues by itself; it stays if its script is not loaded."""
+    chrome.execute_cdp_cmd("Network.enable", {})
+    chrome.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/django_delayed_tasks/admin.js"]})
+    select_all_of_the_queue_bulk(chrome, site, PORTION + 1)
+    press(chrome, "#content form button")
+    wait(chrome, lambda page: page.find_elements(By.CSS_SELECTOR, "body.ddt-portions progress"), "no progress")
+    complaints_of(chrome)  # of the script
+    found = problems_of_page(chrome, schemes)
+    chrome.execute_cdp_cmd("Network.disable", {})
+    Task.objects.filter(queue="bulk").delete()
+    return found
 
 
 def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:

@@ -83,7 +83,7 @@ def bar_of(start: datetime, span: str, values: Sequence[float]) -> Bar:
     local, name = timezone.localtime(start), name_of(start, span)
     tick = {
         "hour": name if local.minute % 10 == 0 else "",
-        "day": name if local.hour % 4 == 0 else "",
+        "day": f"{local:%H:%M}" if local.hour % 4 == 0 else "",
         "week": str(date_format(local, "D")) if local.hour == 12 else "",
         "month": name if local.day in (1, 5, 10, 15, 20, 25) else "",
     }[span]
@@ -91,11 +91,14 @@ def bar_of(start: datetime, span: str, values: Sequence[float]) -> Bar:
 
 
 def name_of(start: datetime, span: str) -> str:
-    """Return the name of a period as pictures show it: its local time, or its date."""
+    """Return the name of a period as pictures show it: its local time, with the day where it may be another's, or date.
+
+    The pictures of a day begin and end at the same time of two days.
+    """
     local = timezone.localtime(start)
     if span == "month":
         return str(date_format(local, "j M"))
-    return f"{date_format(local, 'D')} {local:%H:%M}" if span == "week" else f"{local:%H:%M}"
+    return f"{local:%H:%M}" if span == "hour" else f"{date_format(local, 'D')} {local:%H:%M}"
 
 
 def count_text(count: float) -> str:

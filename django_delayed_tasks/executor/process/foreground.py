@@ -105,9 +105,10 @@ def run_executor(
 
 
 class _Progress:
-    """How far a drain has come: the runs of this process that ended since, by outcome.
+    """How far a drain has come: what of this process has ended since, by outcome.
 
-    Claims that were released, as those that wait for a slot of their key, are no runs; nor are tasks that expired.
+    Claims that were released, as those that wait for a slot of their key, have not ended. Tasks that expired have, and
+    are no runs.
     """
 
     def __init__(self, alias: str, stream: TextIO) -> None:
@@ -125,7 +126,7 @@ class _Progress:
 
     def _last_line(self, count: int) -> str:
         since = self._since()
-        return drained(count, since[RunOutcome.FAILED], since[RunOutcome.RETRIED])
+        return drained(count - since[RunOutcome.EXPIRED], since[RunOutcome.FAILED], since[RunOutcome.RETRIED])
 
     def _since(self) -> Counter[int]:
         return self._ended() - self._before
@@ -133,7 +134,7 @@ class _Progress:
     def _ended(self) -> Counter[int]:
         counts: Counter[int] = Counter()
         for (_code, outcome), cell in tally_of(self._alias).totals().ends.items():
-            if outcome not in (RunOutcome.LOST, RunOutcome.EXPIRED):
+            if outcome != RunOutcome.LOST:
                 counts[outcome] += cell.runs
         return counts
 

@@ -13,7 +13,7 @@ WIDTH = 30
 
 
 def drained(count: int, failed: int = 0, retried: int = 0) -> str:
-    """Return the last line for this number of runs, with places for their number and for the seconds that they took.
+    """Return the last line for this number of runs, with a place for the seconds that they took.
 
     ``failed`` and ``retried`` are how many of them did not end well.
     """
@@ -31,7 +31,9 @@ def drained(count: int, failed: int = 0, retried: int = 0) -> str:
         )
     else:
         line = ngettext("Drained: %(runs)s run in %(seconds)s s.", "Drained: %(runs)s runs in %(seconds)s s.", count)
-    return line.replace("%(failed)s", f"{failed:,}").replace("%(retried)s", f"{retried:,}")
+    for name, value in (("runs", count), ("failed", failed), ("retried", retried)):
+        line = line.replace(f"%({name})s", f"{value:,}")
+    return line
 
 
 class ProgressBar:

@@ -1,13 +1,16 @@
 """A drain in the foreground says at its end how many runs there were."""
 
+from datetime import timedelta
 from io import StringIO
 
 import pytest
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.models import Task
 from tests.executor.parts import add, handler_of
+from tests.executor.process.test_progress_bar import Terminal
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -23,3 +26,13 @@ def test_claims_that_are_no_runs_do_not_count() -> None:
     assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
     assert len(ran) == 4
     assert "Drained: 4 runs in" in stream.getvalue()
+
+
+def test_tasks_that_expired_move_the_bar_and_are_no_runs() -> None:
+    handler_of(lambda task: None, max_lateness=timedelta(minutes=1))
+    add("now")
+    add("too late", when=clock.host_now() - timedelta(hours=1))
+    stream = Terminal()
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert "] 2 of 2, " in stream.getvalue()
+    assert "Drained: 1 run in" in stream.getvalue()
