@@ -115,7 +115,7 @@ def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
 
     Raises:
         InvalidTask: the values are not a valid identity.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
     return cancel.cancel(alias, *known_identity(alias, biz_code, biz_num))
@@ -128,7 +128,7 @@ def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | 
 
     Raises:
         InvalidTask: the values are not a valid identity, or ``when`` is not accepted.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
     when = valid_when(when)
@@ -144,7 +144,7 @@ def forget(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
 
     Raises:
         InvalidTask: the values are not a valid identity.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
     return successes.forget(alias, *known_identity(alias, biz_code, biz_num))
@@ -153,11 +153,11 @@ def forget(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
 def pause_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> bool:
     """Pause the task with this identity until :func:`resume_task`; a run already in progress is allowed to finish.
 
-    Return False if no task has this identity, or the task is FAILED.
+    Return False if no task has this identity, or the task is FAILED or stopping.
 
     Raises:
         InvalidTask: the values are not a valid identity.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
     return pause.pause(alias, *known_identity(alias, biz_code, biz_num))
@@ -170,7 +170,7 @@ def resume_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
 
     Raises:
         InvalidTask: the values are not a valid identity.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
     found = pause.resume(alias, *known_identity(alias, biz_code, biz_num))
@@ -202,14 +202,14 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
 
 
 def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
-    """Cancel every pending or failed task of this code whose number contains ``biz_num``; return how many.
+    """Cancel every pending, failed or paused task of this code whose number contains ``biz_num``; return how many.
 
     The comparison is case-sensitive.
 
     Raises:
         InvalidTask: ``biz_num`` is empty, and ``everything`` is not True; or it is an int, such as 12, which other
             numbers contain, too, such as 112.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     code = valid_code(biz_code)
     if biz_num == "" and not everything:
@@ -237,7 +237,7 @@ def get_tasks_by_code(
 
     Raises:
         InvalidTask: a value cannot be searched for.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = database(using)
     code = None if biz_code is None else known_code(alias, biz_code)
@@ -271,7 +271,9 @@ def start(**options: Any) -> None:
     ``options`` are the fields of :class:`~django_delayed_tasks.executor.options.ExecutorOptions`.
 
     Raises:
-        TaskException: this process has an executor already, or a live executor has the same name.
+        TaskException: this process has an executor already, a live executor has the same name, the caller is inside a
+            transaction, the database is an SQLite database in memory, or freezegun has stopped the clocks.
+        InvalidSetting: an option does not exist or has an invalid value.
     """
     from django_delayed_tasks.executor.process import in_process
 

@@ -1,7 +1,7 @@
 """The facade for async code: each function does what its namesake in ``api.py`` or ``bulk.py`` does, in a coroutine.
 
-It is called in the thread in which Django executes the queries of async code, and commits by itself: a transaction does
-not span two calls.
+The namesake is called in the thread in which Django executes the queries of async code, and commits by itself: a
+transaction does not span two calls.
 """
 
 from collections.abc import Callable, Coroutine

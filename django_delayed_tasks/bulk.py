@@ -38,7 +38,7 @@ def cancel_tasks(
     Raises:
         InvalidTask: a value cannot be searched for; or the filters select every task of the code, and ``everything``
             is not True.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     tasks = _selected(using, biz_code, fragment, due_before, due_after, everything)
     return change_each(tasks, cancel.cancel_seen)
@@ -114,7 +114,7 @@ def preview(
 
     Raises:
         InvalidTask: a value is not accepted.
-        UnknownCode: no handler has this ``biz_code``, and no row.
+        UnknownCode: neither a handler nor a row has this ``biz_code``.
     """
     alias = using or settings.DATABASE
     if not isinstance(limit, int) or limit < 1:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
 
-_told: Callable[[], datetime] | None = None
+_override: Callable[[], datetime] | None = None
 """What tells the time in place of all clocks, in tests; None otherwise."""
 
 # Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
@@ -28,7 +28,7 @@ DRIFT = 0.0005
 
 def host_now() -> datetime:
     """Return the time of the host's clock in UTC, or the time that a test tells."""
-    return _told() if _told else datetime.now(UTC)
+    return _override() if _override else datetime.now(UTC)
 
 
 monotonic = time.monotonic
@@ -44,12 +44,12 @@ def is_stopped() -> bool:
 def sql_now(connection: "BaseDatabaseWrapper") -> str:
     """Return an SQL expression for the current time by this database's clock."""
     expression = _EXPRESSIONS.get(connection.vendor)
-    return expression if expression and not _told else literal(connection, host_now())
+    return expression if expression and not _override else literal(connection, host_now())
 
 
 def sql_latest(connection: "BaseDatabaseWrapper") -> str:
     """Return an expression for the current time that may advance within the statement, for use in its result only."""
-    return "clock_timestamp()" if connection.vendor == "postgresql" and not _told else sql_now(connection)
+    return "clock_timestamp()" if connection.vendor == "postgresql" and not _override else sql_now(connection)
 
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:
@@ -70,9 +70,9 @@ class DatabaseClock:
     """The time of the database's clock, computed from its last reading and the host's monotonic clock."""
 
     def __init__(self) -> None:
-        self._is_told = False
+        self._is_set = False
         self._ahead = host_now().timestamp() - monotonic()
-        self._heard = monotonic()
+        self._set_at = monotonic()
 
     def set(self, moment: datetime, asked: float | None = None) -> None:
         """Note that the database's clock has just shown ``moment``, in answer to a query sent at ``asked``.
@@ -82,18 +82,18 @@ class DatabaseClock:
         """
         heard = monotonic()
         ahead = moment.timestamp() - heard
-        if asked is not None and self._is_told:
-            earlier = self._ahead - DRIFT * (heard - self._heard)
+        if asked is not None and self._is_set:
+            earlier = self._ahead - DRIFT * (heard - self._set_at)
             if ahead < earlier <= ahead + (heard - asked):
                 ahead = earlier
-        self._ahead, self._heard, self._is_told = ahead, heard, True
+        self._ahead, self._set_at, self._is_set = ahead, heard, True
 
     def now(self) -> datetime:
         """Return the time of the database's clock, or the time that a test tells.
 
         It is late by less than a round trip, and never ahead of the database's clock.
         """
-        return _told() if _told else datetime.fromtimestamp(self._ahead + monotonic(), UTC)
+        return _override() if _override else datetime.fromtimestamp(self._ahead + monotonic(), UTC)
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def frozen_at(moment: datetime) -> Iterator[None]:
     too.
     """
     present = moment.astimezone(UTC)
-    with _told_by(lambda: present):
+    with _overridden_by(lambda: present):
         yield
 
 
@@ -114,15 +114,15 @@ def host_clock() -> Iterator[None]:
 
     For tests that move the host's clock: no library moves the clock of a server.
     """
-    with _told_by(lambda: datetime.now(UTC)):
+    with _overridden_by(lambda: datetime.now(UTC)):
         yield
 
 
 @contextmanager
-def _told_by(tell: Callable[[], datetime]) -> Iterator[None]:
-    global _told
-    before, _told = _told, tell
+def _overridden_by(source: Callable[[], datetime]) -> Iterator[None]:
+    global _override
+    before, _override = _override, source
     try:
         yield
     finally:
-        _told = before
+        _override = before

@@ -113,7 +113,7 @@ def _seconds(*, or_zero: bool = False) -> Reader:
     def read(value: Any) -> float:
         seconds = as_seconds(value)
         if not 0 <= seconds <= LONGEST_SECONDS or (seconds == 0 and not or_zero):
-            raise ValueError(f"expected a duration {'of' if or_zero else 'above'} 0 s, of 366 days at most")
+            raise ValueError(f"expected a duration {'of at least' if or_zero else 'above'} 0 s and of at most 366 days")
         return seconds
 
     return read

@@ -31,7 +31,7 @@ class UnknownCode(InvalidTask):
 
 
 class TaskExists(TaskException):
-    """A task of this identity exists, and it was added with ``if_exists="raise"``."""
+    """A task of this identity exists already, and the call was made with ``if_exists="raise"``."""
 
     def __init__(self, biz_code: str, biz_num: str) -> None:
         self.biz_code = biz_code

@@ -46,7 +46,7 @@ class LaneField(ExactCharField):
 
 
 class AnyJSONField(models.JSONField):
-    """A JSONField that returns a value that it cannot parse as the text that is stored, and keeps numbers exact.
+    """A JSONField that returns the stored text for a value that it cannot parse, and keeps numbers exact.
 
     Django returns the text if it is not JSON, but Python raises other errors for numbers of thousands of digits and for
     thousands of nested levels. One such row must not keep the other rows of a query from being read. Numbers come back

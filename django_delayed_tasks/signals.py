@@ -20,7 +20,7 @@ run_started = Signal(use_caching=True)
 """Sent before ``handle``; arguments: ``task`` (ClaimedTask), ``handler``."""
 
 run_finished = Signal(use_caching=True)
-"""Sent after ``handle``; arguments: ``task``, ``handler``, ``decision`` (what will be settled), ``exception``.
+"""Sent after ``handle``; arguments: ``task``, ``handler``, ``decision`` (how the run is settled), ``exception``.
 
 ``exception`` is what ended the run, or None.
 """

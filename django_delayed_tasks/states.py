@@ -31,7 +31,7 @@ class RunOutcome(IntegerChoices):
 
 
 class ExecutorStatus(IntegerChoices):
-    """What an executor is doing, as it wrote itself, or as another executor that saw its lease run out did."""
+    """What an executor is doing, as written by itself, or by another executor that saw its lease run out."""
 
     RUNNING = 0, pgettext_lazy("executor", "running")
     STOPPING = 1, _("stopping")

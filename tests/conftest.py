@@ -83,7 +83,7 @@ def _truncate_used(style: Any, tables: Sequence[str], **_: Any) -> list[str]:
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
     """Forget when notices were sent: a test with a clock of its own may have sent one in the future."""
-    wakeup._said.at.clear()
+    wakeup._sent.at.clear()
 
 
 @pytest.fixture(scope="session")

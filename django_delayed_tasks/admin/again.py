@@ -72,7 +72,7 @@ class EnqueuesAgain(Base):
         self.message_user(request, text, messages.WARNING)
 
     def _say_gone(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
-        """Answer as Django 6.1 does for a row that was pruned; before, Django would forbid to change it."""
+        """Answer as Django 6.1 does for a row that no longer exists; earlier versions would raise PermissionDenied."""
         answer: HttpResponse = self._get_obj_does_not_exist_redirect(request, self.opts, object_id)
         return answer
 

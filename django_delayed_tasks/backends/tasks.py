@@ -24,7 +24,7 @@ from django_delayed_tasks.states import CancelResult, TaskStatus
 
 FIRST_LOOK: Final = 0.01
 LONGEST_PAUSE: Final = 0.5
-"""The seconds after which ``wait`` looks for the first time, and the most between two looks."""
+"""The first and the longest pause of ``wait`` between two looks at the database, in seconds."""
 
 if not families():
     raise ImportError("the Tasks framework is part of Django 6.0; for Django 5.2, install the package django-tasks")

@@ -54,20 +54,20 @@ def _table_problems(alias: str, table: TextTable) -> Iterator[CheckMessage]:
     if exact := [column for column in table.wrong if column.is_exact]:
         yield Error(
             f"The table {table.name} in the database {alias!r} has columns that treat some different texts as equal: "
-            f"{_told(exact)}.",
+            f"{_listed(exact)}.",
             hint=hint,
             id="django_delayed_tasks.E021",
         )
     elif table.wrong:
         yield Warning(
             f"The table {table.name} in the database {alias!r} has columns that cannot hold all texts: "
-            f"{_told(table.wrong)}.",
+            f"{_listed(table.wrong)}.",
             hint=f"Characters that they cannot hold are written as escapes. {hint}",
             id="django_delayed_tasks.W021",
         )
 
 
-def _told(columns: list[Any]) -> str:
+def _listed(columns: list[Any]) -> str:
     return ", ".join(f"{column.name} ({column.collation})" for column in columns)
 
 

@@ -28,8 +28,8 @@ The way of one task, file by file:
    transaction of ``running/atomic.py`` if the run is atomic;
 7. decide: ``decide`` in ``running/deciding.py`` turns what the handler returned or raised into a settlement;
 8. settle: ``Held.put_end`` queues the settlement. ``Settler.settle`` in ``settling/settler.py`` writes many of them in
-   one transaction, by ``settle`` in ``store/settling/settle.py``. If runs leave slots, ``limits/relay.py`` does so, and
-   hands the slots on in that transaction. An atomic run has written its own settlement;
+   one transaction, by ``settle`` in ``store/settling/settle.py``. If runs leave slots, ``limits/relay.py`` settles
+   them, and hands the slots on in the same transaction. An atomic run has written its own settlement;
 9. report: ``tally.py`` counts the end, and ``settling/failure_reports.py`` has it logged and, if the task has failed
    for good, reported. ``Held.remove`` comes last.
 

@@ -76,7 +76,7 @@ class Health:
         if self._awaited.seconds_blocked > self._longest_call:
             return "a handler blocks the event loop"
         if self._awaited.seconds_without_query > self._longest_call:
-            return "the calls of async runs keep all threads for queries"
+            return "the calls of async runs block all the threads that make their queries"
         return ""
 
     def _is_stuck(self, thread: Loop | Settler) -> bool:

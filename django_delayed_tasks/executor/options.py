@@ -98,7 +98,7 @@ def _check(options: ExecutorOptions) -> None:
     if options.poll_interval > LONGEST_POLL:
         raise InvalidSetting(f"poll_interval={options.poll_interval!r}: must be {LONGEST_POLL} seconds at most")
     if options.lease <= 2 * options.heartbeat:
-        raise InvalidSetting(f"lease={options.lease!r}: must be longer than two heartbeats ({options.heartbeat!r} s)")
+        raise InvalidSetting(f"lease={options.lease!r}: must be longer than two heartbeats of {options.heartbeat!r} s")
     for name in ("queues", "exclude_queues"):
         _check_queues(name, getattr(options, name))
     if options.queues and not any(map(options.serves, options.queues)):

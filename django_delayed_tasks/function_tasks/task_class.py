@@ -36,7 +36,7 @@ class Enqueuing:
         trigger: Trigger | str | None = None,
         expires: datetime | timedelta | None = None,
     ) -> Any:
-        """Return a task that differs in these; what is None stays."""
+        """Return a copy of the task with these values; an argument that is None leaves the task's own value."""
         given: dict[str, Any] = {
             "priority": priority, "queue_name": queue_name, "run_after": run_after, "backend": backend,
             "biz_num": biz_num, "once": once, "trigger": trigger, "expires": expires,

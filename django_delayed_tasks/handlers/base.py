@@ -115,8 +115,8 @@ class TaskHandler:
         ``error`` is the last traceback, or the reason that the handler gave. An override that has a third argument,
         ``exception=None``, gets the exception object as well. This is called after the task has become
         FAILED and that is committed, also after a time-out and after too many rescues. It runs in a thread of its own,
-        or in the run's thread if the handler is atomic. An exception that it raises is only logged. It is not called
-        again if the process ends first.
+        or in the run's thread if the handler is atomic. An exception that it raises is only logged. If the process ends
+        before or during the call, it is not called again.
         """
 
     def concurrency_key(self, task: Any) -> str | None:

@@ -94,9 +94,9 @@ def task_handler(
 ) -> Callable[[Callable[["ClaimedTask"], Any]], DecoratedFunction]:
     """Register the decorated function, which takes the task, as the handler of ``biz_code``.
 
-    ``attributes`` are class attributes of :class:`TaskHandler`, and ``backoff(attempt)``,
-    ``on_failed(task, error)``, which may take ``exception=None`` as well,
-    and ``concurrency_key(task)`` as functions. The function can be called as before; it gets the attributes
+    ``attributes`` are class attributes of :class:`TaskHandler`, and, as functions, ``backoff(attempt)``,
+    ``backoff_after(task, exception)``, ``on_failed(task, error)``, which may take ``exception=None`` as well, and
+    ``concurrency_key(task)``. The function can be called as before; it gets the attributes
     ``handler`` (the registered instance), ``schedule(biz_num, when=None, biz_ext=None, **options)``, ``cancel``,
     ``reschedule``, ``get``, ``runs`` and those that are awaited, ``aschedule`` and so on, which are the handler's.
 

@@ -103,10 +103,10 @@ def _around(handle: Any, is_async: bool) -> Any:
 
 
 def _wrapped(middleware: Middleware, handle: Any, is_async: bool) -> Any:
-    """Return the middleware's call around ``handle``; of another kind than it can be, as Django does for requests.
+    """Return the middleware's call around ``handle``, adapted if it is of the other kind, as Django does for requests.
 
-    The attributes ``sync_capable`` and ``async_capable`` say which kinds it can be, which Django's decorators
-    ``sync_and_async_middleware`` and ``async_only_middleware`` set.
+    The attributes ``sync_capable`` and ``async_capable``, which Django's decorators ``sync_and_async_middleware`` and
+    ``async_only_middleware`` set, say which kinds the middleware can be.
     """
     if is_async and not getattr(middleware, "async_capable", False):
         return _in_a_thread(middleware, handle)

@@ -59,8 +59,8 @@ def mutex(
             monotonic clock: then it counts as lost, and is free at most ``ttl`` later. None for as long as the block
             runs.
         on_standby: called with the holder's host, pid and last heartbeat if another process holds the mutex, and every
-            five seconds while waiting. If the mutex is free but reserved for earlier waiters, these are those of the
-            last holder.
+            five seconds while waiting. If the mutex is free but reserved for earlier waiters, it is called with the
+            values of the last holder.
         using: alias of the database; None for ``DELAYED_TASKS["DATABASE"]``.
 
     Raises:
@@ -182,9 +182,9 @@ class Acquisition:
         self._owner = owner
         self._alias = mutex.using or settings.DATABASE
         self._wanted = Wanted(resources.MUTEXES, mutex.name)
-        self._has_told = False
+        self._has_called = False
         self._own: BaseException | None = None
-        """The error that was not raised although the mutex was not available."""
+        """The error of ``on_standby``, or of a caller that would wait for itself: it is passed on unchanged."""
 
     def acquire(self, is_cancelled: IsCancelled = never) -> MutexLease:
         """Acquire and return the lease; see :meth:`Mutex.__enter__`."""
@@ -226,7 +226,7 @@ class Acquisition:
             resources.ensure(self._alias, self._wanted)
 
     def _tell(self, holder: Resource) -> None:
-        self._has_told = True
+        self._has_called = True
         if self._mutex.on_standby is None:
             return
         try:
@@ -246,7 +246,7 @@ class Acquisition:
             return ResourceUnavailable(f"{error}: it is disabled")
         if last is None or last.acquired_at is None:
             return error
-        if not self._has_told:
+        if not self._has_called:
             self._tell(last)
         does = "has it" if holder else "had it last"
         if holder and holder.holder == resources.KEPT:

@@ -12,9 +12,9 @@ AT_THE_HEAD: Final = (0.1, 0.2)
 """The longest pause, in seconds, of the first in the queue: it grows from the first value to the second."""
 GRACE: Final = 0.3
 """Seconds for which a free resource is reserved for contenders ahead; more than any pause of the first one."""
-OF_THE_TURN: Final = 0.2
+SHARE_OF_TURN: Final = 0.2
 """A pause is this part of the time until this contender is expected to be first, by the queue's speed so far ..."""
-OF_THE_PAST: Final = 0.3
+SHARE_OF_WAIT: Final = 0.3
 """... and at most this part of the time waited so far, which bounds the delay in noticing an unexpected release."""
 
 
@@ -46,5 +46,5 @@ class Pauses:
         turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)
         head = min(max(AT_THE_HEAD[0], waited / 100), AT_THE_HEAD[1])
         longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), LONGEST)
-        pause = min(OF_THE_TURN * turn, OF_THE_PAST * waited, longest)
+        pause = min(SHARE_OF_TURN * turn, SHARE_OF_WAIT * waited, longest)
         return max(pause, SHORTEST) * random.uniform(0.8, 1.0)

@@ -13,15 +13,15 @@ import time
 
 
 def main() -> None:
-    """Read the input until it says that the command has ended, or end the group when its time is over."""
+    """Read the input until it says that the command has ended; end the group if the time is over or the input ends."""
     group, until, unread = 0, float("inf"), b""
     while True:
         wait = None if until == float("inf") else max(until - time.monotonic(), 0.0)
-        is_told = bool(select.select([0], [], [], wait)[0])
-        told = os.read(0, 4096) if is_told else b""
-        if not told:
+        has_input = bool(select.select([0], [], [], wait)[0])
+        received = os.read(0, 4096) if has_input else b""
+        if not received:
             return end(group)
-        *lines, unread = (unread + told).split(b"\n")
+        *lines, unread = (unread + received).split(b"\n")
         for line in lines:
             if line == b"end":
                 return None

@@ -1,1 +1,1 @@
-"""Metrics, each defined once: pages of them for Prometheus, and instruments of OpenTelemetry, are for either extra."""
+"""The metrics, each defined once: as pages for Prometheus and as instruments of OpenTelemetry, each with its extra."""

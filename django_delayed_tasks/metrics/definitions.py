@@ -105,7 +105,7 @@ ACTIVE: Final[tuple[Metric[Activity], ...]] = (
         lambda now: [(labels, most) for labels, (most, _) in _slots(now)],
     ),
     Metric(
-        Kind.GAUGE, "slots_in_use", "Claims of this executor that count for it.", ("code",),
+        Kind.GAUGE, "slots_in_use", "Claims of this executor that occupy a slot.", ("code",),
         lambda now: [(labels, used) for labels, (_, used) in _slots(now)],
     ),
 )  # fmt: skip

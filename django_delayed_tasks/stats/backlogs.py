@@ -97,12 +97,12 @@ class Backlog:
 
     @property
     def late(self) -> list[QueueBacklog]:
-        """The queues that are late, the latest first."""
+        """The queues that are late, the one with the longest latency first."""
         return sorted((queue for queue in self.queues if queue.is_late), key=lambda queue: -queue.latency)
 
     @property
     def latency(self) -> timedelta:
-        """How long the first task of the latest queue has been due; zero if no queue is late."""
+        """The longest latency of a late queue; zero if no queue is late."""
         return max((queue.latency for queue in self.late), default=timedelta())
 
     @property

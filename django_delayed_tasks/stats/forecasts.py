@@ -48,7 +48,7 @@ class Bar:
 class Peak:
     """The minute of the next day in which most tasks become due, and when the last of them starts.
 
-    That is if they run at ``rate`` (runs per second), the highest of any minute in the last day; None if none ran.
+    ``last_start`` assumes ``rate``, the most runs per second of any minute in the last day; it is None if none ran.
     """
 
     start: datetime

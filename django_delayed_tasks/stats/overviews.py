@@ -81,7 +81,7 @@ class Overview:
 
 
 def overview(span: Span = "hour", *, using: str | None = None) -> Overview:
-    """Return everything that the overview shows; ``span`` is the time for which runs are told."""
+    """Return everything that the overview shows; ``span`` is the time that the figures about runs cover."""
     seen = look(using)
     last = SPANS[span]
     waits = backlog_of(seen)

@@ -116,7 +116,7 @@ class Failures:
 
 
 def rates(last: timedelta = HOURS, *, using: str | None = None) -> list[Runs]:
-    """Return the runs of the ``last`` hour, or so, by code: the most frequent code first."""
+    """Return the runs that ended within about ``last`` before now, by code: the most frequent code first."""
     return rates_of(look(using), last)
 
 
@@ -130,7 +130,7 @@ def rates_of(seen: Look, last: timedelta) -> list[Runs]:
 
 
 def series(last: timedelta = HOURS, *, code: str | None = None, using: str | None = None) -> list[Runs]:
-    """Return the runs of the ``last`` hour, or so, by period, the latest period last; of one code if it is given.
+    """Return the runs that ended within about ``last`` before now, by period, the latest last; of ``code`` if given.
 
     A period is a minute for up to two hours, an hour for up to eight days, and a day for more.
     """
@@ -149,7 +149,7 @@ def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs
 
 
 def failures(last: timedelta = HOURS, *, using: str | None = None) -> list[Failures]:
-    """Return what failed in the ``last`` hour, or so, by code and error, the most frequent first."""
+    """Return what failed within about ``last`` before now, by code and error, the most frequent first."""
     return failures_of(look(using), last)
 
 
@@ -178,6 +178,6 @@ def _by_first(rows: Iterable[Summed]) -> dict[Any, dict[RunOutcome, Cell]]:
 
 
 def period(now: datetime, last: timedelta, hours_until: timedelta = timedelta(days=8)) -> tuple[int, datetime]:
-    """Return the length of the periods, in seconds, in which a time is told, and the start of the first one."""
+    """Return the length in seconds of the periods that ``last`` is divided into, and the start of the first one."""
     grain = MINUTE if last <= timedelta(hours=2) else HOUR if last <= hours_until else DAY
     return grain, rollup.start_of(now - last, grain) + timedelta(seconds=grain)

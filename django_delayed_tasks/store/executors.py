@@ -126,7 +126,7 @@ def _ended(alias: str, how: ExecutorStatus) -> str:
 
 
 def _update(alias: str, executor: int, assignments: Callable[[], str]) -> bool:
-    """Write what ``assignments()`` returns, which is called for each try: it has the time of that."""
+    """Write what ``assignments()`` returns; it is called for each try, since it contains the time of the try."""
 
     def write(cursor: CursorWrapper) -> bool:
         cursor.execute(f"UPDATE {EXECUTOR} SET {assignments()} WHERE id = {executor:d} AND alive = TRUE")

@@ -85,8 +85,8 @@ def _restored(value: Any, secrets: list[Any], is_hidden: bool) -> Any:
 def shown(value: Any, limit: int = 80) -> str:
     """Return ``repr(value)`` for logs and messages: redacted, cut to ``limit`` characters, whatever the value is.
 
-    With keys to redact, of an object of any other kind than data, outcomes and containers only its type is shown: what
-    its ``__repr__`` shows is not known.
+    If there are keys to redact, an object that is not data, an outcome or a container is shown only as its type, since
+    its ``__repr__`` may reveal anything.
     """
     if not settings.REDACT:
         return shortened(value, limit)

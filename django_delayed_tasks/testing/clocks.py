@@ -9,7 +9,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import TaskException
 
 MISSING = (
-    "time-machine is not installed, which moves the clocks of a test: pip install 'django-delayed-tasks[testing]' "
+    "time-machine, which moves the clocks of a test, is not installed: pip install 'django-delayed-tasks[testing]' "
     "(or call this inside freezegun.freeze_time)"
 )
 _journeys: list["Journey"] = []

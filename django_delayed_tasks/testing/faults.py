@@ -46,7 +46,7 @@ class Fault:
             raise AssertionError(f"no run of {self.biz_code!r} has met the planned {type(self).__name__.lower()}")
 
     def call(self, original: Callable[[Any], Any], argument: Any) -> Any:
-        """Call the handler in the way of this fault."""
+        """Call the handler as a run that meets this fault does."""
         return original(argument)
 
     async def acall(self, original: Callable[[Any], Any], argument: Any) -> Any:
@@ -124,7 +124,7 @@ def _known(code: Code) -> str:
     return name
 
 
-def met(biz_code: str) -> Fault | None:
+def take_fault(biz_code: str) -> Fault | None:
     """Return the fault that the next run of this code meets, which is no longer planned; None if it meets none."""
     plans = _plans()
     for fault in plans:
@@ -155,7 +155,7 @@ def _plans() -> list[Fault]:
 
 @contextmanager
 def meeting(fault: Fault | None, handler: TaskHandler | None) -> Iterator[None]:
-    """Let the handler be called in the way of this fault within the block."""
+    """Let calls of the handler within the block meet this fault."""
     if fault is None or handler is None:
         yield
         return

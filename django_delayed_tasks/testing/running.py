@@ -31,8 +31,8 @@ _here = _Here()
 def run_due_tasks(*, max_runs: int = MOST_RUNS, using: str | None = None) -> Runs:
     """Run what is due now, in this thread, connection and transaction, until nothing is due; return what ran.
 
-    The order is that of an executor with one thread. What the runs add, and what they are tried again for, runs too if
-    it is due. Tasks that wait for a limit stay.
+    The order is that of an executor with one thread. Tasks that the runs add, and retries, run too if they are due.
+    Tasks that wait for a limit are left.
 
     Raises:
         TaskException: a transaction is open that is not a TestCase's; or there were more than ``max_runs`` runs.

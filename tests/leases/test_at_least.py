@@ -173,7 +173,7 @@ def test_a_waiting_thread_gets_it_at_the_end() -> None:
 
     def pass_the_time(*holder: object) -> None:
         seen.append(holder)
-        clock._told = lambda: NOW + timedelta(seconds=30)
+        clock._override = lambda: NOW + timedelta(seconds=30)
 
     with mutex("index", wait=60, on_standby=pass_the_time) as lease:
         lease.check()

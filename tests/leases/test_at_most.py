@@ -38,7 +38,7 @@ class Time:
 
     def go_to(self, seconds: float) -> None:
         self.passed = seconds
-        clock._told = lambda: NOW + timedelta(seconds=seconds)
+        clock._override = lambda: NOW + timedelta(seconds=seconds)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Pool, line, renewer
 from django_delayed_tasks.leases.acquiring import Contender, Request
-from django_delayed_tasks.leases.pauses import GRACE, LONGEST, OF_THE_PAST, SHORTEST, Pauses
+from django_delayed_tasks.leases.pauses import GRACE, LONGEST, SHARE_OF_WAIT, SHORTEST, Pauses
 from django_delayed_tasks.models import Waiter
 from django_delayed_tasks.store.resources import line as waiting
 from django_delayed_tasks.store.resources import resources
@@ -198,4 +198,4 @@ def test_a_pause_is_a_small_part_of_the_time_waited_so_far(waited: float, monkey
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
     pauses = Pauses()
     now[0] = waited
-    assert 0.8 * OF_THE_PAST * waited <= pauses.seconds(1000, False) <= OF_THE_PAST * waited
+    assert 0.8 * SHARE_OF_WAIT * waited <= pauses.seconds(1000, False) <= SHARE_OF_WAIT * waited

@@ -99,7 +99,7 @@ def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, fol
     add_task(Task(biz_code="held", biz_num="2"))
     wait_until(lambda: folder.count("started") == 2)
     child.send(signal.SIGINT)
-    child.wait_for("Stopping; waiting for 2 runs to end, 50 s at most. A second signal ends it at once.")
+    child.wait_for("Stopping; waiting for 2 runs to end, 50 s at most. A second signal ends the process at once.")
     gates[0].open()
     child.wait_for("Still waiting for held 2 (for ")
     assert "held 1" not in child.output

@@ -91,9 +91,9 @@ def bar_of(start: datetime, span: str, values: Sequence[float]) -> Bar:
 
 
 def name_of(start: datetime, span: str) -> str:
-    """Return the name of a period as pictures show it: its local time, with the day where it may be another's, or date.
+    """Return the name of a period as pictures show it: its local time, with the weekday if needed; or its date.
 
-    The pictures of a day begin and end at the same time of two days.
+    A picture of a day begins and ends at the same time of day, so without the weekday two periods could look alike.
     """
     local = timezone.localtime(start)
     if span == "month":

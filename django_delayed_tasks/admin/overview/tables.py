@@ -249,8 +249,8 @@ class Tables:
         rate = count_text(round(peak.rate, 1))
         last = f"{timezone.localtime(peak.last_start):%H:%M:%S}"
         text = _(
-            "%(tasks)s tasks become due at %(time)s; at %(rate)s runs per second, the most of the last day, "
-            "the last starts at %(last)s."
+            "%(tasks)s tasks become due at %(time)s; at %(rate)s runs per second, the highest rate of the last day, "
+            "the last one starts at %(last)s."
         )
         return text % (values | {"rate": rate, "last": last})
 

@@ -54,7 +54,7 @@ POSTPONE: Final = Verb(
 RETRY_FAILED: Final = Verb(
     edit.retry_failed,
     _("Retry these tasks?"),
-    _("Failed tasks become pending again, with all their attempts. Their errors are kept in the history only."),
+    _("Failed tasks become pending again, with their attempts reset. Their errors are kept in the history only."),
     _("made pending again"),
     SEVERAL,
 )

@@ -72,11 +72,11 @@ def _present(site: str, task: Task) -> Iterator[Event]:
 
 def _ended(site: str, run: TaskRun) -> Event:
     address = reverse(f"{site}:django_delayed_tasks_taskrun_change", args=[run.pk])
-    text = format_html('<a href="{}">{}</a> {}', address, _("Attempt %d") % run.attempt, _told(site, run))
+    text = format_html('<a href="{}">{}</a> {}', address, _("Attempt %d") % run.attempt, _run_text(site, run))
     return Event(run.finished, text, columns.member_badge(RunOutcome, run.outcome))
 
 
-def _told(site: str, run: TaskRun) -> SafeString | str:
+def _run_text(site: str, run: TaskRun) -> SafeString | str:
     """Return where the run was, how late it began and how long it took."""
     if run.started is None:
         return _("did not run")

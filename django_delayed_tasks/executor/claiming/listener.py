@@ -14,8 +14,8 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.loop import Loop
-from django_delayed_tasks.store.notices.channels import Ears, can_listen, ears
-from django_delayed_tasks.store.notices.notice import Deaf, Notice
+from django_delayed_tasks.store.notices.channels import Subscription, can_listen, subscribe
+from django_delayed_tasks.store.notices.notice import CannotListen, Notice
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -29,10 +29,10 @@ BURST: Final = 10.0
 LASTING: Final = 60.0
 """Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
-DEAF: Final = 3600.0
+NEVER_LISTENING: Final = 3600.0
 """Seconds before another session where no notices arrive: the configuration may have changed by then."""
 
-DEAF_NOTE: Final = (
+CANNOT_LISTEN: Final = (
     "this executor finds tasks that other processes add to %r only when it polls: %s. "
     "To do without notices, set DELAYED_TASKS['NOTIFY'] to False."
 )
@@ -75,10 +75,10 @@ class Listener:
         self._peers = peers
         self._pace = Pace()
         self._held = held
-        self._ears: Ears | None = None
+        self._subscription: Subscription | None = None
         self._opened = float("-inf")
         self._short_sessions = 0
-        self._is_deaf = False
+        self._has_said_why = False
         self._ended = Event()
 
     def prepare(self) -> None:
@@ -93,13 +93,13 @@ class Listener:
         Raises:
             Exception: of the driver: the connection is lost.
         """
-        if self._ears is None:
+        if self._subscription is None:
             if not self._ended.wait(self.pause):
                 return self._begin()
-        elif seconds := self._pace.seconds_left(self._peers.executors if self._ears.is_broadcast else 1):
+        elif seconds := self._pace.seconds_left(self._peers.executors if self._subscription.is_broadcast else 1):
             self._ended.wait(seconds)
         else:
-            self._hear(self._ears)
+            self._receive(self._subscription)
         return 0.0
 
     @property
@@ -110,23 +110,23 @@ class Listener:
     def _begin(self) -> float:
         try:
             self._open()
-        except Deaf as reason:
-            if not self._is_deaf:
-                logger.warning(DEAF_NOTE, self._options.database, reason)
-            self._is_deaf = True
-            return DEAF
+        except CannotListen as reason:
+            if not self._has_said_why:
+                logger.warning(CANNOT_LISTEN, self._options.database, reason)
+            self._has_said_why = True
+            return NEVER_LISTENING
         self._held.wake_poller.set()  # notices sent before the session began were not heard
         return 0.0
 
     def _open(self) -> None:
-        self._ears = ears(self._options.database, self._options.name)
-        self._selector.register(self._ears, selectors.EVENT_READ)
+        self._subscription = subscribe(self._options.database, self._options.name)
+        self._selector.register(self._subscription, selectors.EVENT_READ)
         self._opened = clock.monotonic()
 
-    def _hear(self, own: Ears) -> None:
+    def _receive(self, own: Subscription) -> None:
         for key, _ in self._selector.select():
             if key.fileobj is own:
-                heard = own.hear()
+                heard = own.receive()
                 is_waking = (not heard or any(map(self._concerns, heard))) and self._held.has_room
                 self._pace.note_hearing(is_waking)
                 if is_waking:
@@ -137,7 +137,7 @@ class Listener:
 
     def recover(self) -> None:
         """Close the connection after an error; the next iteration opens another one."""
-        lost, self._ears = self._ears, None
+        lost, self._subscription = self._subscription, None
         if lost:
             is_short = clock.monotonic() - self._opened < LASTING
             self._short_sessions = min(self._short_sessions + 1, 10) if is_short else 0

@@ -55,13 +55,13 @@ class Lane:
         self._levels.add((level.queue, level.priority))
 
     def note_found(self, place: Place) -> None:
-        """Note a place that has blocked tasks, which no executor may be about to claim."""
+        """Note a place with blocked tasks that perhaps no executor is about to claim."""
         self._levels.add((place.queue, place.priority))
         if place not in self._timers:
             self.freed[place] = None
 
     def note_start(self, tasks: Mapping[ClaimedTask, str], slots: Mapping[Claim, Slot]) -> None:
-        """Note tasks that were claimed, with their keys, in slots that were as given before."""
+        """Note tasks that were claimed, with their keys, and their slots as they were before the claim."""
         self.runs.begin({task.claim: key for task, key in tasks.items()}, slots)
         self.served_at = clock.monotonic()
 
@@ -193,7 +193,7 @@ class Lane:
         return max(0.0, min(self._timers.values(), default=float("inf")) - clock.monotonic())
 
     def note_outpaced(self) -> None:
-        """Forget what may be wrong after a claim that others outpaced, and that its tasks are being claimed."""
+        """Forget what may be wrong after others were faster: the free slots, the stock, and the claims being made."""
         self.runs.forget()
         self.stock.clear()
 

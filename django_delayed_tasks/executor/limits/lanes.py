@@ -34,8 +34,8 @@ LOST: Final = 0.2
 IDLE: Final = 1.0
 """Seconds between two ticks at most: an executor whose lease is renewed may claim again."""
 SEARCH_EVERY: Final = 2.5
-"""Seconds between two searches for blocked tasks whose executor died before it could claim the next of their key. What
-two of them find unchanged is looked at."""
+"""Seconds between two searches for blocked tasks whose executor died before it could claim the next task of their key.
+Places that two searches in a row find unchanged are read."""
 SEARCH_SHARE: Final = 0.01
 """The fraction of the time that searches may take."""
 ROUNDS: Final = 8
@@ -282,9 +282,9 @@ class Lanes:
         self._queue.put_permitted(admitted)
 
     def _look_again(self, lane: Lane, keys: set[str]) -> None:
-        """Look whether keys of tasks that are blocked now have got a free slot meanwhile.
+        """Check whether the keys of tasks that have just been blocked have a free slot by now.
 
         The executor whose run ended may have looked for blocked tasks before these were blocked.
         """
-        for key in lane.permits.are_free(keys):
+        for key in lane.permits.with_free_slots(keys):
             lane.free(key)

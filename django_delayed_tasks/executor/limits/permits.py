@@ -46,10 +46,11 @@ Keyed = Mapping[ClaimedTask, str]
 
 
 class Permitted(NamedTuple):
-    """The tasks that may run, with their permits, and for those whose key has none when it has one again.
+    """The tasks that may run, with their permits, and the tasks that were refused because no permit is free.
 
-    ``refused`` has the seconds until then, None if that is when a run ends. ``is_short``: whether some tasks without
-    keys have to wait for a permit that other executors hold. ``keys`` has the keys of all tasks.
+    ``refused`` has the seconds until there may be a permit for a task; None if it must wait for a run to end.
+    ``is_short``: whether there were too few slots or resources; it matters for tasks without keys. ``keys`` has the
+    keys of all tasks.
     """
 
     keys: Keyed
@@ -107,7 +108,7 @@ class Permits:
             permitted = permitted._replace(tasks=lent, is_short=is_short)
         return permitted
 
-    def are_free(self, keys: Collection[str]) -> set[str]:
+    def with_free_slots(self, keys: Collection[str]) -> set[str]:
         """Return which of these keys have a free slot now, according to the database.
 
         One whose slots are all held by runs of this process is not asked for.

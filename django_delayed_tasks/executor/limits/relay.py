@@ -1,4 +1,4 @@
-"""Writes how runs end that leave slots, in the settler's thread: the same transaction hands these to the next tasks.
+"""Settles the runs that leave slots, in the settler's thread: the same transaction hands the slots to the next tasks.
 
 So a slot is never free between two runs, and the next run waits for one commit only. What cannot be handed on becomes
 free, and :class:`~django_delayed_tasks.executor.limits.lanes.Lanes` finds it.

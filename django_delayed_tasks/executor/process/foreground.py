@@ -181,8 +181,10 @@ def _stop(executor: Executor, stream: TextIO) -> bool:
     """
     if count := len(executor.current()):
         text = ngettext(
-            "Stopping; waiting for %(count)d run to end, %(seconds)s s at most. A second signal ends it at once.",
-            "Stopping; waiting for %(count)d runs to end, %(seconds)s s at most. A second signal ends it at once.",
+            "Stopping; waiting for %(count)d run to end, %(seconds)s s at most. "
+            "A second signal ends the process at once.",
+            "Stopping; waiting for %(count)d runs to end, %(seconds)s s at most. "
+            "A second signal ends the process at once.",
             count,
         )
         _say(stream, text % {"count": count, "seconds": f"{executor.options.shutdown_timeout:g}"})

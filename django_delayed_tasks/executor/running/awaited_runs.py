@@ -149,8 +149,8 @@ class AwaitedRuns:
         for stuck in self._loop.replace_stuck_queries(seconds, self._max_lost):
             running = stuck.context.get(_running)
             logger.warning(
-                "%s keeps the thread for queries, for %.1f s so far; another thread makes those of other runs: call"
-                " what takes long with asyncio.to_thread\n%s",
+                "%s keeps the thread for queries, for %.1f s so far; another thread makes the queries of other runs:"
+                " call what takes long with asyncio.to_thread\n%s",
                 running or "a coroutine", stuck.seconds, stuck.stack,
             )  # fmt: skip
 

@@ -1,9 +1,9 @@
 """A clean context for each call of a project's code, so that no call finds what another has left behind.
 
 That includes the active translation and time zone, and every other context variable. Django's database connections
-belong to the thread, whatever its context. Its caches belong to the context, and would connect again in each run, and
-so do the backends of its Tasks framework, which take longer to make than a run of a function: both are created once per
-thread, in the context that is copied for each call.
+belong to the thread, whatever its context. But its caches and the backends of its Tasks framework belong to the
+context: in a new one, a cache would connect again, and making a backend takes longer than running a function. So both
+are created once per thread, in the context that is copied for each call.
 """
 
 import sys

@@ -44,7 +44,7 @@ class Command(BaseCommand):
         entries: Any = apps.get_app_config("django_celery_beat").get_model("PeriodicTask")._default_manager
         copied = [self._copy(entry, dry_run, disable) for entry in entries.order_by("name")]
         count = sum(copied)
-        self.stdout.write(_told(count, dry_run) % {"count": count, "left": len(copied) - count})
+        self.stdout.write(_message(count, dry_run) % {"count": count, "left": len(copied) - count})
 
     def _copy(self, entry: Any, dry_run: bool, disable: bool) -> bool:
         try:
@@ -65,7 +65,7 @@ class Command(BaseCommand):
             entry.save()
 
 
-def _told(count: int, dry_run: bool) -> str:
+def _message(count: int, dry_run: bool) -> str:
     if dry_run:
         return ngettext(
             "%(count)d entry would be copied, %(left)d left out.",
@@ -131,7 +131,7 @@ def cron_of(crontab: Any, options: dict[str, Any]) -> Cron:
     """
     if "*" not in (crontab.day_of_month, crontab.day_of_week):
         raise NotCopied(
-            _("it restricts the day of the month and the day of the week, which means another thing in cron")
+            _("it restricts the day of the month and the day of the week, which means something else in cron")
         )
     fields = (crontab.minute, crontab.hour, crontab.day_of_month, crontab.month_of_year, crontab.day_of_week)
     expression = " ".join(field.replace(" ", "") for field in fields)

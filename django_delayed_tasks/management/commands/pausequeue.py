@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
     def _change(self, name: str, resume: bool, database: str | None) -> None:
         has_changed = (api.resume_queue if resume else api.pause_queue)(name, using=database)
-        self.stdout.write(_told(resume, has_changed) % name)
+        self.stdout.write(_message(resume, has_changed) % name)
         if not resume and not _is_named(api.database(database), name):
             self.stderr.write(_("No task, handler or executor names this queue: is it spelled right?"))
 
@@ -62,7 +62,7 @@ def _is_named(alias: str, queue: str) -> bool:
     return Task.objects.using(alias).filter(status__in=TaskStatus, queue=queue).exists()
 
 
-def _told(resume: bool, has_changed: bool) -> str:
+def _message(resume: bool, has_changed: bool) -> str:
     if resume:
         return _("The queue %r is running.") if has_changed else _("The queue %r is running already.")
     return _("The queue %r is paused.") if has_changed else _("The queue %r is paused already.")

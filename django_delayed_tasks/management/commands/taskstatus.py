@@ -29,7 +29,7 @@ class Command(BaseCommand):
         parser.add_argument("--interval", type=float, default=2.0, help="seconds between two looks (default 2)")
         parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
         parser.add_argument(
-            "--span", choices=tuple(SPANS), default="hour", help="the time for which runs are told (default hour)"
+            "--span", choices=tuple(SPANS), default="hour", help="the time that figures about runs cover (default hour)"
         )
         parser.add_argument("--database", default=None, help="alias of the tasks' database")
 

@@ -90,10 +90,11 @@ def _of_add(parser: ArgumentParser) -> None:
     parser.add_argument("--queue", default="", help="its queue (default: that of its handler)")
     parser.add_argument("--priority", type=int, help="from -100 to 100 (default: that of its handler)")
     parser.add_argument("--trigger", help='makes it recur: "Cron(\'0 3 * * *\')", "Interval(minutes=5)"')
-    parser.add_argument("--expires", type=when, metavar="WHEN", help=f"after which it is not started: {WHEN}")
+    parser.add_argument("--expires", type=when, metavar="WHEN", help=f"no run starts after this moment: {WHEN}")
     parser.add_argument("--once", action="store_true", help="do not add it if it has been done once before")
     exists = [mode.value for mode in IfExists]
-    parser.add_argument("--if-exists", choices=exists, default=IfExists.REPLACE.value, help="(default replace)")
+    text = "what to do if the task exists already (default replace)"
+    parser.add_argument("--if-exists", choices=exists, default=IfExists.REPLACE.value, help=text)
 
 
 def _of_many(parser: ArgumentParser) -> None:
@@ -121,7 +122,7 @@ def _of_reschedule(parser: ArgumentParser) -> None:
     # For argparse, an option whose value is its default was not given, and "now" is None.
     text = f"the new time of one task: {WHEN}"
     chosen.add_argument("--when", type=when, default=UNCHANGED, metavar="WHEN", help=text)
-    chosen.add_argument("--by", type=span, metavar="SPAN", help="so much later, or earlier: 2h, --by=-30m")
+    chosen.add_argument("--by", type=span, metavar="SPAN", help="how much later, or earlier: 2h, --by=-30m")
     _yes(parser)
 
 

@@ -98,7 +98,7 @@ class Waiting(NamedTuple):
 
 
 class Next(NamedTuple):
-    """The tasks that can be claimed next, in order; none that is due before ``until`` is missing (None: none is)."""
+    """The tasks that can be claimed next, in order: all that are due before ``until``, or simply all if it is None."""
 
     tasks: list[Waiting]
     until: datetime | None

@@ -18,7 +18,7 @@ _CHANNELS: Final[dict[str, ModuleType]] = {"postgresql": postgres, "mysql": mysq
 _silent_until: dict[str, float] = {}
 
 
-class Ears(Protocol):
+class Subscription(Protocol):
     """Receives notices; ``fileno()`` is readable when there may be one."""
 
     is_broadcast: bool
@@ -26,7 +26,7 @@ class Ears(Protocol):
 
     def fileno(self) -> int: ...
 
-    def hear(self) -> list[Notice]:
+    def receive(self) -> list[Notice]:
         """Return the notices that have arrived, none if one may have been lost.
 
         Raises:
@@ -52,13 +52,13 @@ def can_listen(alias: str) -> bool:
     return channel is not None and channel.can_listen(alias)
 
 
-def ears(alias: str, executor: str) -> Ears:
+def subscribe(alias: str, executor: str) -> Subscription:
     """Begin to listen for the executor of this name.
 
     Raises:
-        Deaf: no notices can arrive.
+        CannotListen: no notices can arrive.
     """
-    heard: Ears = _CHANNELS[connections[alias].vendor].Ears(alias, executor)
+    heard: Subscription = _CHANNELS[connections[alias].vendor].Subscription(alias, executor)
     return heard
 
 

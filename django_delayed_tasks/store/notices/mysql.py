@@ -17,7 +17,7 @@ from typing import Any, Final
 from django.db import OperationalError, connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.notices.notice import Deaf, Notice
+from django_delayed_tasks.store.notices.notice import CannotListen, Notice
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from django_delayed_tasks.support import forks
 
@@ -39,7 +39,7 @@ forks.forget_in_child(_own.clear)
 
 
 def can_notify(alias: str) -> bool:
-    """Return True: what stands in the way is known to the connections only."""
+    """Return True: only an open connection can tell whether something, such as a proxy, prevents notices."""
     return True
 
 
@@ -127,7 +127,7 @@ def _is_direct(session: Any, connection_id: int, version: str) -> bool:
     return bool(session.thread_id() == connection_id and session.get_server_info().endswith(version))
 
 
-class Ears:
+class Subscription:
     """A connection that sleeps until it is woken; ``fileno()`` is readable when it was."""
 
     is_broadcast = False
@@ -137,14 +137,14 @@ class Ears:
 
         Raises:
             Error: of the driver: the connection cannot be opened.
-            Deaf: there is a proxy in between, or the server has no user-level locks.
+            CannotListen: there is a proxy in between, or the server has no user-level locks.
         """
         wrapper = connections[alias]
         self._errors = wrapper.Database.Error  # type: ignore[attr-defined]
         self._connection = wrapper.Database.connect(**wrapper.get_connection_params())  # type: ignore[attr-defined]
         if not hasattr(self._connection, "send_query"):
             self._connection.close()
-            raise Deaf(_BLOCKS)
+            raise CannotListen(_BLOCKS)
         self._number: int = self._connection.fileno()  # kept, because a lost connection has none
         try:
             self._lift_limit("max_statement_time" if wrapper.mysql_is_mariadb else "max_execution_time")  # type: ignore[attr-defined]
@@ -166,7 +166,7 @@ class Ears:
             cursor.execute(f"SELECT CONNECTION_ID(), VERSION(), IS_USED_LOCK({lock})", [executor])
             connection_id, version, holder = cursor.fetchone()
             if not _is_direct(self._connection, connection_id, version):
-                raise Deaf(_PROXIED)
+                raise CannotListen(_PROXIED)
             if holder is not None:
                 self._end(holder)
             cursor.execute(f"SELECT GET_LOCK({lock}, {SLEEP})", [executor])
@@ -189,7 +189,7 @@ class Ears:
     def fileno(self) -> int:
         return self._number
 
-    def hear(self) -> list[Notice]:
+    def receive(self) -> list[Notice]:
         """Return one notice, for any queue, if the sleep was ended; none if it ended by itself.
 
         The connection sleeps again before the executor searches for tasks, so that no task is missed in between. A KILL

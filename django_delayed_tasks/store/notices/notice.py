@@ -26,5 +26,5 @@ class Notice(NamedTuple):
         return cls(queue, sender == process())
 
 
-class Deaf(Exception):
+class CannotListen(Exception):
     """Notices cannot arrive here; the message says why, and what to do."""

@@ -13,7 +13,7 @@ from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.notices import notice
-from django_delayed_tasks.store.notices.notice import Deaf, Notice
+from django_delayed_tasks.store.notices.notice import CannotListen, Notice
 
 if TYPE_CHECKING:
     import psycopg
@@ -59,7 +59,7 @@ def _connect(parameters: dict[str, Any]) -> "psycopg.Connection[Any]":
     return connect(**parameters, autocommit=True)
 
 
-class Ears:
+class Subscription:
     """A dedicated connection that receives notices; ``fileno()`` is readable when there is one."""
 
     is_broadcast = True
@@ -69,7 +69,7 @@ class Ears:
 
         Raises:
             psycopg.Error: the connection cannot be opened.
-            Deaf: a pooler runs each transaction in any of its sessions, as PgBouncer does in transaction mode.
+            CannotListen: a pooler runs each transaction in any of its sessions, as PgBouncer does in transaction mode.
         """
         parameters = _KEEPALIVE | connections[alias].get_connection_params()
         self._connection = _connect(parameters)
@@ -77,7 +77,7 @@ class Ears:
         self._number = self._connection.fileno()
         try:
             if self._is_pooled() and not self._hears_itself(parameters):
-                raise Deaf(_POOLED)
+                raise CannotListen(_POOLED)
             self._connection.execute(f"LISTEN {CHANNEL}")
         except BaseException:
             self.close()
@@ -104,14 +104,14 @@ class Ears:
         with selectors.DefaultSelector() as selector:
             selector.register(self, selectors.EVENT_READ)
             while (left := deadline - clock.monotonic()) > 0:
-                if selector.select(left) and self.hear():
+                if selector.select(left) and self.receive():
                     return True
         return False
 
     def fileno(self) -> int:
         return self._number
 
-    def hear(self) -> list[Notice]:
+    def receive(self) -> list[Notice]:
         """Return the notices that have arrived.
 
         Raises:

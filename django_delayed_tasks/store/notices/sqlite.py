@@ -15,7 +15,7 @@ from typing import Final
 from django.db import connections
 
 from django_delayed_tasks.store.notices import notice
-from django_delayed_tasks.store.notices.notice import Deaf, Notice
+from django_delayed_tasks.store.notices.notice import CannotListen, Notice
 
 SUFFIX: Final = "-notices"
 LONGEST: Final = 4096
@@ -70,7 +70,7 @@ def _listeners(folder: str) -> Iterator[socket.socket]:
                 yield sender
 
 
-class Ears:
+class Subscription:
     """A socket that receives notices; ``fileno()`` is readable when there is one."""
 
     is_broadcast = True
@@ -79,7 +79,7 @@ class Ears:
         """Listen.
 
         Raises:
-            Deaf: no socket can be made next to the database file.
+            CannotListen: no socket can be made next to the database file.
         """
         self._folder = _folder(alias) or ""
         self._path = os.path.join(self._folder, f"{os.getpid()}-{secrets.token_hex(4)}")
@@ -88,7 +88,7 @@ class Ears:
             self._bind(connections[alias].settings_dict["NAME"])
         except OSError as error:
             self.close()
-            raise Deaf(f"no socket can be made in {self._folder!r} ({error})") from None
+            raise CannotListen(f"no socket can be made in {self._folder!r} ({error})") from None
 
     def _bind(self, database: str) -> None:
         mode = os.stat(database).st_mode & 0o777
@@ -114,7 +114,7 @@ class Ears:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def hear(self) -> list[Notice]:
+    def receive(self) -> list[Notice]:
         """Return the notices that have arrived."""
         notices = []
         with suppress(BlockingIOError):

@@ -30,14 +30,14 @@ MOST_NAMED = 3
 """The number of queues up to which each gets a notice of its own; beyond it, one notice is for all queues."""
 
 
-class _Said(local):
+class _Sent(local):
     """For each (alias, queue) the moment, in monotonic seconds, at which this thread last began to send a notice."""
 
     def __init__(self) -> None:
         self.at: dict[tuple[str, str], float] = {}
 
 
-_said = _Said()
+_sent = _Sent()
 
 
 def wake() -> None:
@@ -52,8 +52,8 @@ def when_committed(alias: str, queues: Callable[[], Iterable[str]] = lambda: (AN
     """Wake executors once the caller's transaction is committed.
 
     Executors in this process look for due tasks; those in other processes, where the database can notify them, get
-    notices for ``queues()``. Where there are neither, as for most tasks for later, nothing is done. In the mode
-    "inline", due tasks run then, unless this process has an executor.
+    notices for ``queues()``. If this process has no executor and ``queues()`` is empty, as for most tasks that are due
+    later, nothing is done. In the mode "inline", due tasks run after the commit, unless this process has an executor.
 
     Django does not report the commit of a transaction that was begun by turning autocommit off: no notice is sent then,
     and executors find the task by polling.
@@ -80,7 +80,7 @@ def sees_commit(connection: Any) -> bool:
 def _run_after_commit(connection: BaseDatabaseWrapper, run: Callable[[str], None]) -> None:
     """Run due tasks when the transaction is committed; at once in that of a TestCase, which never is.
 
-    What this raises after the commit is logged: the caller's tasks are added, and so may others be that follow.
+    An error after the commit is only logged: the caller's tasks have been added, and later hooks may add others.
     """
 
     def run_due() -> None:  # no partial: Django before 6.1 cannot log the error of a hook that has no __qualname__
@@ -108,8 +108,8 @@ def _tell(alias: str, queues: Iterable[str], asked: float) -> None:
     wake()
     for queue in queues:
         # A notice that this thread has sent since ``asked`` was sent after the same commit.
-        if _said.at.get((alias, queue), 0.0) < asked:
-            _said.at[alias, queue] = clock.monotonic()
+        if _sent.at.get((alias, queue), 0.0) < asked:
+            _sent.at[alias, queue] = clock.monotonic()
             notify(alias, queue)
 
 

@@ -18,7 +18,8 @@ BEFORE_ALL: Final = Resource(id=0, busy_before=clock.EPOCH)
 def page_after(alias: str, pool: str, last: Resource) -> list[Resource]:
     """Return the next free resources after ``last``, least recently used first; fewer than ``PAGE`` at the end.
 
-    They have a payload and a version. What becomes free later comes later, but for what is added or enabled.
+    They have a payload and a version. A resource that becomes free meanwhile comes on a later page, but one that is
+    added or enabled meanwhile may be missed.
     """
     moment = clock.literal(connections[alias], last.busy_before)
     # As one condition with OR, the resources that were never used would be read again with each page.

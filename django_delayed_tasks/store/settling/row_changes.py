@@ -54,7 +54,7 @@ def _to_deferred(dialect: Dialect, settlement: Settlement) -> Assignments:
         "claim_at": (dialect.greatest("deferred_when", dialect.now), []),
         "when_time": ("deferred_when", []),
         **{column: (f"deferred_{column}", []) for column in CARRIED},
-        # FALSE: the task is to be done once, but runs again even if it has been done (docs/decisions/0012).
+        # deferred_once is FALSE if a task to be done once runs again although it has been done (docs/decisions/0012).
         "once": ("CASE WHEN deferred_once IS NULL THEN NULL ELSE TRUE END", []),
         "biz_ext": (f"CASE WHEN {is_kept} THEN {left} ELSE deferred_biz_ext END", parameters),
         # An incomplete schedule, written by other means, keeps the task's values: it must not block other settlements.

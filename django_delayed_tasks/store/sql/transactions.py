@@ -94,7 +94,7 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
 def in_one_write(alias: str, work: Callable[[CursorWrapper], T], may_try_again: MayTryAgain = None) -> T:
     """Call ``work(cursor)`` as :func:`in_one_statement` does, for a statement that writes.
 
-    It takes its turn on SQLite: beside threads that take turns, one that does not would find no gap to write in.
+    On SQLite it takes its turn: next to threads that take turns, one that does not would find no gap to write in.
     """
     connection = connections[alias]
     turn = nullcontext if in_transaction(connection) else dialect_of(connection).turn

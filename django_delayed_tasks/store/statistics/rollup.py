@@ -61,7 +61,7 @@ class Cell:
     took: list[int] = field(default_factory=lambda: [0] * (len(CELL_BOUNDS) + 1))
 
     def count(self, runs: int, late: Sequence[timedelta], took: Sequence[timedelta]) -> None:
-        """Count runs, and the latenesses and run times of those of which they are known and to be counted."""
+        """Count runs; ``late`` and ``took`` hold the lateness and the run time of those runs that have one to count."""
         self.runs += runs
         if late:
             least, most = min(late), max(late)
@@ -91,7 +91,7 @@ def _sort_into(buckets: list[int], durations: Sequence[timedelta], least: timede
 
 
 def folded(buckets: Sequence[int]) -> list[int]:
-    """Return the counts by ``BOUNDS``, which the rollup keeps, of those by ``CELL_BOUNDS``."""
+    """Convert counts by ``CELL_BOUNDS`` into counts by ``BOUNDS``, which are those that the rollup keeps."""
     short = len(FINE) + 1
     return [sum(buckets[:short]), *buckets[short:]]
 

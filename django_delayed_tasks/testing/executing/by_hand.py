@@ -41,7 +41,7 @@ from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.testing.executing.as_committed import as_committed
 from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere, ReportsHere, SettlerHere
 from django_delayed_tasks.testing.executing.timeouts import timed
-from django_delayed_tasks.testing.faults import Crash, LostClaim, meeting, met
+from django_delayed_tasks.testing.faults import Crash, LostClaim, meeting, take_fault
 from django_delayed_tasks.testing.runs import Ran, ran
 
 Decided = dict[Claim, tuple[ClaimedTask, Settlement]]
@@ -114,7 +114,7 @@ class ByHand:
 
     def _perform(self, batch: Batch) -> list[Ran]:
         handler = find(batch[0].biz_code)
-        fault = met(batch[0].biz_code)
+        fault = take_fault(batch[0].biz_code)
         if isinstance(fault, LostClaim):
             self._lose(batch)
         with self._deciding() as decided:

@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.store.notices import channels, mysql, wakeup
 from django_delayed_tasks.store.notices import notice as notices
-from django_delayed_tasks.store.notices.channels import Ears, notify
+from django_delayed_tasks.store.notices.channels import Subscription, notify
 from django_delayed_tasks.store.notices.notice import Notice
 from tests.executor.parts import add, executing, handler_of, registered
 from tests.listeners import CAN_BE_CUT, cut, listening
@@ -42,47 +42,47 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def ears() -> Iterator[Ears]:
-    registered("ears", queues=("default", "queue with spaces"))
-    ears = channels.ears("default", "ears")
-    yield ears
-    ears.close()
+def subscription() -> Iterator[Subscription]:
+    registered("subscription", queues=("default", "queue with spaces"))
+    subscription = channels.subscribe("default", "subscription")
+    yield subscription
+    subscription.close()
 
 
 def listeners() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name == "listener"]
 
 
-def hear(ears: Ears) -> Notice:
+def receive(subscription: Subscription) -> Notice:
     """The only notice that comes."""
     heard: list[Notice] = []
     while not heard:
-        select.select([ears], [], [], LIMIT)
-        heard += ears.hear()
+        select.select([subscription], [], [], LIMIT)
+        heard += subscription.receive()
     [notice] = heard
     return notice
 
 
-class TestEars:
+class TestSubscription:
     @pytest.mark.skipif(IS_MYSQL, reason="a sender on MariaDB and MySQL leaves out the listeners of its own process")
-    def test_hear_who_said_what(self, ears: Ears) -> None:
+    def test_hear_who_said_what(self, subscription: Subscription) -> None:
         notify("default", "queue with spaces")
-        assert hear(ears) == Notice("queue with spaces", is_own=True)
+        assert receive(subscription) == Notice("queue with spaces", is_own=True)
 
-    def test_hear_others(self, ears: Ears, elsewhere: None) -> None:
+    def test_hear_others(self, subscription: Subscription, elsewhere: None) -> None:
         add_task(Task(biz_code="code", biz_num="1"))
-        assert hear(ears) == Notice("" if IS_MYSQL else "default", is_own=False)
+        assert receive(subscription) == Notice("" if IS_MYSQL else "default", is_own=False)
 
-    def test_hear_again_and_again(self, ears: Ears, elsewhere: None) -> None:
+    def test_hear_again_and_again(self, subscription: Subscription, elsewhere: None) -> None:
         for _ in range(5):
-            assert any(self.is_heard(ears) for _ in range(3))
+            assert any(self.is_heard(subscription) for _ in range(3))
 
-    def is_heard(self, ears: Ears) -> bool:
+    def is_heard(self, subscription: Subscription) -> bool:
         """Notify; on MariaDB and MySQL this may end the last sleep, which a server lists until the next one begins."""
         wait_until(listening)
         notify("default", "default")
-        select.select([ears], [], [], LIMIT)
-        return bool(ears.hear())
+        select.select([subscription], [], [], LIMIT)
+        return bool(subscription.receive())
 
 
 class Wakings(threading.Event):
@@ -103,7 +103,7 @@ class TestPace:
         monkeypatch.setattr(clock, "monotonic", lambda: self.second)
         self.pace = Pace()
 
-    def hear(self, is_waking: bool = True) -> float:
+    def receive(self, is_waking: bool = True) -> float:
         """Let it hear a notice; return how long it had to wait before."""
         left = self.pace.seconds_left(self.listeners)
         self.second += left
@@ -113,25 +113,25 @@ class TestPace:
 
     def test_at_once_after_a_while(self) -> None:
         for _ in range(100):
-            assert self.hear() == 0
+            assert self.receive() == 0
             self.second += 1.0
 
     def test_many_notices_are_heard_together(self) -> None:
-        assert [self.hear() for _ in range(3)] == pytest.approx([0, SHORTEST_PAUSE, SHORTEST_PAUSE])
+        assert [self.receive() for _ in range(3)] == pytest.approx([0, SHORTEST_PAUSE, SHORTEST_PAUSE])
 
     @pytest.mark.parametrize("executors", [1, 8, 100])
     def test_wakings_of_all_do_not_grow_with_the_executors(self, executors: int) -> None:
         self.listeners = executors
         for _ in range(200):
-            self.hear()
+            self.receive()
         before = self.second
         for _ in range(100):
-            self.hear()
+            self.receive()
         assert 100 / (self.second - before) == pytest.approx(RATE / executors)
 
     def test_what_wakes_no_executor_is_heard_as_it_comes(self) -> None:
-        self.hear()
-        assert [self.hear(is_waking=False) for _ in range(1000)] == pytest.approx([SHORTEST_PAUSE] * 1000)
+        self.receive()
+        assert [self.receive(is_waking=False) for _ in range(1000)] == pytest.approx([SHORTEST_PAUSE] * 1000)
 
 
 class TestListener:
@@ -158,7 +158,7 @@ class TestListener:
         listener.listen()
         assert self.woken == 1
 
-    def hear(self, listener: Listener, *queues: str) -> None:
+    def receive(self, listener: Listener, *queues: str) -> None:
         """Listen until a notice for one of the queues is heard.
 
         They are sent again and again: a server loses one that comes when a sleep has just ended, or is only beginning.
@@ -177,7 +177,7 @@ class TestListener:
 
     def test_wakes_for_queues_that_are_served(self, listener: Listener) -> None:
         while self.woken < 2:
-            self.hear(listener, "other", "mine", "", "other")
+            self.receive(listener, "other", "mine", "", "other")
 
     @pytest.mark.skipif(not IS_MYSQL, reason="only a sleep ends without a notice")
     def test_wakes_after_a_sleep_in_which_a_notice_may_have_been_lost(
@@ -193,11 +193,11 @@ class TestListener:
         listener.listen()
         assert self.woken == 1
         while self.woken < 2:
-            self.hear(listener, "mine")
+            self.receive(listener, "mine")
 
     def test_does_not_wake_who_is_busy(self, listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(Held, "wants_more", False)
-        self.hear(listener, "mine")
+        self.receive(listener, "mine")
         assert self.woken == 1
 
     def test_ends_when_told_to(self, listener: Listener) -> None:
@@ -215,7 +215,7 @@ class TestListener:
         listener.listen()
         assert self.woken == woken + 1
         while self.woken < woken + 2:
-            self.hear(listener, "mine")
+            self.receive(listener, "mine")
 
     def test_sessions_that_do_not_last_are_replaced_later_and_later(self, listener: Listener) -> None:
         pauses = [listener.pause]

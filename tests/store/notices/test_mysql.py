@@ -10,8 +10,8 @@ from django.db import connection, connections
 
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store.notices import channels, mysql
-from django_delayed_tasks.store.notices.mysql import Ears
-from django_delayed_tasks.store.notices.notice import Deaf
+from django_delayed_tasks.store.notices.mysql import Subscription
+from django_delayed_tasks.store.notices.notice import CannotListen
 from tests.executor.parts import registered
 from tests.listeners import cut, listening
 from tests.threads import start_thread
@@ -35,21 +35,21 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def listeners() -> Iterator[list[Ears]]:
-    listeners: list[Ears] = []
+def listeners() -> Iterator[list[Subscription]]:
+    listeners: list[Subscription] = []
     for number in range(3):
         registered(f"executor {number} 🚀", queues=("mail", "other"))
-        listeners.append(Ears("default", f"executor {number} 🚀"))
+        listeners.append(Subscription("default", f"executor {number} 🚀"))
     wait_until(lambda: len(listening()) == 3)
     yield listeners
     for one in listeners:
         one.close()
 
 
-def woken(listeners: list[Ears]) -> list[Ears]:
+def woken(listeners: list[Subscription]) -> list[Subscription]:
     """Those that hear something, as soon as one does."""
     readable, _, _ = select.select(listeners, [], [], LIMIT)
-    return [one for one in readable if one.hear()]
+    return [one for one in readable if one.receive()]
 
 
 def statements(run: Any) -> list[str]:
@@ -65,32 +65,32 @@ def statements(run: Any) -> list[str]:
     return sent
 
 
-def test_one_of_several_listeners_is_woken(listeners: list[Ears]) -> None:
+def test_one_of_several_listeners_is_woken(listeners: list[Subscription]) -> None:
     mysql.notify("default", "mail")
     assert len(woken(listeners)) == 1
     assert len(listening()) >= 2  # and the others sleep on
 
 
-def test_each_is_woken_at_some_time(listeners: list[Ears]) -> None:
-    heard: set[Ears] = set()
+def test_each_is_woken_at_some_time(listeners: list[Subscription]) -> None:
+    heard: set[Subscription] = set()
     while len(heard) < len(listeners):
         mysql.notify("default", "mail")
         heard.update(woken(listeners))
 
 
-def test_news_for_any_queue_wake_all(listeners: list[Ears]) -> None:
+def test_news_for_any_queue_wake_all(listeners: list[Subscription]) -> None:
     mysql.notify("default", "")
-    heard: set[Ears] = set()
+    heard: set[Subscription] = set()
     while len(heard) < len(listeners):
         heard.update(woken([one for one in listeners if one not in heard]))
 
 
-def test_no_statement_is_ended_for_a_queue_that_is_not_served(listeners: list[Ears]) -> None:
+def test_no_statement_is_ended_for_a_queue_that_is_not_served(listeners: list[Subscription]) -> None:
     sent = statements(lambda: mysql.notify("default", "unknown"))
     assert not [sql for sql in sent if "KILL" in sql]
 
 
-def test_who_listens_is_remembered_for_a_while(listeners: list[Ears], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_listens_is_remembered_for_a_while(listeners: list[Subscription], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mysql, "LOOK_EVERY", 3600.0)
 
     def send() -> None:
@@ -101,7 +101,7 @@ def test_who_listens_is_remembered_for_a_while(listeners: list[Ears], monkeypatc
     assert [sql.split()[0] for sql in sent] == ["SELECT", *["KILL"] * 5]
 
 
-def test_a_listener_that_has_gone_is_replaced_by_another(listeners: list[Ears]) -> None:
+def test_a_listener_that_has_gone_is_replaced_by_another(listeners: list[Subscription]) -> None:
     mysql.notify("default", "mail")  # now this connection knows all three
     woken(listeners)
     wait_until(lambda: len(listening()) == 3)
@@ -109,12 +109,12 @@ def test_a_listener_that_has_gone_is_replaced_by_another(listeners: list[Ears]) 
     cut([first, second])
     wait_until(lambda: listening() == [last])
     mysql.notify("default", "mail")
-    heard: list[Ears] = []
+    heard: list[Subscription] = []
     while not heard:
         heard = [one for one in listeners if one._connection.thread_id() == last and woken([one])]
 
 
-def test_what_a_connection_knows_ends_with_it(listeners: list[Ears]) -> None:
+def test_what_a_connection_knows_ends_with_it(listeners: list[Subscription]) -> None:
     """After a restart of the server the same id may belong to any connection."""
     mysql.notify("default", "mail")
     connection.close()
@@ -123,7 +123,7 @@ def test_what_a_connection_knows_ends_with_it(listeners: list[Ears]) -> None:
     assert "KILL" in sent[-1]
 
 
-def test_other_statements_of_a_listening_process_are_not_ended(listeners: list[Ears]) -> None:
+def test_other_statements_of_a_listening_process_are_not_ended(listeners: list[Subscription]) -> None:
     """Hundreds of notices reach only sleeps: a statement of the same account in another connection ends normally."""
 
     def work() -> Any:
@@ -135,7 +135,7 @@ def test_other_statements_of_a_listening_process_are_not_ended(listeners: list[E
     while other.is_alive() or not heard:
         mysql.notify("default", "mail")
         readable, _, _ = select.select(listeners, [], [], 0)
-        heard += sum(bool(one.hear()) for one in readable)
+        heard += sum(bool(one.receive()) for one in readable)
     assert other.result() == (0,)
 
 
@@ -162,7 +162,7 @@ class Foreign:
         return getattr(self._session, name.replace("thread_id", "connection_id"))
 
 
-def test_nothing_is_ended_through_a_proxy(listeners: list[Ears], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_ended_through_a_proxy(listeners: list[Subscription], monkeypatch: pytest.MonkeyPatch) -> None:
     connection.ensure_connection()
     monkeypatch.setattr(connections["default"], "connection", Proxied(connection.connection))
     sent = statements(lambda: mysql.notify("default", "mail"))
@@ -172,8 +172,8 @@ def test_nothing_is_ended_through_a_proxy(listeners: list[Ears], monkeypatch: py
 def test_no_listener_sleeps_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = connection.Database.connect  # type: ignore[attr-defined]
     monkeypatch.setattr(connection.Database, "connect", lambda **given: Proxied(connect(**given)))  # type: ignore[attr-defined]
-    with pytest.raises(Deaf, match="a proxy is in front of the database"):
-        Ears("default", "one")
+    with pytest.raises(CannotListen, match="a proxy is in front of the database"):
+        Subscription("default", "one")
 
 
 def test_no_listener_with_a_driver_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,15 +182,15 @@ def test_no_listener_with_a_driver_that_blocks(monkeypatch: pytest.MonkeyPatch) 
             pass
 
     monkeypatch.setattr(connection.Database, "connect", lambda **given: Blocking())  # type: ignore[attr-defined]
-    with pytest.raises(Deaf, match="mysqlclient can"):
-        Ears("default", "one")
+    with pytest.raises(CannotListen, match="mysqlclient can"):
+        Subscription("default", "one")
 
 
 def test_a_successor_of_the_same_name_listens_at_once() -> None:
     registered("one")
-    with closing(Ears("default", "one")):  # its process may have been killed: the server does not know yet
+    with closing(Subscription("default", "one")):  # its process may have been killed: the server does not know yet
         wait_until(listening)
-        with closing(Ears("default", "one")) as successor:
+        with closing(Subscription("default", "one")) as successor:
             wait_until(lambda: successor._connection.thread_id() in listening())
             mysql.notify("default", "mail")
             assert woken([successor]) == [successor]
@@ -202,13 +202,13 @@ def test_a_limit_of_the_server_wakes_no_executor(monkeypatch: pytest.MonkeyPatch
     limit = "max_statement_time = 0.05" if mariadb else "max_execution_time = 50"
     monkeypatch.setitem(connection.settings_dict["OPTIONS"], "init_command", f"SET SESSION {limit}")
     monkeypatch.setattr(mysql, "SLEEP", 0.5)
-    with closing(Ears("default", "one")) as ears:
-        select.select([ears], [], [], LIMIT)
-        assert ears.hear() == []
+    with closing(Subscription("default", "one")) as subscription:
+        select.select([subscription], [], [], LIMIT)
+        assert subscription.receive() == []
 
 
 def test_a_sender_with_another_driver_raises_no_error(
-    listeners: list[Ears], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    listeners: list[Subscription], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(channels, "_silent_until", {})
     connection.ensure_connection()
@@ -221,23 +221,23 @@ def test_a_sender_with_another_driver_raises_no_error(
 def test_a_sleep_that_ends_by_itself_wakes_no_executor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mysql, "SLEEP", 0.01)
     # The name of no other test, whose connection may not have ended yet: SLEEP is also the wait for a name.
-    with closing(Ears("default", "by itself")) as ears:
+    with closing(Subscription("default", "by itself")) as subscription:
         for _ in range(3):
-            select.select([ears], [], [], LIMIT)
-            assert ears.hear() == []
+            select.select([subscription], [], [], LIMIT)
+            assert subscription.receive() == []
 
 
 def test_one_that_excludes_the_queue_is_not_taken_for_one_that_serves_it() -> None:
     """The notice would end there, and the executor that serves the queue would find the task by polling."""
     registered("all but mail", exclude_queues=("mail",))
     registered("all")
-    with closing(Ears("default", "all but mail")), closing(Ears("default", "all")) as serving:
+    with closing(Subscription("default", "all but mail")), closing(Subscription("default", "all")) as serving:
         sent = {sql for _ in range(10) for sql in statements(lambda: mysql.notify("default", "mail")) if "KILL" in sql}
         assert sent == {f"KILL QUERY {serving._connection.thread_id()}"}
 
 
 @pytest.mark.parametrize("queues", [5, "mail", {"mail": 1}])
-def test_a_row_that_was_written_by_other_means_fails_no_caller(listeners: list[Ears], queues: Any) -> None:
+def test_a_row_that_was_written_by_other_means_fails_no_caller(listeners: list[Subscription], queues: Any) -> None:
     Executor.objects.update(queues=queues, exclude_queues=queues)
     sent = statements(lambda: mysql.notify("default", "mail"))
     assert len([sql for sql in sent if "KILL" in sql]) == 1

@@ -11,8 +11,8 @@ import pytest
 from django.db import connection, connections
 
 from django_delayed_tasks.store.notices import channels, sqlite
-from django_delayed_tasks.store.notices.notice import Deaf, Notice
-from django_delayed_tasks.store.notices.sqlite import Ears, can_notify, notify
+from django_delayed_tasks.store.notices.notice import CannotListen, Notice
+from django_delayed_tasks.store.notices.sqlite import Subscription, can_notify, notify
 
 pytestmark = pytest.mark.django_db(transaction=True)
 __test__ = connection.vendor == "sqlite"
@@ -33,16 +33,16 @@ def folder(database: Path) -> Path:
 
 
 def test_all_listeners_hear(database: Path) -> None:
-    with closing(Ears("default", "a")) as one, closing(Ears("default", "b")) as other:
+    with closing(Subscription("default", "a")) as one, closing(Subscription("default", "b")) as other:
         notify("default", "mail 🚀")
-        assert one.hear() == other.hear() == [Notice("mail 🚀", is_own=True)]
-        assert one.hear() == []
+        assert one.receive() == other.receive() == [Notice("mail 🚀", is_own=True)]
+        assert one.receive() == []
 
 
 def test_the_folder_goes_with_the_last_listener(folder: Path) -> None:
     notify("default", "mail")  # no folder, no error
-    with closing(Ears("default", "a")):
-        with closing(Ears("default", "b")):
+    with closing(Subscription("default", "a")):
+        with closing(Subscription("default", "b")):
             assert len(list(folder.iterdir())) == 2
         assert len(list(folder.iterdir())) == 1
     assert not folder.exists()
@@ -57,35 +57,35 @@ def test_sockets_of_killed_processes_are_removed(folder: Path, by: str) -> None:
         notify("default", "mail")
         assert list(folder.iterdir()) == []
     else:
-        with closing(Ears("default", "a")) as ears:
+        with closing(Subscription("default", "a")) as subscription:
             notify("default", "mail")
-            assert ears.hear() == [Notice("mail", is_own=True)]
+            assert subscription.receive() == [Notice("mail", is_own=True)]
             assert not (folder / "killed").exists()
 
 
 def test_a_listener_that_hears_nothing_stops_no_sender(database: Path) -> None:
-    with closing(Ears("default", "a")) as ears:
+    with closing(Subscription("default", "a")) as subscription:
         for _ in range(2_000):
             notify("default", "mail")
-        assert 0 < len(ears.hear()) < 2_000
+        assert 0 < len(subscription.receive()) < 2_000
 
 
 def test_who_may_write_to_the_database_may_send(database: Path, folder: Path) -> None:
     database.chmod(0o660)
-    with closing(Ears("default", "a")):
+    with closing(Subscription("default", "a")):
         [path] = folder.iterdir()
         assert stat.S_IMODE(os.stat(path).st_mode) == 0o660
 
 
 def test_the_folder_is_for_those_whom_its_parent_is_for(database: Path, folder: Path) -> None:
     database.parent.chmod(0o3770)
-    with closing(Ears("default", "a")):
+    with closing(Subscription("default", "a")):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o3770
 
 
 def test_the_last_listener_leaves_while_another_comes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It removes the folder that the other has just found."""
-    leave = iter([Ears("default", "a").close])
+    leave = iter([Subscription("default", "a").close])
     look = sqlite._listeners
 
     def leave_meanwhile(path: str) -> Iterator[socket.socket]:
@@ -96,9 +96,9 @@ def test_the_last_listener_leaves_while_another_comes(folder: Path, monkeypatch:
         yield from look(path)
 
     monkeypatch.setattr(sqlite, "_listeners", leave_meanwhile)
-    with closing(Ears("default", "b")) as ears:
+    with closing(Subscription("default", "b")) as subscription:
         notify("default", "mail")
-        assert ears.hear() == [Notice("mail", is_own=True)]
+        assert subscription.receive() == [Notice("mail", is_own=True)]
 
 
 def test_a_path_that_is_too_long_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +106,8 @@ def test_a_path_that_is_too_long_is_said(tmp_path: Path, monkeypatch: pytest.Mon
     path.parent.mkdir()
     path.touch()
     monkeypatch.setitem(connections["default"].settings_dict, "NAME", path)
-    with pytest.raises(Deaf, match="AF_UNIX path too long"):
-        Ears("default", "a")
+    with pytest.raises(CannotListen, match="AF_UNIX path too long"):
+        Subscription("default", "a")
 
 
 @pytest.mark.parametrize("name", [":memory:", "file:memorydb_default?mode=memory&cache=shared", ""])
@@ -128,9 +128,9 @@ def test_the_last_listener_leaves_as_the_folder_is_prepared(folder: Path, monkey
         real(path, mode)
 
     monkeypatch.setattr(os, "chmod", chmod)
-    with closing(Ears("default", "a")) as ears:
+    with closing(Subscription("default", "a")) as subscription:
         notify("default", "mail")
-        assert ears.hear() == [Notice("mail", is_own=True)]
+        assert subscription.receive() == [Notice("mail", is_own=True)]
     assert removed == [str(folder)]
 
 
@@ -146,6 +146,6 @@ def test_a_folder_that_is_removed_meanwhile_silences_no_sender(folder: Path, mon
         patch.setattr(os, "listdir", listdir)
         channels.notify("default", "mail")
     assert not folder.exists()
-    with closing(Ears("default", "a")) as ears:
+    with closing(Subscription("default", "a")) as subscription:
         channels.notify("default", "mail")
-        assert ears.hear() == [Notice("mail", is_own=True)]
+        assert subscription.receive() == [Notice("mail", is_own=True)]
