@@ -202,9 +202,9 @@ def resume_queue(queue: str, *, using: str | None = None) -> bool:
 
 
 def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False, using: str | None = None) -> int:
-    """Cancel every pending, failed or paused task of this code whose number contains ``biz_num``; return how many.
+    """Cancel every pending, failed or paused task of this code whose number contains ``biz_num``, with the same case.
 
-    The comparison is case-sensitive.
+    Return how many were cancelled.
 
     Raises:
         InvalidTask: ``biz_num`` is empty, and ``everything`` is not True; or it is an int, such as 12, which other
@@ -213,9 +213,8 @@ def delete_tasks(biz_code: str, biz_num: str | UUID, *, everything: bool = False
     """
     code = valid_code(biz_code)
     if biz_num == "" and not everything:
-        raise InvalidTask(
-            "biz_num", biz_num, "would delete every task of the code; pass everything=True if that is intended"
-        )
+        why = "would delete every task of the code; pass everything=True if that is intended"
+        raise InvalidTask("biz_num", biz_num, why)
     alias = database(using)
     return cancel.delete(alias, known_code(alias, code), biz_num)
 
@@ -271,8 +270,8 @@ def start(**options: Any) -> None:
     ``options`` are the fields of :class:`~django_delayed_tasks.executor.options.ExecutorOptions`.
 
     Raises:
-        TaskException: this process has an executor already, a live executor has the same name, the caller is inside a
-            transaction, the database is an SQLite database in memory, or freezegun has stopped the clocks.
+        TaskException: this process has an executor already, a live one has the same name, a transaction is open, the
+            database is SQLite in memory, or freezegun has stopped the clocks.
         InvalidSetting: an option does not exist or has an invalid value.
     """
     from django_delayed_tasks.executor.process import in_process

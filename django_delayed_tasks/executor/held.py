@@ -155,10 +155,9 @@ class Held:
         self.ended.put(settlement)
 
     def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta(), lane: str | None = None) -> None:
-        """Let the settler release tasks that will not be started here; they become claimable
-        ``after`` their release.
+        """Let the settler release tasks that will not be started here.
 
-        With ``lane``, they wait there from then on.
+        They become claimable ``after`` their release. With ``lane``, they wait there from then on.
         """
         before, awaited = self.unfinished, self.awaited
         for task in tasks:
@@ -214,10 +213,9 @@ class Held:
             )
 
     def room_for(self, target: int) -> int:
-        """Return how many more claims to make, so that ``target`` are unfinished: 0 until fewer than
-        half of these are left.
+        """Return how many more claims to make, so that ``target`` are unfinished.
 
-        From now on the poller is woken when fewer than half of them are left.
+        It is 0 until fewer than half of these are left. From now on the poller is woken when that is so.
         """
         self._refill_below = max(self._threads, target // 2)
         return target - len(self._unfinished) if self.wants_more else 0

@@ -157,8 +157,9 @@ class LeasedResource:
         return self
 
     async def __aenter__(self) -> Self:
-        """Acquire a resource, as :meth:`__enter__` does, in a thread; ``valid`` and ``where`` are called
-        in that thread.
+        """Acquire a resource, as :meth:`__enter__` does, in a thread.
+
+        ``valid`` and ``where`` are called in that thread.
 
         If the caller is cancelled meanwhile, the thread stops waiting, or gives back what it has got.
         """

@@ -46,14 +46,17 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),
         valid_once(once, trigger),
-        lane=lane_of(code),
+        lane=_lane_for(code, handler),
         trace=trace_of_caller(),
     )
 
 
 def lane_of(code: str) -> str:
     """Return the lane of new tasks of this code, as far as this process knows: "" if nothing limits them."""
-    handler = find(code)
+    return _lane_for(code, find(code))
+
+
+def _lane_for(code: str, handler: TaskHandler | None) -> str:
     return open_lane(code) if handler and handler.is_limited else ""
 
 

@@ -51,8 +51,9 @@ class HandsOn(Protocol):
 
 
 class Settler:
-    """A thread that settles what has ended. It waits during an outage: runs that ended are not run again because of
-    it."""
+    """A thread that settles what has ended.
+
+    It waits during an outage: runs that ended are not run again because of it."""
 
     def __init__(self, alias: str, held: Held, failures: FailureReports, relay: HandsOn) -> None:
         self._alias = alias

@@ -26,7 +26,7 @@ BATCH = 1000
 class Command(BaseCommand):
     """Deletes runs of the history in small transactions, as executors do; live tasks are not touched."""
 
-    help = "Deletes runs from the history that ended long ago, in small transactions."
+    help = "Delete runs that ended long ago from the history, in small transactions."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

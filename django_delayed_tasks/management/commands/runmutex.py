@@ -28,7 +28,7 @@ class Command(BaseCommand):
     other error.
     """
 
-    help = "Runs a command while holding a mutex, and ends the command if the mutex is lost."
+    help = "Run a command while holding a mutex, and end the command if the mutex is lost."
     requires_system_checks = []
     stealth_options = ("command",)
     command: Sequence[str] = ()

@@ -43,7 +43,7 @@ class Command(BaseCommand):
     start it again.
     """
 
-    help = "Claims due tasks and runs them until SIGTERM or SIGINT; a second signal ends it immediately."
+    help = "Claim due tasks and run them until SIGTERM or SIGINT; a second signal ends the process at once."
     # handle() runs the checks: some query the database, and an unreachable one should give an error of one line.
     requires_system_checks = []
 

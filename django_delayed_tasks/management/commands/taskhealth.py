@@ -26,7 +26,7 @@ UNKNOWN = 3
 class Command(BaseCommand):
     """Tells whether tasks are run in time: the exit code is 0 if they are, 1 if not, 3 if that cannot be known."""
 
-    help = "Tell by the exit code and one line whether tasks are run in time."
+    help = "Say by the exit code and one line whether tasks run in time."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

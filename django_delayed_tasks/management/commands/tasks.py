@@ -41,7 +41,7 @@ class Command(BaseCommand):
     changed.
     """
 
-    help = "Lists, shows, adds, cancels, retries, runs and reschedules tasks."
+    help = "List, show, add, cancel, retry, run and reschedule tasks."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

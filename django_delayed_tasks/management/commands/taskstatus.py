@@ -21,7 +21,7 @@ CLEAR = "\x1b[H\x1b[2J"
 class Command(BaseCommand):
     """Shows what is going on, what comes next and what is wrong."""
 
-    help = "Show what is going on, what comes next and what is wrong: the data of the admin's overview."
+    help = "Show what runs, what comes next and what is wrong: the data of the admin's overview."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -130,8 +130,9 @@ class ClaimedTask:
 
     @property
     def resource(self) -> Any:
-        """The resource leased to this run from its handler's ``pool``, with ``name``, ``payload``, ``token``,
-        ``check()`` and ``replace()``; None without a pool.
+        """The resource leased to this run from its handler's ``pool``; None without a pool.
+
+        It has ``name``, ``payload``, ``token``, ``check()`` and ``replace()``.
         """
         return self._resource
 

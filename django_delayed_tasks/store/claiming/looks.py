@@ -53,8 +53,10 @@ class KnownLevels:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a look found: the earliest claimable moment of each known level that has tasks, some of the levels that
-    were not known (``strangers``), and the paused queues as JSON text.
+    """What a look found.
+
+    ``earliest`` has the earliest claimable moment of each known level that has tasks, ``strangers`` some of the levels
+    that were not known, and ``paused`` the paused queues as JSON text.
     """
 
     now: datetime
@@ -89,8 +91,9 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels, way: "_Wa
 
 
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
-    """Return what these rows of (kind, lane, queue, priority, moment) say: kind 0 is the current time and comes first,
-    1 is a known level, 2 a stranger.
+    """Return what these rows of (kind, lane, queue, priority, moment) say.
+
+    Kind 0 is the current time and comes first, 1 is a known level, 2 a stranger.
     """
     (_, _, paused, _, now), *levels = rows
     return _Looked(

@@ -31,8 +31,10 @@ GONE: Final = timedelta(seconds=30)
 
 
 class View(NamedTuple):
-    """What a caller sees: how many waiters are ahead of it, whether it is in the wait queue itself, and the free
-    resources as (id, version), least recently used first.
+    """What a caller sees of the wait queue.
+
+    That is how many waiters are ahead of it, whether it is in the wait queue itself, and the free resources as
+    (id, version), least recently used first.
     """
 
     ahead: int

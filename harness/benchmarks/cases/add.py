@@ -40,4 +40,4 @@ def goals_of(way: str, row: str, bound: float) -> list[Goal]:
     ]
 
 
-GOALS = [*goals_of("alone", "add_task, autocommit", 0.5), *goals_of("bulk", "add_tasks", 0.3)]
+GOALS = [*goals_of("alone", "add_task, autocommit", 0.6), *goals_of("bulk", "add_tasks", 0.3)]

@@ -91,7 +91,8 @@ class MySQL(Dialect):
     def new(column: str) -> str:
         return f"VALUES({column})"
 
-    def on_conflict(self, assignments: str, identity: str = "") -> str:
+    @staticmethod
+    def on_conflict(assignments: str, identity: str = "") -> str:
         return f" ON DUPLICATE KEY UPDATE {assignments}"
 
     def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
