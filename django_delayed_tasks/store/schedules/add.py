@@ -139,7 +139,7 @@ def _on_conflict(dialect: type[Dialect], is_replacing: bool) -> str:
 
 
 def _unqualified(changes: str) -> str:
-    """Return assignments without the table's name, a third shorter: MariaDB parses them in 27 µs less, of 416 a call."""
+    """Return assignments without the table's name, a third shorter: MariaDB parses them 27 µs faster, of 416 a call."""
     return changes.replace(f"{TASK}.", "")
 
 
