@@ -127,15 +127,15 @@ def _add_by_last_id(cursor: CursorWrapper, dialect: Dialect, schedule: Schedule,
         if cursor.rowcount:
             return _reported(cursor.lastrowid, if_exists)
     insert, parameters = _insert(dialect, schedule)
-    cursor.execute(insert + _on_conflict(type(dialect), is_replacing), parameters)
+    cursor.execute(insert + dialect.on_conflict(_upserted(dialect.new, is_replacing)), parameters)
     return _reported(cursor.lastrowid, if_exists)
 
 
 @cache
-def _on_conflict(dialect: type[Dialect], is_replacing: bool) -> str:
-    """Return the end of an upsert on MySQL, which is the same for every task."""
-    of_stopping = f"{_KEEPING}, {upserted_if_stopping(dialect.new)}"
-    return dialect.on_conflict(_unqualified(f"{_REPLACING}, {upserted(dialect.new)}" if is_replacing else of_stopping))
+def _upserted(new: Callable[[str], str], is_replacing: bool) -> str:
+    """Return the assignments of an upsert on MySQL, which are the same for every task."""
+    of_stopping = f"{_KEEPING}, {upserted_if_stopping(new)}"
+    return _unqualified(f"{_REPLACING}, {upserted(new)}" if is_replacing else of_stopping)
 
 
 def _unqualified(changes: str) -> str:

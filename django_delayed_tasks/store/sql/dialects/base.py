@@ -232,8 +232,7 @@ class Dialect:
             return "INSERT", self.on_conflict(assignments)
         return "INSERT", "" if if_exists is IfExists.RAISE else " ON CONFLICT (biz_code, biz_num) DO NOTHING"
 
-    @staticmethod
-    def on_conflict(assignments: str, identity: str = "biz_code, biz_num") -> str:
+    def on_conflict(self, assignments: str, identity: str = "biz_code, biz_num") -> str:
         """Return the end of an INSERT that updates an existing row of the same ``identity`` (columns) instead."""
         return f" ON CONFLICT ({identity}) DO UPDATE SET {assignments}"
 

@@ -91,8 +91,7 @@ class MySQL(Dialect):
     def new(column: str) -> str:
         return f"VALUES({column})"
 
-    @staticmethod
-    def on_conflict(assignments: str, identity: str = "") -> str:
+    def on_conflict(self, assignments: str, identity: str = "") -> str:
         return f" ON DUPLICATE KEY UPDATE {assignments}"
 
     def bulk_insert(self, if_exists: IfExists, assignments: str) -> tuple[str, str]:
