@@ -123,11 +123,12 @@ def _columns(points: list[tuple[float, float]]) -> tuple[list[float], list[float
 
 
 def series_lines(figures: Figures, series: Series, case: str) -> list[Line]:
-    """A line for each database; nothing when the case is not among the figures."""
+    """A line for each database, to the end of its last period; nothing when the case is not among the figures."""
     measured = {figure.database for figure in figures.of_case(case)}
     return [
-        Line(name_of(database), _seconds(one["bin"], len(one["values"])), [float(value) for value in one["values"]])
+        Line(name_of(database), _seconds(one["bin"], len(one["values"]) + 1), [*map(float, one["values"]), last])
         for database, one in series.get(case, {}).items()
+        for last in map(float, one["values"][-1:])
         if database in measured
     ]
 

@@ -78,7 +78,9 @@ def test_a_series_is_shown_only_with_figures_of_its_case(tmp_path: Path) -> None
     series.write("storm", "mysql", 0.1, [7], file)
     series.write("memory", "mariadb", 0.5, [60], file)
     read = series.read(file)
-    assert plot_data.series_lines(figures(), read, "storm") == [plot_data.Line("MariaDB", [0.0, 0.1], [5.0, 6.0])]
+    assert plot_data.series_lines(figures(), read, "storm") == [
+        plot_data.Line("MariaDB", [0.0, 0.1, 0.2], [5.0, 6.0, 6.0])
+    ]
     assert plot_data.series_lines(figures(), read, "memory") == []
 
 
