@@ -95,7 +95,7 @@ class TestAnotherThreadTakesOver:
             assert executor.health.trouble() == ""
             executor.health._threads = ()  # on a busy machine they may wait for the database as long
             executor.health._longest_call = 0.2
-            assert executor.health.trouble() == "the calls of async runs keep all threads for queries"
+            assert executor.health.trouble() == "the calls of async runs block all the threads that make their queries"
             hanging.go_on.set()
             wait_until(lambda: not Task.objects.exists())
             assert executor.health.trouble() == ""
