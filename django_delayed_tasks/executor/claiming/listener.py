@@ -29,10 +29,10 @@ BURST: Final = 10.0
 LASTING: Final = 60.0
 """Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
-NEVER_LISTENING: Final = 3600.0
+PAUSE_WITHOUT_NOTICES: Final = 3600.0
 """Seconds before another session where no notices arrive: the configuration may have changed by then."""
 
-CANNOT_LISTEN: Final = (
+NO_NOTICES: Final = (
     "this executor finds tasks that other processes add to %r only when it polls: %s. "
     "To do without notices, set DELAYED_TASKS['NOTIFY'] to False."
 )
@@ -112,9 +112,9 @@ class Listener:
             self._open()
         except CannotListen as reason:
             if not self._has_said_why:
-                logger.warning(CANNOT_LISTEN, self._options.database, reason)
+                logger.warning(NO_NOTICES, self._options.database, reason)
             self._has_said_why = True
-            return NEVER_LISTENING
+            return PAUSE_WITHOUT_NOTICES
         self._held.wake_poller.set()  # notices sent before the session began were not heard
         return 0.0
 
