@@ -129,7 +129,7 @@ class Executor:
         """Stop claiming, release what has not started, wait for the runs, settle them, and end the lease.
 
         The lease is renewed meanwhile. ``timeout`` is in seconds (default: the option ``shutdown_timeout``). Return
-        False if runs were left behind, or their ends could not be written: other executors take their tasks at once.
+        False if runs were left behind, or their ends were not written: other executors take their tasks at once.
         """
         deadline = clock.monotonic() + (self.options.shutdown_timeout if timeout is None else timeout)
         self.health.rest()
@@ -141,20 +141,30 @@ class Executor:
         for loop in self._claiming:
             loop.stop()
         self.queue.close()
-        is_clean = self.pool.finish(deadline - clock.monotonic())
-        is_clean = self.awaited.finish(deadline - clock.monotonic()) and is_clean
-        is_settled = self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
+        self.pool.finish(deadline - clock.monotonic())
+        self.awaited.finish(deadline - clock.monotonic())
+        self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
         self.failures.finish(max(WRITE_TIME, deadline - clock.monotonic()))
-        if not is_clean:
-            left = listed([str(running) for running in self.current()])
-            count = self.held.unfinished + self.held.awaited
-            text = plural(count, "run did not end in time and is", "runs did not end in time and are")
-            logger.error("%d %s left behind: %s", count, text, left)
+        is_clean = not self._left_behind()
         meter.unwatch(self.activity)
-        announcing.stopped(self.lease.executor, self.options, is_clean and is_settled)
-        return is_clean and is_settled
+        announcing.stopped(self.lease.executor, self.options, is_clean)
+        return is_clean
+
+    def _left_behind(self) -> int:
+        """Log what is left behind, and return how many tasks and runs that is.
+
+        A run that ended after the deadline, and was settled, is not left behind.
+        """
+        running, held = self.current(), len(self.held)
+        if running:
+            text = plural(len(running), "run did not end in time and is", "runs did not end in time and are")
+            logger.error("%d %s left behind: %s", len(running), text, listed([str(run) for run in running]))
+        elif held:
+            text = plural(held, "task was not settled in time and is", "tasks were not settled in time and are")
+            logger.error("%d %s left behind: %s", held, text, listed([str(task) for task in self.held.tasks()]))
+        return held or len(running)
 
     def current(self) -> list[CurrentRun]:
         """Return the current runs, in threads and on the event loop."""

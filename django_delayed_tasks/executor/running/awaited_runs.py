@@ -186,19 +186,16 @@ class AwaitedRuns:
         """For how many seconds runs have waited for the thread for queries to be free."""
         return self._loop.queries_stalled_for()
 
-    def finish(self, timeout: float) -> bool:
-        """Wait ``timeout`` seconds for current runs to end, then cancel them; return False if some have not ended."""
+    def finish(self, timeout: float) -> None:
+        """Wait ``timeout`` seconds for current runs to end, then cancel them."""
         if not self._loop.is_running:
-            return True
+            return
         future = asyncio.run_coroutine_threadsafe(self._finish(max(0.0, timeout)), self._loop.start())
-        try:
-            return future.result(max(0.0, timeout) + 2 * GRACE)
-        except TimeoutError:  # the loop is blocked
-            return False
-        finally:
-            self._loop.stop()
+        with suppress(TimeoutError):  # the loop is blocked
+            future.result(max(0.0, timeout) + 2 * GRACE)
+        self._loop.stop()
 
-    async def _finish(self, timeout: float) -> bool:
+    async def _finish(self, timeout: float) -> None:
         for running in list(self._tasks):
             if not running.has_begun:
                 self._cancel(running, GivenBack())
@@ -210,7 +207,6 @@ class AwaitedRuns:
             self._cancel(running, GivenBack())
         self._replace_stuck_queries(0.0)  # runs that have returned need it to end
         await self._wait(GRACE)
-        return not self.current()
 
     async def _wait(self, timeout: float) -> None:
         if self._tasks:

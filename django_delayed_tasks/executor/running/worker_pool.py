@@ -73,8 +73,8 @@ class WorkerPool:
         self.lost = [worker for worker in self.lost if worker.is_alive()]
         return len(self.lost)
 
-    def finish(self, timeout: float) -> bool:
-        """Wait for current runs to end; return False if some have not after ``timeout`` seconds."""
+    def finish(self, timeout: float) -> None:
+        """Wait for current runs to end, but no longer than ``timeout`` seconds."""
         deadline = clock.monotonic() + timeout
         with self._lock:
             self._finishing = True
@@ -82,4 +82,3 @@ class WorkerPool:
         self.queue.end(len(workers))
         for worker in workers:
             worker.join(max(0.0, deadline - clock.monotonic()))
-        return not any(worker.is_alive() for worker in workers)

@@ -1,0 +1,74 @@
+"""What an executor says of runs that outlast its stop."""
+
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
+from tests.executor.parts import add, executing, handler_of
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def go_on() -> Event:
+    """Set to let the run end."""
+    return Event()
+
+
+@pytest.fixture
+def executor(go_on: Event) -> Iterator[Executor]:
+    """An executor with one run."""
+    started = Event()
+
+    def handle(task: Any) -> None:
+        started.set()
+        go_on.wait(60)
+
+    handler_of(handle)
+    add()
+    with executing() as executor:
+        assert started.wait(30)
+        yield executor
+        go_on.set()
+
+
+def end_the_run_before(part: Any, executor: Executor, go_on: Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the run end when this part is told to finish, and the part wait for that."""
+    finish = part.finish
+
+    def finish_after_run(timeout: float) -> Any:
+        go_on.set()
+        wait_until(lambda: not executor.current())
+        return finish(60.0)
+
+    monkeypatch.setattr(part, "finish", finish_after_run)
+
+
+def test_a_run_that_ends_after_the_deadline_and_is_settled_is_not_left_behind(
+    executor: Executor, go_on: Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    end_the_run_before(executor.settler, executor, go_on, monkeypatch)
+    assert executor.stop(0.0)
+    assert TaskRun.objects.get().outcome == RunOutcome.DONE
+    assert "left behind" not in caplog.text
+
+
+def test_one_that_ends_after_the_last_settlement_is(
+    executor: Executor, go_on: Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    end_the_run_before(executor.failures, executor, go_on, monkeypatch)
+    assert not executor.stop(0.0)
+    assert Task.objects.get().rescues == 1
+    assert "1 task was not settled in time and is left behind: code " in caplog.text
+
+
+def test_so_is_one_that_does_not_end(executor: Executor, caplog: pytest.LogCaptureFixture) -> None:
+    assert not executor.stop(0.0)
+    assert Task.objects.get().rescues == 1
+    assert "1 run did not end in time and is left behind: code " in caplog.text
