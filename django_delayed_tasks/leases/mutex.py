@@ -182,7 +182,7 @@ class Acquisition:
         self._owner = owner
         self._alias = mutex.using or settings.DATABASE
         self._wanted = Wanted(resources.MUTEXES, mutex.name)
-        self._has_called = False
+        self._has_called_on_standby = False
         self._own: BaseException | None = None
         """The error of ``on_standby``, or of a caller that would wait for itself: it is passed on unchanged."""
 
@@ -206,7 +206,7 @@ class Acquisition:
         if holder is None:  # the mutex did not exist, or was given back in the meantime
             self._make_sure_it_exists()
             return True
-        self._tell(holder)
+        self._call_on_standby(holder)
         if self._mutex.wait != 0 and self._is_held_here(holder.holder):
             what = "thread" if isinstance(self._owner, int) else "asyncio task"
             self._own = ResourceUnavailable(
@@ -225,8 +225,8 @@ class Acquisition:
         if not line.exists(self._alias, self._wanted):
             resources.ensure(self._alias, self._wanted)
 
-    def _tell(self, holder: Resource) -> None:
-        self._has_called = True
+    def _call_on_standby(self, holder: Resource) -> None:
+        self._has_called_on_standby = True
         if self._mutex.on_standby is None:
             return
         try:
@@ -246,8 +246,8 @@ class Acquisition:
             return ResourceUnavailable(f"{error}: it is disabled")
         if last is None or last.acquired_at is None:
             return error
-        if not self._has_called:
-            self._tell(last)
+        if not self._has_called_on_standby:
+            self._call_on_standby(last)
         does = "has it" if holder else "had it last"
         if holder and holder.holder == resources.KEPT:
             does = f"had it, and keeps it for its at_least, until {holder.busy_before}"
