@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -34,13 +35,16 @@ def handlers(note: Callable[[float], None]) -> None:
 
 
 class Periods:
-    """What was measured, by periods of ``every`` seconds since the start."""
+    """What was measured, by periods of ``every`` seconds since the start.
+
+    Latenesses are kept in arrays, since lists of them would be most of the memory that is measured.
+    """
 
     def __init__(self, every: float) -> None:
         self._every = every
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self.late: list[list[int]] = [[]]
+        self.late = [array("i")]
         self.megabytes: list[float] = []
 
     def note(self, lateness: float) -> None:
@@ -55,7 +59,7 @@ class Periods:
         from harness.benchmarks.programs.memory import of_this_process
 
         self.megabytes.append(of_this_process()["VmRSS"])
-        self.late.append([])
+        self.late.append(array("i"))
 
 
 def wait_for_the_last() -> None:
@@ -88,7 +92,7 @@ def main(every: float) -> dict[str, Any]:
     wait_for_the_last()
     executor.stop()
     periods.end()
-    return {"late": periods.late[:-1], "megabytes": periods.megabytes}
+    return {"late": [list(late) for late in periods.late[:-1]], "megabytes": periods.megabytes}
 
 
 if __name__ == "__main__":
