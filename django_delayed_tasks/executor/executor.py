@@ -143,28 +143,27 @@ class Executor:
         self.queue.close()
         self.pool.finish(deadline - clock.monotonic())
         self.awaited.finish(deadline - clock.monotonic())
-        self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
+        is_settled = self.settler.finish(max(WRITE_TIME, deadline - clock.monotonic()))
         for loop in (self._reporting, self._watching, self._housekeeping, self._beating):
             loop.stop()
         self.failures.finish(max(WRITE_TIME, deadline - clock.monotonic()))
-        is_clean = not self._left_behind()
+        is_clean = not self._left_behind() and is_settled
         meter.unwatch(self.activity)
         announcing.stopped(self.lease.executor, self.options, is_clean)
         return is_clean
 
     def _left_behind(self) -> int:
-        """Log what is left behind, and return how many tasks and runs that is.
+        """Log the tasks that are left behind, and return their number.
 
         A run that ended after the deadline, and was settled, is not left behind.
         """
-        running, held = self.current(), len(self.held)
-        if running:
-            text = plural(len(running), "run did not end in time and is", "runs did not end in time and are")
-            logger.error("%d %s left behind: %s", len(running), text, listed([str(run) for run in running]))
-        elif held:
-            text = plural(held, "task was not settled in time and is", "tasks were not settled in time and are")
-            logger.error("%d %s left behind: %s", held, text, listed([str(task) for task in self.held.tasks()]))
-        return held or len(running)
+        if left := {task.claim: str(task) for task in self.held.tasks()}:
+            for run in self.current():
+                left.update((task.claim, str(run)) for task in run.tasks if task.claim in left)
+            text = plural(len(left), "task is left behind, whose run", "tasks are left behind, whose runs")
+            names = listed(list(dict.fromkeys(left.values())))
+            logger.error("%d %s did not end, or was not settled, in time: %s", len(left), text, names)
+        return len(left)
 
     def current(self) -> list[CurrentRun]:
         """Return the current runs, in threads and on the event loop."""

@@ -81,7 +81,7 @@ def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(star
     first.send(signal.SIGTERM)
     (again,) = wait_until(lambda: folder.notes("started", "1", pid=second.pid))
     assert first.exit_code() == NOT_CLEAN
-    assert "1 run did not end in time and is left behind: held 1 (for " in first.output
+    assert "1 task is left behind, whose run did not end, or was not settled, in time: held 1 (for " in first.output
     assert "dead executor" not in first.output + second.output
 
     wait_until(lambda: is_settled("held", "1"))

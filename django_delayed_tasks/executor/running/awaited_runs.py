@@ -191,9 +191,11 @@ class AwaitedRuns:
         if not self._loop.is_running:
             return
         future = asyncio.run_coroutine_threadsafe(self._finish(max(0.0, timeout)), self._loop.start())
-        with suppress(TimeoutError):  # the loop is blocked
-            future.result(max(0.0, timeout) + 2 * GRACE)
-        self._loop.stop()
+        try:
+            with suppress(TimeoutError):  # the loop is blocked
+                future.result(max(0.0, timeout) + 2 * GRACE)
+        finally:
+            self._loop.stop()
 
     async def _finish(self, timeout: float) -> None:
         for running in list(self._tasks):

@@ -140,7 +140,7 @@ class Settler:
                 settlement = self._held.ended.get_nowait()
         except Empty:
             return batch.settlements
-        self._told_to_finish(is_idle=not batch.settlements)
+        self._told_to_finish(is_idle=not batch.settlements and self._held.ended.empty())
         return batch.settlements
 
     def _told_to_finish(self, is_idle: bool) -> None:

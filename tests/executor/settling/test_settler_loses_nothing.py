@@ -51,6 +51,15 @@ def settle_rest(settler: Settler) -> None:
     assert settler.finish(timeout=60)
 
 
+def test_what_ends_after_it_was_told_to_finish_is_settled_too() -> None:
+    [task], held = holding("a")
+    held.ended.put(None)
+    held.put_end(done(task.claim))
+    settle_rest(settler_of(held))
+    assert TaskRun.objects.get().outcome == RunOutcome.DONE
+    assert len(held) == 0
+
+
 def test_a_batch_is_settled_after_the_settler_itself_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something that is no answer of the database comes out of the attempt: it must not take the batch with it."""
     tasks, held = holding("a", "b")
