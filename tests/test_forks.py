@@ -16,7 +16,7 @@ def test_no_thread_of_a_child_continues_before_all_is_forgotten(monkeypatch: pyt
     begun, both = Event(), Event()
 
     def look() -> None:
-        forks.look()
+        forks.notice()
         happened.append("continues")
 
     def forget() -> None:

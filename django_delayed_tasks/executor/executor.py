@@ -82,7 +82,8 @@ class Executor:
         self._beating = Loop("heartbeat", alias, heartbeat.beat, self.lease.has_news, farewell=self._farewell)
         self._polling = Loop("poller", alias, self.poller.poll, self.held.wake_poller, self.poller.forget)
         claiming = Loop("lanes", alias, self.lanes.tick, self.held.wake_lanes, self.lanes.forget)
-        self._claiming = [] if options.ends else [claiming]  # if it ends by itself, the poller claims from the lanes
+        # The poller of an executor that ends by itself claims from the lanes, too.
+        self._claiming = [] if options.ends_by_itself else [claiming]
         self._housekeeping = Loop(HOUSEKEEPING, alias, self.housekeeping.tick)
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)

@@ -91,7 +91,7 @@ class Held:
         self.ended: SimpleQueue[Settlement | None] = SimpleQueue()
         self.wake_poller = Event()
         # Where the poller itself claims from lanes: see Poller.poll().
-        self.wake_lanes = self.wake_poller if options.ends else Event()
+        self.wake_lanes = self.wake_poller if options.ends_by_itself else Event()
         self.lanes_lack_threads = False
         self.claiming = ClaimingLocks(Lock(), Lock())
         self.has_lost_answer = False

@@ -51,7 +51,7 @@ class ExecutorOptions:
     async_concurrency: int = 100
 
     @property
-    def ends(self) -> bool:
+    def ends_by_itself(self) -> bool:
         """Whether the executor ends by itself. Then one thread alone makes all claims, so that it can count them."""
         return self.drain or self.max_tasks is not None
 

@@ -72,7 +72,7 @@ class Renewer:
 
     def keep(self, entry: Kept | Place) -> None:
         """Start renewing this entry, which was just acquired."""
-        forks.look()
+        forks.notice()
         with self._changed:
             if not self._is_ending:  # Python 3.12 starts no thread at exit; the lease lasts for its ttl
                 self._ensure_thread(entry.alias)
@@ -99,7 +99,7 @@ class Renewer:
 
     def end(self) -> None:
         """Stop at exit: a thread that writes to stderr while the interpreter shuts down makes it abort."""
-        forks.look()
+        forks.notice()
         with self._changed:
             self._is_ending = True
             self._changed.notify_all()

@@ -44,9 +44,10 @@ def create() -> None:
             of_project.create_observable_counter(counted.name, [partial(_counted, counted, None)], "", counted.text)
     for active in ACTIVE:
         of_project.create_observable_gauge(active.name, [partial(_active, active)], active.unit, active.text)
-    look = _Look()
+    collection = _Collection()
     for shared in SHARED:
-        of_project.create_observable_gauge(shared.name, [partial(_shared, shared, look)], shared.unit, shared.text)
+        callback = partial(_shared, shared, collection)
+        of_project.create_observable_gauge(shared.name, [callback], shared.unit, shared.text)
 
 
 def _counted(metric: Metric[Counts], part: Part | None, _: CallbackOptions) -> list[Observation]:
@@ -62,8 +63,8 @@ def _active(metric: Metric[meter.Activity], _: CallbackOptions) -> list[Observat
     ]
 
 
-def _shared(metric: Metric[Cluster], look: "_Look", _: CallbackOptions) -> list[Observation]:
-    return list(_observations(metric, look.for_metric(metric.short_name))) if meter.activities() else []
+def _shared(metric: Metric[Cluster], collection: "_Collection", _: CallbackOptions) -> list[Observation]:
+    return list(_observations(metric, collection.for_metric(metric.short_name))) if meter.activities() else []
 
 
 def _observations(
@@ -78,8 +79,8 @@ def _observations(
             yield Observation(value, attributes)
 
 
-class _Look:
-    """A look at the cluster that all metrics of one collection share: each of them takes it once."""
+class _Collection:
+    """One collection of all metrics, which share what is read of the cluster: each of them takes it once."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()

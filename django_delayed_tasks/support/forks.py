@@ -6,7 +6,7 @@ from threading import Lock
 
 _forgetting: list[Callable[[], None]] = []
 _pid = os.getpid()
-_looking = Lock()
+_noticing = Lock()
 
 
 def forget_in_child(forget: Callable[[], None]) -> None:
@@ -14,13 +14,13 @@ def forget_in_child(forget: Callable[[], None]) -> None:
     _forgetting.append(forget)
 
 
-def look() -> None:
+def notice() -> None:
     """Forget now if this is a forked child whose fork was not noticed.
 
     uWSGI, for example, does not call the hooks of ``os.register_at_fork``.
     """
     if os.getpid() != _pid:
-        with _looking:  # what another thread of the child begins meanwhile must not be forgotten with the rest
+        with _noticing:  # what another thread of the child begins meanwhile must not be forgotten with the rest
             if os.getpid() != _pid:
                 _forget()
 

@@ -58,7 +58,7 @@ class Poller:
         reader: AgendaReader,
     ) -> None:
         self._options = options
-        self._ends = options.ends
+        self._ends_by_itself = options.ends_by_itself
         self._serves_all = options.serves_all
         self._lease = lease
         self._held = held
@@ -84,7 +84,7 @@ class Poller:
 
     def poll(self) -> float:
         """Claim as many due tasks as are wanted; return the seconds until the next poll is worthwhile."""
-        if not self._ends:
+        if not self._ends_by_itself:
             return self._poll()
         # Checked before the poll: a run that is settled during the poll may have added a task, and what the poll claims
         # has yet to be run.
@@ -291,7 +291,7 @@ class Poller:
         self._agenda = None
         self._held.has_lost_answer = True
         self.reader.forget()
-        if self._ends:
+        if self._ends_by_itself:
             self._lanes.forget()
 
 

@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.limits.admission import LOOK_AGAIN, Admission
 from django_delayed_tasks.executor.limits.examining import examined
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.permits import Keyed, Permits, Permitted
-from django_delayed_tasks.executor.limits.room import Room
+from django_delayed_tasks.executor.limits.room import LaneRoom
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
@@ -71,7 +71,7 @@ class Lanes:
         self._admission = admission
         self._peers = peers
         self._clock = database_clock
-        self.room = Room(options, lease, held, queue)
+        self.room = LaneRoom(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
         self._unknown: dict[str, float] = {}
         self.agenda: Agenda | None = None
@@ -188,7 +188,7 @@ class Lanes:
             except Outpaced:
                 lane.note_outpaced()
                 return random.uniform(0, AGAIN)
-            self.room.ahead.note_claim(clock.monotonic() - began)
+            self.room.expected_ends.note_claim(clock.monotonic() - began)
             if pause:
                 return max(pause, lane.seconds_until_permits())
         return 0.0
@@ -223,7 +223,7 @@ class Lanes:
 
     def _restock(self, lane: Lane) -> None:
         """Read tasks that are the next to get the slots of runs that end, if many do."""
-        if (places := lane.to_stock(self.serves)) and self.room.ahead.ends:
+        if (places := lane.to_stock(self.serves)) and self.room.expected_ends.count:
             found = read_places(self._alias, self._lease.executor, places, self._admission.rescues_below)
             ends, keys = examined(lane, lane.without_passed(found), self._clock.now(), self._options.max_rescues)
             if not ends:  # which are noticed when a slot is free
@@ -231,7 +231,7 @@ class Lanes:
 
     def _fill(self, lane: Lane, tasks: list[ClaimedTask], keys: Keyed) -> None:
         """Fill the stock of the lane; other executors prefer other tasks."""
-        if lane.hands_on and tasks and not self._options.ends:
+        if lane.hands_on and tasks and not self._options.ends_by_itself:
             place, executors = self._peers.among(tasks[0].queue)
             own = [task for task in tasks if task.id % executors == place]
             lane.stock.fill((task, keys[task]) for task in own or tasks)

@@ -16,7 +16,7 @@ CLAIMS: Final = 2
 """The number of claims for whose duration to hold tasks: with one, threads would have to wait for each next claim."""
 
 
-class Ahead:
+class ExpectedEnds:
     """The number of runs that are expected to end in threads during the next claims; thread-safe.
 
     It follows the rate at which runs have ended, of whatever code: a thread whose run is long does not count.
@@ -35,7 +35,7 @@ class Ahead:
         self._claim = seconds
 
     @property
-    def ends(self) -> int:
+    def count(self) -> int:
         """The number of runs."""
         with self._lock:
             seen, now = self._held.work_done[0], clock.monotonic()
@@ -46,7 +46,7 @@ class Ahead:
             return int(CLAIMS * self._rate * self._claim)
 
 
-class Room:
+class LaneRoom:
     """The room for tasks of limited codes in this executor; thread-safe."""
 
     def __init__(self, options: ExecutorOptions, lease: Lease, held: Held, queue: RunQueue) -> None:
@@ -54,7 +54,7 @@ class Room:
         self._lease = lease
         self._held = held
         self._queue = queue
-        self.ahead = Ahead(held)
+        self.expected_ends = ExpectedEnds(held)
 
     def of(self, handler: TaskHandler) -> int:
         """Return how many tasks of this handler to claim at most."""
@@ -72,6 +72,6 @@ class Room:
         on, so of tasks with a rate no more than one waits.
         """
         idle = max(0, self._options.threads - (self._held.unfinished - self._queue.waiting))
-        soon = self.ahead.ends
+        soon = self.expected_ends.count
         wanted = max(idle, min(soon, 1)) if handler.rate else idle + soon
         return wanted - self._queue.permitted

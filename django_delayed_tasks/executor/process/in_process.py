@@ -26,7 +26,7 @@ def start(**options: Any) -> None:
         InvalidSetting: an option does not exist or has an invalid value.
     """
     global _executor
-    forks.look()
+    forks.notice()
     with _lock:
         if _executor is not None:
             raise TaskException("this process runs an executor already; call shutdown() first")
@@ -51,7 +51,7 @@ def _start(executor: Executor) -> None:
 def shutdown(wait: bool = True) -> None:
     """Stop the executor of this process, if there is one; without ``wait``, in the background."""
     global _executor
-    forks.look()
+    forks.notice()
     with _lock:
         executor, _executor = _executor, None
     atexit.unregister(shutdown)

@@ -42,7 +42,7 @@ _sent = _Sent()
 
 def wake() -> None:
     """Make every executor in this process look for due tasks now."""
-    forks.look()
+    forks.notice()
     with _lock:
         for sleeper in _sleepers:
             sleeper.set()

@@ -8,7 +8,7 @@ from django.db import DataError
 
 from django_delayed_tasks.executor.limits import relay as relay_module
 from django_delayed_tasks.executor.limits.relay import Relay
-from django_delayed_tasks.executor.limits.room import Ahead
+from django_delayed_tasks.executor.limits.room import ExpectedEnds
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -31,7 +31,7 @@ class Lateness:
 @pytest.fixture
 def handing_on(bench: LanesBench, monkeypatch: pytest.MonkeyPatch) -> LanesBench:
     """Two slots, both held, and tasks that wait for them."""
-    monkeypatch.setattr(Ahead, "ends", 4)
+    monkeypatch.setattr(ExpectedEnds, "count", 4)
     limited(max_concurrent=2, max_lateness=60.0, longest_lateness=Lateness())
     add_some(6)
     bench.turn()
@@ -72,7 +72,7 @@ def test_runs_that_are_done_are_settled_as_done(
     settle(handing_on, "0", "1")
     assert [verbs.outcomes(number, "code") for number in ("0", "1")] == [[RunOutcome.DONE]] * 2
     monkeypatch.undo()
-    monkeypatch.setattr(Ahead, "ends", 4)
+    monkeypatch.setattr(ExpectedEnds, "count", 4)
     handing_on.poller.poll()
     handing_on.tick()
     assert handing_on.numbers == ["2", "3"], "their slots are free"

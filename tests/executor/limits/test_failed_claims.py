@@ -8,7 +8,7 @@ from django.db import OperationalError
 from django_delayed_tasks.executor.limits import lanes as lanes_module
 from django_delayed_tasks.executor.limits import relay as relay_module
 from django_delayed_tasks.executor.limits.relay import Relay
-from django_delayed_tasks.executor.limits.room import Ahead
+from django_delayed_tasks.executor.limits.room import ExpectedEnds
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.store.claiming.request import Outpaced
 from tests.executor.failure_reports import Told
@@ -41,7 +41,7 @@ def test_in_a_slot_that_was_to_be_handed_on(
         failed.append(error)
         raise error
 
-    monkeypatch.setattr(Ahead, "ends", 4)
+    monkeypatch.setattr(ExpectedEnds, "count", 4)
     limited(max_concurrent=1, concurrency_key=lambda self, task: "key")
     add_some(4)
     bench.turn()

@@ -10,7 +10,7 @@ from django.db import OperationalError, connection
 from django_delayed_tasks import api, clock
 from django_delayed_tasks.executor.limits import relay as relay_module
 from django_delayed_tasks.executor.limits.relay import Relay
-from django_delayed_tasks.executor.limits.room import Ahead
+from django_delayed_tasks.executor.limits.room import ExpectedEnds
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.leases.pool import Pool
@@ -37,7 +37,7 @@ How = Callable[[ClaimedTask], Settlement]
 @pytest.fixture(autouse=True)
 def many_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs end so often that tasks are read for the stock."""
-    monkeypatch.setattr(Ahead, "ends", 4)
+    monkeypatch.setattr(ExpectedEnds, "count", 4)
 
 
 def end(bench: LanesBench, *numbers: str, how: How = verbs.done, settler: Settler | None = None) -> Ended:

@@ -8,7 +8,7 @@ import pytest
 
 from django_delayed_tasks import api
 from django_delayed_tasks.executor.held import Held
-from django_delayed_tasks.executor.limits.room import CLAIMS, WINDOW, Ahead
+from django_delayed_tasks.executor.limits.room import CLAIMS, WINDOW, ExpectedEnds
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.models import Task
@@ -128,29 +128,29 @@ def a_queue() -> RunQueue:
 def test_as_many_more_as_runs_end_during_a_claim(later: Later) -> None:
     later(0.0)
     held = Held(OPTIONS)
-    ahead = Ahead(held)
+    expected = ExpectedEnds(held)
     for _ in range(50):
-        ahead.note_claim(0.01)
-    assert ahead.ends == 0
+        expected.note_claim(0.01)
+    assert expected.count == 0
     held._work_done = 100, 0.5
     later(WINDOW)
-    assert ahead.ends == pytest.approx(CLAIMS * 100 / WINDOW * 0.01, abs=1)
+    assert expected.count == pytest.approx(CLAIMS * 100 / WINDOW * 0.01, abs=1)
     later(WINDOW)
-    assert ahead.ends == 0, "the threads are busy with long runs now"
+    assert expected.count == 0, "the threads are busy with long runs now"
 
 
 def test_it_forgets_no_rate_between_two_looks(later: Later) -> None:
     """However often it is asked."""
     later(0.0)
     held = Held(OPTIONS)
-    ahead = Ahead(held)
+    expected = ExpectedEnds(held)
     for _ in range(50):
-        ahead.note_claim(0.01)
+        expected.note_claim(0.01)
     for number in range(1, 200):
         held._work_done = number * 10, 0.5
         later(0.01)
-        assert ahead.ends <= CLAIMS * 1000 * 0.01
-    assert ahead.ends == pytest.approx(CLAIMS * 1000 * 0.01, abs=1)
+        assert expected.count <= CLAIMS * 1000 * 0.01
+    assert expected.count == pytest.approx(CLAIMS * 1000 * 0.01, abs=1)
 
 
 def test_what_waits_for_a_thread_in_vain_is_released(make_bench: MakeBench) -> None:
