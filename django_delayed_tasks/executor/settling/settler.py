@@ -63,7 +63,7 @@ class Settler:
         self._backoff = Backoff()
         self._locked: list[Settlement] = []
         self._locked_until = 0.0
-        self._has_ended = False
+        self._is_finishing = False
         self._busy = Busy()
         self._give_up = Event()
         self._thread = Thread(target=self._loop, name="settler", daemon=True)
@@ -97,7 +97,7 @@ class Settler:
         with kept_connections.of_thread(self._alias):
             kept_connections.begin_in_one_statement(self._alias)
             self._connect()
-            while not self._has_ended:
+            while not self._has_ended():
                 if self._locked:
                     self._settle_taken()
                 self._settle_safely(self._next_batch())
@@ -129,25 +129,24 @@ class Settler:
         locked, self._locked = self._locked, []
         return locked
 
+    def _patience(self) -> float | None:
+        if self._locked:
+            return LOCKED_PAUSE
+        return 0.0 if self._is_finishing else None
+
+    def _has_ended(self) -> bool:
+        is_done = self._is_finishing and self._held.ended.empty()
+        return is_done and (not self._locked or self._give_up.is_set())
+
     def _next_batch(self) -> list[Settlement]:
         """Return the queued settlements that fit into one batch; empty if it is time to try locked rows, or to end."""
         batch = Chunk()
-        try:
-            settlement = self._held.ended.get(timeout=LOCKED_PAUSE if self._locked else None)
-            while settlement is not None:
-                if batch.add(settlement):
-                    return batch.settlements
+        with suppress(Empty):
+            settlement = self._held.ended.get(timeout=self._patience())
+            while settlement is None or not batch.add(settlement):
+                self._is_finishing |= settlement is None
                 settlement = self._held.ended.get_nowait()
-        except Empty:
-            return batch.settlements
-        self._told_to_finish(is_idle=not batch.settlements and self._held.ended.empty())
         return batch.settlements
-
-    def _told_to_finish(self, is_idle: bool) -> None:
-        if is_idle and (not self._locked or self._give_up.wait(LOCKED_PAUSE)):
-            self._has_ended = True
-        else:
-            self._held.ended.put(None)
 
     def settle(self, batch: list[Settlement]) -> None:
         """Settle the batch, however long the database is away; postpone rows that other transactions have locked."""

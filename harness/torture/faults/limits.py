@@ -6,7 +6,7 @@ import time
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from django.db import DatabaseError, connection, connections
+from django.db import DatabaseError, InterfaceError, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from harness.torture.faults.base import Fault, in_mix
@@ -43,7 +43,7 @@ class ConnectionsExhausted(Fault):
         full.wait(60)
         try:
             return end_connections_of(world)
-        except DatabaseError:  # what is not injected is not healed
+        except (DatabaseError, InterfaceError):  # what is not injected is not healed
             self.heal(world)
             return False
 

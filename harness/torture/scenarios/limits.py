@@ -34,8 +34,7 @@ class Limits(Scenario):
 
     @staticmethod
     def _suffer(world: World, fault: Fault) -> None:
-        if not world.inject(fault):
-            world.violation(f"could not be injected: {fault.kind}")
+        world.wait_until(lambda: world.inject(fault), f"a database that lets this fault be injected: {fault.kind}")
         world.sleep(fault.lasts if world.size.faults > 1 else fault.lasts / 2)
         world.heal(fault)
         world.sleep(1.0)

@@ -55,6 +55,7 @@ def test_what_ends_after_it_was_told_to_finish_is_settled_too() -> None:
     [task], held = holding("a")
     held.ended.put(None)
     held.put_end(done(task.claim))
+    held.ended.put(None)
     settle_rest(settler_of(held))
     assert TaskRun.objects.get().outcome == RunOutcome.DONE
     assert len(held) == 0
