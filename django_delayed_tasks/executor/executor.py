@@ -161,9 +161,10 @@ class Executor:
         if left := {task.claim: str(task) for task in self.held.tasks()}:
             for run in self.current():
                 left.update((task.claim, str(run)) for task in run.tasks if task.claim in left)
-            text = plural(len(left), "task is left behind, whose run", "tasks are left behind, whose runs")
+            one = "task is left behind, whose run did not end, or was not settled, in time"
+            many = "tasks are left behind, whose runs did not end, or were not settled, in time"
             names = listed(list(dict.fromkeys(left.values())))
-            logger.error("%d %s did not end, or was not settled, in time: %s", len(left), text, names)
+            logger.error("%d %s: %s", len(left), plural(len(left), one, many), names)
         return len(left)
 
     def current(self) -> list[CurrentRun]:
