@@ -260,7 +260,7 @@ def visit_every_page(chrome: Chrome, site: str) -> None:
             chrome.get(site + page)
             found[f"{page} {language}"] = problems_of_page(chrome, schemes)
         chrome.get(f"{site}{list_of('task')}")
-        press(chrome, "#action-toggle")
+        press(chrome, ".action-select")  # the box of all rows selects none until the page's script has begun
         ask_to_cancel(chrome)
         found[f"question {language}"] = problems_of_page(chrome, schemes)
         found[f"portions {language}"] = problems_between_portions(chrome, site, schemes)
