@@ -40,4 +40,4 @@ executor_started = Signal()
 """Sent when an executor has started, in the thread that started it; arguments: ``executor`` (its id), ``name``."""
 
 executor_stopped = Signal()
-"""Sent when an executor has stopped; arguments: ``executor``, ``name``, ``is_clean`` (no run was left behind)."""
+"""Sent when an executor has stopped; arguments: ``executor``, ``name``, ``is_clean`` (no task was left behind)."""

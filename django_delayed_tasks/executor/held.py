@@ -63,7 +63,7 @@ class Held:
         settled: the number of claims that were settled, released or dropped.
         limited: those of the claims that may have permits.
         most: the most unfinished claims to hold; the settler is far behind when twice as many are unsettled.
-        ended: the settlements that the settler has yet to write; None tells it to end.
+        ended: the settlements that the settler has yet to write; None tells it to end once all are written.
         has_claimed_all: set by the poller: whether it has claimed all that was due, so that new room need not wake it.
         wake_poller: set when there is room for more claims, when a task was added in this process, and by notices.
         wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.

@@ -177,7 +177,7 @@ def _start(executor: Executor, stream: TextIO, signals: StopSignals) -> bool:
 def _stop(executor: Executor, stream: TextIO) -> bool:
     """Stop the executor, and say how many runs this waits for; after a while also which.
 
-    Return False if runs were left behind.
+    Return False if tasks were left behind.
     """
     if count := len(executor.current()):
         text = ngettext(

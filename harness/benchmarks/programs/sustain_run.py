@@ -37,7 +37,7 @@ def handlers(note: Callable[[float], None]) -> None:
 class Periods:
     """What was measured, by periods of ``every`` seconds since the start.
 
-    Latenesses are kept in arrays, since lists of them would be most of the memory that is measured.
+    Latenesses are kept in arrays, since lists of them would be most of the growth of memory that is measured.
     """
 
     def __init__(self, every: float) -> None:
