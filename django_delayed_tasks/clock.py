@@ -21,6 +21,13 @@ _override: Callable[[], datetime] | None = None
 
 # Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
+# MariaDB and MySQL show the time within a statement by a local clock only. If it jumps, the time at which the statement
+# began is taken.
+_SINCE_BEGIN = "TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
+_LATEST = {
+    "mysql": f"UTC_TIMESTAMP(6) + INTERVAL IF({_SINCE_BEGIN} BETWEEN 0 AND 60000000, {_SINCE_BEGIN}, 0) MICROSECOND",
+    "postgresql": "clock_timestamp()",
+}
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DRIFT = 0.0005
 """How much faster than another clock a clock runs at most while it is being corrected, in seconds per second."""
@@ -49,7 +56,8 @@ def sql_now(connection: "BaseDatabaseWrapper") -> str:
 
 def sql_latest(connection: "BaseDatabaseWrapper") -> str:
     """Return an expression for the current time that may advance within the statement, for use in its result only."""
-    return "clock_timestamp()" if connection.vendor == "postgresql" and not _override else sql_now(connection)
+    expression = _LATEST.get(connection.vendor)
+    return expression if expression and not _override else sql_now(connection)
 
 
 def literal(connection: "BaseDatabaseWrapper", moment: datetime) -> str:

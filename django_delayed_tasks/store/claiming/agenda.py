@@ -72,12 +72,12 @@ def blocked_levels(alias: str) -> list[Level]:
     """Return every level of every lane that has blocked tasks, those of paused queues too."""
     dialect = dialect_of(connections[alias])
     # On a cluster the node must have seen what others have blocked.
-    return decisively(alias, lambda cursor: _SCANS[dialect.connection.vendor](cursor, dialect, _BLOCKED)[1:])
+    return decisively(alias, lambda cursor: _SCANS[dialect.connection.vendor](cursor, dialect, _BLOCKED)[:-1])
 
 
 def full_scan(cursor: CursorWrapper, dialect: Dialect) -> Agenda:
     """Read the agenda by a full scan."""
-    (paused, _, now, _), *levels = _SCANS[dialect.connection.vendor](cursor, dialect, _UNBLOCKED)
+    *levels, (paused, _, now, _) = _SCANS[dialect.connection.vendor](cursor, dialect, _UNBLOCKED)
     return agenda_of(now, levels, paused, is_complete=True)
 
 
@@ -109,16 +109,16 @@ _BLOCKED: Final = f">= '{BLOCKED}'"
 """The condition for the lanes of keys."""
 
 
-# Each full scan returns the current time first, as a level whose name is the JSON text of the paused queues: one
-# statement reads everything where the database allows it.
+# Each full scan returns the current time last, as a level whose name is the JSON text of the paused queues: one
+# statement reads everything where the database allows it, and it reads the clock when it has read everything else.
 
 
 def _by_loose_scan(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> list[Level]:
     # status <= PENDING, not =: for an equality MariaDB prefers a ref access that reads every matching entry.
     cursor.execute(
-        f"SELECT -1, '', {PAUSED['mysql']}, 0, {dialect.now} UNION ALL"
-        f" SELECT status, lane, queue, priority, MIN(claim_at) FROM {TASK}"
+        f"SELECT status, lane, queue, priority, MIN(claim_at) FROM {TASK}"
         f" WHERE status <= {PENDING} AND lane {lanes} GROUP BY status, lane, queue, priority"
+        f" UNION ALL SELECT -1, '', {PAUSED['mysql']}, 0, {clock.sql_latest(dialect.connection)}"
     )
     return [
         Level(queue, priority, dialect.to_datetime(moment), lane)
@@ -136,8 +136,8 @@ def _by_lateral_probes(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> l
             SELECT next.lane, next.queue, next.priority, next.claim_at FROM level, LATERAL (
                 {first} AND (lane, queue, priority) > (level.lane, level.queue, level.priority) {order}) next
         )
-        SELECT {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}, ''
-        UNION ALL SELECT queue, priority, claim_at, lane FROM level""")
+        SELECT queue, priority, claim_at, lane FROM level
+        UNION ALL SELECT {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}, ''""")
     return [
         Level(queue, priority, dialect.to_datetime(moment), lane) for queue, priority, moment, lane in cursor.fetchall()
     ]
@@ -157,11 +157,11 @@ def _by_nested_probes(cursor: CursorWrapper, dialect: Dialect, lanes: str) -> li
                 ({first} AND n.lane > t.lane AND n.lane {lanes} {order}))
             FROM level CROSS JOIN {TASK} t ON t.id = level.id
         )
-        SELECT {PAUSED["sqlite"]}, 0, NULL, NULL
-        UNION ALL SELECT t.queue, t.priority, t.claim_at, t.lane FROM level CROSS JOIN {TASK} t ON t.id = level.id""")
-    (paused, *_), *rows = cursor.fetchall()
+        SELECT t.queue, t.priority, t.claim_at, t.lane FROM level CROSS JOIN {TASK} t ON t.id = level.id
+        UNION ALL SELECT {PAUSED["sqlite"]}, 0, NULL, NULL""")
+    *rows, (paused, *_) = cursor.fetchall()
     levels = [Level(queue, priority, dialect.to_datetime(moment), lane) for queue, priority, moment, lane in rows]
-    return [Level(paused, 0, clock.host_now()), *levels]
+    return [*levels, Level(paused, 0, clock.host_now())]
 
 
 _SCANS = {"mysql": _by_loose_scan, "postgresql": _by_lateral_probes, "sqlite": _by_nested_probes}

@@ -93,9 +93,9 @@ def _look(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels, way: "_Wa
 def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
     """Return what these rows of (kind, lane, queue, priority, moment) say.
 
-    Kind 0 is the current time and comes first, 1 is a known level, 2 a stranger.
+    1 is a known level, 2 a stranger; the current time comes last.
     """
-    (_, _, paused, _, now), *levels = rows
+    *levels, (_, _, paused, _, now) = rows
     return _Looked(
         dialect.to_datetime(now),
         {
@@ -127,8 +127,7 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
                 lead(priority) OVER w AS next_priority
             FROM unnest(%s::text[], %s::int[], %s::timestamptz[]) AS v(queue, priority, watermark)
             WINDOW w AS (ORDER BY queue, priority))
-        SELECT 0, '', {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}
-        UNION ALL SELECT 1, '', k.queue, k.priority, e.claim_at FROM known k, LATERAL (
+        SELECT 1, '', k.queue, k.priority, e.claim_at FROM known k, LATERAL (
             SELECT t.claim_at {pending} AND t.queue = k.queue AND t.priority = k.priority AND t.claim_at >= k.watermark
             ORDER BY t.claim_at LIMIT 1) e
         UNION ALL SELECT 1, k.lane, k.queue, k.priority, e.claim_at
@@ -136,7 +135,8 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
         LATERAL (
             SELECT t.claim_at FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = k.lane AND t.queue = k.queue
             AND t.priority = k.priority AND t.claim_at >= k.watermark ORDER BY t.claim_at LIMIT 1) e
-        UNION ALL {gaps}""",
+        UNION ALL {gaps}
+        UNION ALL SELECT 0, '', {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}""",
         [*_columns(watermarks, 2), *_columns(known.lanes, 3)],
     )
     return _looked(cursor.fetchall(), dialect)
@@ -163,7 +163,7 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     """Look on MariaDB and MySQL: one index range for each level that had tasks; the next full scan finds the others."""
     # The version is selected, and multiplied by 0, so that the index does not cover the query: when MySQL's statistics
     # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
-    branches = [f"(SELECT 0, '', {PAUSED['mysql']}, 0, {dialect.now})"]
+    branches: list[str] = []
     parameters: list[Any] = []
     unlimited = {("", *key): watermark for key, watermark in known.watermarks.items()}
     for (lane, queue, priority), watermark in {**unlimited, **known.lanes}.items():
@@ -174,6 +174,7 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
             f" AND claim_at >= {dialect.moment_literal(watermark)} ORDER BY {order} LIMIT 1)"
         )
         parameters += rows.parameters
+    branches.append(f"(SELECT 0, '', {PAUSED['mysql']}, 0, {clock.sql_latest(dialect.connection)})")
     cursor.execute(" UNION ALL ".join(branches), parameters)
     return _looked(cursor.fetchall(), dialect)
 

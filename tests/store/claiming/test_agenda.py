@@ -1,5 +1,6 @@
 """The agenda: every level in use, since when, and how long until the next is due."""
 
+import time
 from collections.abc import Iterable
 from datetime import timedelta
 
@@ -50,6 +51,35 @@ def test_levels_that_are_due_soon() -> None:
     agenda = Agenda(NOW, tuple(Level(queue, 0, NOW + at * second) for queue, at in levels))
     assert {level.queue for level in agenda.due(2 * second)} == {"first", "due", "soon", "at the bound"}
     assert {level.queue for level in agenda.due()} == {"first", "due"}
+
+
+PAUSE = 0.05
+"""Seconds that a reading of the levels is made to take."""
+PAUSES = {
+    "mysql": f"SLEEP({PAUSE}) = 0",
+    "postgresql": f"(SELECT 1 FROM pg_sleep({PAUSE})) = 1",
+    "sqlite": "pause() = 0",
+}
+
+
+def pause() -> int:
+    """Do as the servers' functions do, on SQLite."""
+    time.sleep(PAUSE)
+    return 0
+
+
+def test_clock_is_read_after_the_levels(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By as much as the clock is behind, a task that was claimed ahead starts late."""
+    if connection.vendor == "sqlite":
+        connection.ensure_connection()
+        connection.connection.create_function("pause", 0, pause)
+    verbs.add("one")
+    before = read_agenda(ALIAS).now
+    condition = f"= '' AND {PAUSES[connection.vendor]}"
+    monkeypatch.setattr("django_delayed_tasks.store.claiming.agenda._UNBLOCKED", condition)
+    slow = read_agenda(ALIAS)
+    assert [level.queue for level in slow.levels] == ["default"]
+    assert slow.now - before >= timedelta(seconds=PAUSE)
 
 
 def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), watermark: timedelta = HOUR) -> KnownLevels:
