@@ -21,11 +21,11 @@ _override: Callable[[], datetime] | None = None
 
 # Not clock_timestamp(): PostgreSQL cannot use an expression that changes within a statement to bound an index scan.
 _EXPRESSIONS = {"mysql": "UTC_TIMESTAMP(6)", "postgresql": "statement_timestamp()"}
-# MariaDB and MySQL show the time within a statement by a local clock only. If it jumps, the time at which the statement
-# began is taken.
-_SINCE_BEGIN = "TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))"
+# MariaDB and MySQL show how time passes within a statement only as local time. It may jump by quarters of an hour, when
+# daylight saving time begins or ends, and back, when the clock is set.
+_PASSED = "MOD(GREATEST(0, TIMESTAMPDIFF(MICROSECOND, NOW(6), SYSDATE(6))), 900000000)"
 _LATEST = {
-    "mysql": f"UTC_TIMESTAMP(6) + INTERVAL IF({_SINCE_BEGIN} BETWEEN 0 AND 60000000, {_SINCE_BEGIN}, 0) MICROSECOND",
+    "mysql": f"UTC_TIMESTAMP(6) + INTERVAL {_PASSED} MICROSECOND",
     "postgresql": "clock_timestamp()",
 }
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ docs/explanation/claiming.md.
 """
 
 from bisect import insort
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import meter
@@ -71,6 +71,7 @@ class AgendaReader:
         self.clock = database_clock
         self.scans = FullScans()
         self._last: Agenda | None = None
+        self._last_began = clock.EPOCH
         self._seen: dict[LevelKey, float] = {}
         self.is_idle = False
 
@@ -86,7 +87,7 @@ class AgendaReader:
             counts.note_agenda(took)
         if known is None:
             self.scans.note(began, took)
-        self._last = agenda
+        self._last, self._last_began = agenda, agenda.now - timedelta(seconds=took)
         self._seen |= dict.fromkeys([level[:2] for level in agenda.levels], began + took)
         return agenda
 
@@ -100,18 +101,18 @@ class AgendaReader:
 
     def _known(self) -> KnownLevels | None:
         """Return what the next reading starts from; None if it is to be a full scan."""
-        last = self._last
+        last, began = self._last, self._last_began
         if last is None or not self.scans.seconds_until_next(self.is_idle):
             return None
         oldest = clock.monotonic() - REMEMBERED
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
         named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
-        marks = {(level.queue, level.priority): watermark(min(level.earliest, last.now)) for level in last.levels}
+        marks = {(level.queue, level.priority): watermark(min(level.earliest, began)) for level in last.levels}
         lanes = {
-            (level.lane, level.queue, level.priority): watermark(min(level.earliest, last.now)) for level in last.lanes
+            (level.lane, level.queue, level.priority): watermark(min(level.earliest, began)) for level in last.lanes
         }
         idle = frozenset((self._seen.keys() | named) - marks.keys())
-        return KnownLevels(marks, idle, last.now - MARGIN, lanes)
+        return KnownLevels(marks, idle, began - MARGIN, lanes)
 
 
 class RoundRobin:

@@ -43,7 +43,7 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """The levels in use, as they were read at ``now`` by the database's clock.
+    """The levels in use, as they were read shortly before ``now`` by the database's clock.
 
     ``is_complete``: whether a full scan has read it, so that no level and no task is missing. ``lanes`` has the levels
     of limited codes, without their blocked tasks. ``paused`` are the queues of which nothing is claimed, and ``asleep``

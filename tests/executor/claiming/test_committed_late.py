@@ -7,9 +7,10 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.claiming import levels
 from django_delayed_tasks.executor.claiming.levels import FullScans
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.store.claiming.agenda import read_agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, read_agenda
 from tests.executor.parts import Bench, add, handler_of
 
 pytestmark = pytest.mark.django_db
@@ -57,6 +58,27 @@ class TestCommittedLate:
         assert bench.numbers == (["late"] if connection.vendor == "sqlite" else [])
         monkeypatch.setattr(clock, "monotonic", lambda: now + 2.1)
         monkeypatch.setattr(bench.lease, "claims_until", float("inf"))
+        bench.poller.poll()
+        assert bench.numbers == ["late"]
+
+    def test_during_a_slow_reading_it_is_found_by_the_next_look(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        handler_of(lambda task: None)
+        add("first", when=timedelta(hours=1))
+        seconds = [clock.monotonic()]
+        monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
+        monkeypatch.setattr(bench.lease, "claims_until", float("inf"))
+
+        def slow(alias: str) -> Agenda:
+            seconds[0] += 10.0
+            return read_agenda(alias)
+
+        monkeypatch.setattr(levels, "read_agenda", slow)
+        bench.poller.poll()
+        full_scans_are_slow(bench)
+        add("late")
+        Task.objects.filter(biz_num="late").update(claim_at=database_now() - timedelta(seconds=9))
         bench.poller.poll()
         assert bench.numbers == ["late"]
 

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.claiming.agenda import Agenda, Level, read_agenda
+from django_delayed_tasks.store.claiming.agenda import PAUSED, Agenda, Level, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from tests.store import verbs
 from tests.store.verbs import ALIAS, HOUR, NOW
@@ -80,6 +80,32 @@ def test_clock_is_read_after_the_levels(db: None, monkeypatch: pytest.MonkeyPatc
     slow = read_agenda(ALIAS)
     assert [level.queue for level in slow.levels] == ["default"]
     assert slow.now - before >= timedelta(seconds=PAUSE)
+
+
+def test_looks_read_the_clock_as_late(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if connection.vendor == "sqlite":
+        pytest.skip("SQLite needs no looks")
+    pauses = {"mysql": f"(SELECT NULLIF(SLEEP({PAUSE}), 0))", "postgresql": f"(SELECT pg_sleep({PAUSE})::text)"}
+    verbs.add("one")
+    before = read_agenda(ALIAS).now
+    monkeypatch.setitem(PAUSED, connection.vendor, pauses[connection.vendor])
+    assert look(ALIAS, known(("default", 0))).now - before >= timedelta(seconds=PAUSE)
+
+
+@pytest.mark.parametrize("jump", [-3600, 3600])
+def test_local_time_that_jumps_within_the_statement(db: None, jump: int) -> None:
+    """As when daylight saving time begins or ends: the session shows its begin an hour off, and the present right."""
+    if connection.vendor != "mysql":
+        pytest.skip("elsewhere the time within a statement is not read as local time")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT UNIX_TIMESTAMP()")
+        [began] = cursor.fetchone()
+        cursor.execute("SET timestamp = %s", [began + jump])
+        try:
+            now = read_agenda(ALIAS).now
+        finally:
+            cursor.execute("SET timestamp = DEFAULT")
+    assert timedelta() <= now - datetime.fromtimestamp(began + jump, UTC) < timedelta(minutes=1)
 
 
 def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), watermark: timedelta = HOUR) -> KnownLevels:
