@@ -54,9 +54,9 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
             written; nothing was.
     """
     now = clock.host_now()
-    biz_num, expires = getattr(task, "biz_num", None), getattr(task, "expires", None)
-    given = getattr(task, "trigger", None)
+    biz_num, given = getattr(task, "biz_num", None), getattr(task, "trigger", None)
     trigger = valid_trigger(None if given is None else str(given))
+    expires = _expires(handler, task, recurs=trigger is not None)
     code, num = valid_identity(handler.biz_code, new_number(now) if biz_num is None else biz_num)
     schedule = Schedule(
         code,
@@ -66,7 +66,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         task.queue_name,
         valid_priority(int(task.priority)),
         trigger_text=None if trigger is None else str(trigger),
-        expires_at=valid_when(expires or (None if trigger else handler.options.expires), "expires"),
+        expires_at=valid_when(expires, "expires"),
         once=valid_once(getattr(task, "once", False), trigger),
         trace=trace_of_caller(),
         lane=lane_of(code),
@@ -80,6 +80,14 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         raise InvalidTask(data.ARGUMENTS, [args, kwargs], "is not JSON: nested too deeply", "(too deep)") from None
     enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued, num)))
+
+
+def _expires(handler: FunctionHandler, task: Any, recurs: bool) -> Any:
+    """Return until when the task may start. What the function says is not for the later times of a trigger."""
+    of_call, of_function = getattr(task, "expires", None), getattr(handler.task, "expires", None)
+    if of_call is not None and of_call != of_function:
+        return of_call
+    return None if recurs else handler.options.expires
 
 
 def _using(handler: FunctionHandler, task: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """add_tasks."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -44,6 +45,12 @@ def test_thousands_of_the_longest_numbers(db: None, once: bool) -> None:
 
 def test_none(db: None) -> None:
     assert api.add_tasks([]) == api.add_tasks(iter(())) == 0
+
+
+def test_expires_at_once(db: None, frozen: None) -> None:
+    assert api.add_tasks([verbs.task("1", NOW, expires_at=timedelta())]) == 1
+    api.add_task(verbs.task("2", NOW, expires_at=timedelta()))
+    assert [verbs.present(number).expires_at for number in "12"] == [NOW, NOW]
 
 
 def test_a_row_is_as_add_task_makes_it(db: None, frozen: None) -> None:

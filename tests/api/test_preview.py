@@ -73,6 +73,14 @@ def test_a_recurring_task_appears_at_each_of_its_times() -> None:
     assert runs[1].trigger is None
 
 
+def test_an_extra_run_leaves_the_planned_ones() -> None:
+    add("1", trigger=Interval(hours=6))
+    Task.objects.update(claim_at=NOON)  # as "Run now" does
+    assert [(run.at - NOON, run.is_later) for run in preview(13 * HOUR)] == [
+        (timedelta(), False), (6 * HOUR, True), (12 * HOUR, True),
+    ]  # fmt: skip
+
+
 def test_missed_times_are_one_run() -> None:
     add("1", trigger=Interval(hours=6))
     with frozen_at(NOON + DAY + MINUTE):

@@ -8,7 +8,7 @@ from typing import Any
 import django
 import pytest
 
-from django_delayed_tasks import Cron, clock, task_options
+from django_delayed_tasks import Cron, Interval, clock, task_options
 from django_delayed_tasks.backends.tasks import DelayedTasksBackend
 from django_delayed_tasks.executor.limits import admission, lanes
 from django_delayed_tasks.function_tasks.handler import registered as registered_handler
@@ -25,6 +25,7 @@ from tests.threads import start_thread
 from tests.waiting import wait_until
 
 serve: Any = functions.serve
+HOUR = timedelta(hours=1)
 BACKEND = f"{DelayedTasksBackend.__module__}.{DelayedTasksBackend.__qualname__}"
 
 
@@ -61,6 +62,21 @@ def test_arguments_of_the_decorator() -> None:
     assert handler.atomic
     with pytest.raises(TypeError):
         with_more(unknown=1)(functions.plain)
+
+
+@pytest.mark.skipif(django.VERSION[:2] == (6, 0), reason="its @task passes no further arguments on")
+def test_what_a_function_says_of_expiring_is_not_for_a_trigger(db: None) -> None:
+    with_more: Any = task
+    decorated = with_more(takes_context=True, expires=HOUR)(to_be_decorated)
+    for one in (decorated, functions.soon):
+        trigger = Interval(minutes=30)
+        one.using(biz_num="recurs", trigger=trigger).enqueue()
+        one.using(biz_num="recurs for a day", trigger=trigger, expires=24 * HOUR).enqueue()
+        one.using(biz_num="once").enqueue()
+        one.using(biz_num="expires at once", expires=timedelta()).enqueue()
+        rows = Task.objects.filter(biz_code=one.module_path)
+        hours = {row.biz_num: row.expires_at and round((row.expires_at - clock.host_now()) / HOUR) for row in rows}
+        assert hours == {"recurs": None, "recurs for a day": 24, "once": 1, "expires at once": 0}
 
 
 @pytest.mark.parametrize(

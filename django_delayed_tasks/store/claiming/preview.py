@@ -91,7 +91,8 @@ def _with_later(run: PlannedRun, now: datetime, until: datetime) -> Iterator[Pla
         return
     with suppress(InvalidTrigger, OverflowError):  # the text was written by other means; there is no next time
         trigger = parse_stored(run.trigger)
-        when = next_time(trigger, run.when, max(run.at, now))
+        is_extra = run.at < run.when  # as after *Run now*: its next time remains
+        when = run.when if is_extra else next_time(trigger, run.when, max(run.at, now))
         while when is not None and when <= until:
             yield run._replace(at=when, when=when, attempt=1, is_later=True)
             when = next_time(trigger, when, when)

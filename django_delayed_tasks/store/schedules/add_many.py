@@ -178,8 +178,8 @@ def _read_now(cursor: CursorWrapper, dialect: Dialect) -> datetime:
 def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
     return (
         schedule.biz_code, schedule.biz_num, schedule.lane, schedule.biz_ext, schedule.queue, schedule.priority,
-        schedule.trigger_text, schedule.expires_at and _absolute(schedule.expires_at, now), schedule.once,
-        schedule.trace, _absolute(schedule.when, now), schedule.claim_at,
+        schedule.trigger_text, None if schedule.expires_at is None else _absolute(schedule.expires_at, now),
+        schedule.once, schedule.trace, _absolute(schedule.when, now), schedule.claim_at,
     )  # fmt: skip
 
 
