@@ -39,7 +39,8 @@ MOST_SLOTS: Final = 1000
 SOON: Final = 0.05
 """Seconds before another look for a rate token, if the database does not say when there is one."""
 SHAPE_EVERY: Final = 30.0
-"""Seconds between two checks that a rate has as many tokens as the handler says."""
+"""Seconds between two checks that a rate has as many tokens as the handler says. An executor with older code may have
+disabled some."""
 
 Keyed = Mapping[ClaimedTask, str]
 """Tasks with their keys."""
@@ -164,11 +165,14 @@ class Permits:
         for task in permitted.tasks:
             by_key[keys[task]].append(task)
         tokens: dict[Claim, Token] = {}
+        # No token is held for longer than the period, unless the database's clock was set back.
+        longest = rate.period.total_seconds()
+        if not self._handler.is_keyed:
+            longest = min(longest, SHAPE_EVERY)
         for key, some in by_key.items():
             looked = self._look_at_tokens(rate, key, len(some))
             tokens |= zip((task.claim for task in some), looked.free, strict=False)
-            # No token is held for longer than the period, unless the database's clock was set back.
-            wait = min(looked.next_in or SOON, rate.period.total_seconds())
+            wait = min(looked.next_in or SOON, longest)
             permitted.refused.update(dict.fromkeys(some[len(looked.free) :], wait))
         chosen = [task for task in permitted.tasks if task.claim in tokens]
         return permitted._replace(tasks=chosen, tokens=tokens)

@@ -56,6 +56,7 @@ class Performer:
         tasks = running.tasks
         is_due = hold_until_due(tasks, self._clock)
         if not running.begin():  # while its thread waited for a connection; the task may be running elsewhere
+            self._free_resources(tasks)
             return
         handler = find(tasks[0].biz_code)
         if handler is None or not is_due or not self._are_held(tasks):
@@ -72,6 +73,7 @@ class Performer:
         tasks = running.tasks
         is_due = await ahold_until_due(tasks, self._clock)
         if not running.begin():
+            await self._afree_resources(tasks)
             return
         handler = find(tasks[0].biz_code)
         if handler is None or not is_due or not self._are_held(tasks):
@@ -81,14 +83,17 @@ class Performer:
         try:
             end = await arun(tasks, handler, self._clock, self._max_rescues, running)
         finally:
-            if any(task.resource is not None for task in tasks):
-                await sync_to_async(self._free_resources)(tasks)
+            await self._afree_resources(tasks)
         self._note_end(running, end)
 
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
                 self._held.free_resource(task)
+
+    async def _afree_resources(self, tasks: Batch) -> None:
+        if any(task.resource is not None for task in tasks):
+            await sync_to_async(self._free_resources)(tasks)
 
     def has_lost(self, running: CurrentRun) -> bool:
         """Return whether all claims of the run are known to be gone; the fence refuses the ends of some."""

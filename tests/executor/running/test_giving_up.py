@@ -5,6 +5,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.db import connection
 
 from django_delayed_tasks import Interval, clock
@@ -12,8 +13,10 @@ from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.worker import Performer
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.leases.pool import LeasedResource, Pool
+from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.claiming.claimed_task import lend
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.tables import TASK
 from tests.executor.parts import Bench, add, claim, drain, executing, handler_of
@@ -33,6 +36,25 @@ def test_what_was_given_up_before_it_began_does_not_begin(bench: Bench) -> None:
     assert running.abandon()
     Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock).perform(running)
     assert (ran, bench.released) == ([], [])
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_nor_does_it_keep_its_resource(bench: Bench, is_async: bool) -> None:
+    Pool("proxies").add("one")
+    handler_of(lambda task: None)
+    add()
+    running = CurrentRun(claim(bench.lease.executor), began=0.0)
+    resource = LeasedResource(Pool("proxies"), timedelta(minutes=1), 0.0)
+    resource.acquire()
+    lend(running.tasks[0], resource)
+    assert running.abandon()
+    performer = Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock)
+    if is_async:
+        async_to_sync(performer.aperform)(running)
+    else:
+        performer.perform(running)
+    assert not resource.is_held
+    assert Resource.objects.get().holder == ""
 
 
 def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
