@@ -192,6 +192,8 @@ class MutexLease(Lease):
             LeaseLost: the mutex is no longer held; nothing was written.
         """
         if _is_same(self.state, self._saved):
+            if not self.is_held:
+                self.check()
             return
         text = validation.valid_state(self.state)
         try:

@@ -68,6 +68,7 @@ def mutex(
     """
     checked = validation.valid_name(name), validation.valid_ttl(ttl), validation.valid_wait(wait)
     validation.valid_state(state or {})
+    validation.valid_callback("on_standby", on_standby)
     least = validation.valid_at_least(at_least)
     return Mutex(*checked, state or {}, on_standby, using, least, validation.valid_at_most(at_most, least))
 

@@ -9,7 +9,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Contender, Request, describe, has_passed
+from django_delayed_tasks.leases.acquiring import Contender, Request, describe, has_passed, refuse_in_transaction
 from django_delayed_tasks.leases.asynchronous import IsCancelled, in_thread, never
 from django_delayed_tasks.leases.choosing import Chooser, Where
 from django_delayed_tasks.leases.lease import Lease
@@ -211,9 +211,11 @@ class LeasedResource:
         Raises:
             ResourceUnavailable: no other resource was available within the block's ``wait``; none is held now.
             LeaseLost: the block has ended.
+            TaskException: a transaction is open, whose rollback would lend the broken resource again.
         """
         if self._has_ended:
             self._held.check()
+        refuse_in_transaction(self.pool.alias, "a resource cannot be replaced")
         self._put_aside()
         self.acquire()
 

@@ -1,6 +1,6 @@
 """``assert_idempotent``: a handler is called twice, and what it left is compared after each call."""
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler, find
 from django_delayed_tasks.handlers.naming import Code
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.store.acceptance import unknown
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
 from django_delayed_tasks.testing.executing.as_committed import as_committed
 
@@ -27,7 +28,9 @@ State = dict[tuple[str, Any], dict[str, Any]]
 """The fields of each row, by the label of its model and its primary key."""
 
 
-def assert_idempotent(handler: Code | Callable[[Any], Any], task: ClaimedTask, *, ignore: Sequence[str] = ()) -> None:
+def assert_idempotent(
+    handler: Code | Callable[[Any], Any], task: ClaimedTask, *, ignore: str | Iterable[str] = ()
+) -> None:
     """Assert that a second call of the handler with the same task changes nothing that the first one left.
 
     Both calls are made in transactions that are rolled back. The rows of all models are compared, and the messages in
@@ -40,18 +43,20 @@ def assert_idempotent(handler: Code | Callable[[Any], Any], task: ClaimedTask, *
 
     Raises:
         AssertionError: the second call has changed something, or raised; the message says what.
+        UnknownCode: no handler has the code.
         Exception: whatever the first call raises.
     """
     call, name = _call_of(handler)
+    ignored = {ignore} if isinstance(ignore, str) else set(ignore)
     with _rolled_back(task.alias) as aliases:
         _called(call, task)
-        first = _state(aliases, ignore)
+        first = _state(aliases, ignored)
         forget_what_was_read(task)
         try:
             _called(call, task)
         except Exception as error:
             raise AssertionError(f"the second call of {name} raised {type(error).__name__}: {error}") from error
-        differences = list(_differences(first, _state(aliases, ignore)))
+        differences = list(_differences(first, _state(aliases, ignored)))
     if differences:
         more = len(differences) - MOST_SHOWN
         lines = [*differences[:MOST_SHOWN], *([f"and {more} more"] if more > 0 else [])]
@@ -64,6 +69,8 @@ def _call_of(handler: Any) -> tuple[Callable[[Any], Any], str]:
     if isinstance(found, type) and issubclass(found, TaskHandler):
         found = found()
     if isinstance(found, str):
+        if find(found) is None:
+            raise unknown(found)
         found = find(found)
     if not isinstance(found, TaskHandler):
         return found, getattr(found, "__name__", repr(found))
@@ -94,15 +101,15 @@ def _rolled_back(alias: str) -> Iterator[set[str]]:
             del getattr(mail, "outbox", [])[sent:]
 
 
-def _state(aliases: Container[str], ignore: Sequence[str]) -> State:
+def _state(aliases: Container[str], ignored: set[str]) -> State:
     state: State = {}
     for model in apps.get_models(include_auto_created=True):
         label, alias = model._meta.label, router.db_for_read(model)
-        if alias in aliases and model._meta.managed and label not in ignore:
+        if alias in aliases and model._meta.managed and label not in ignored:
             for row in _rows(model, alias):
-                fields = {name: value for name, value in row.items() if not {name, f"{label}.{name}"} & set(ignore)}
+                fields = {name: value for name, value in row.items() if not {name, f"{label}.{name}"} & ignored}
                 state[label, _key_of(model, row)] = fields
-    if OUTBOX not in ignore:
+    if OUTBOX not in ignored:
         for number, message in enumerate(getattr(mail, "outbox", ()), start=1):
             state[OUTBOX, number] = {"subject": message.subject, "to": message.to}
     return state

@@ -1,5 +1,6 @@
 """Assertions about what is scheduled."""
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -11,7 +12,7 @@ from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, TaskStatus
 from django_delayed_tasks.store.acceptance import known_code
-from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment
+from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment, valid_trigger
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger
 
@@ -66,13 +67,17 @@ def assert_scheduled(
 
     Raises:
         AssertionError: there is no such task; the message says what differs.
+        TypeError: ``within`` is given without ``when``.
         UnknownCode: there is neither a handler for the code nor a row that has it.
     """
+    if when is None and within is not None:
+        raise TypeError("within is how far the time may be from when, which is not given")
+    moment = clock.host_now() + when if isinstance(when, timedelta) else when
     expected = {
-        "when": valid_moment(clock.host_now() + when if isinstance(when, timedelta) else when) if when else None,
+        "when": None if moment is None else valid_moment(moment),
         "queue": queue,
         "priority": priority,
-        "trigger": None if trigger is None else str(trigger),
+        "trigger": None if trigger is None else str(valid_trigger(str(trigger))),
     }
     tolerance = within if within is not None else NEAR if isinstance(when, timedelta) else timedelta()
     tasks = scheduled_tasks(code, num, using=using)
@@ -111,7 +116,8 @@ def _differences(task: Task, expected: dict[str, Any], tolerance: timedelta, biz
 
 
 def _written(data: Any) -> str | None:
-    return valid_json(data, settings.MAX_BIZ_EXT_BYTES)
+    text = valid_json(data, settings.MAX_BIZ_EXT_BYTES)
+    return None if text is None else json.dumps(json.loads(text), sort_keys=True)
 
 
 def _message(code: Code, num: BizNum | None, found: dict[Task, list[str]], using: str | None) -> str:

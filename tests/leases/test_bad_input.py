@@ -1,5 +1,7 @@
 """What cannot be accepted is named in the error, and nothing is written."""
 
+import asyncio
+
 import pytest
 
 from django_delayed_tasks.exceptions import InvalidTask
@@ -51,7 +53,7 @@ def test_times(pool: Pool, values: dict[str, object]) -> None:
         {"at_least": -1}, {"at_least": None}, {"at_least": "1"}, {"at_least": float("nan")}, {"at_least": 1e9},
         {"at_most": 0}, {"at_most": 0.05}, {"at_most": -1}, {"at_most": "1"}, {"at_most": 1e9}, {"at_most": True},
         {"at_most": 9, "at_least": 10},
-        {"state": [1]}, {"state": {"a": object()}}, {"state": "x"},
+        {"state": [1]}, {"state": {"a": object()}}, {"state": "x"}, {"on_standby": 5}, {"on_standby": asyncio.sleep},
     ],
 )  # fmt: skip
 def test_mutexes(values: dict[str, object]) -> None:

@@ -163,6 +163,16 @@ def test_who_lost_it_leaves_no_state(caplog: pytest.LogCaptureFixture) -> None:
     assert row().state == {"at": 2}
 
 
+def test_who_lost_it_hears_of_it_with_the_same_state_too() -> None:
+    with mutex("index") as lease:
+        lease.save_state()
+        force(lease)
+        with pytest.raises(LeaseLost):
+            lease.check()
+        with pytest.raises(LeaseLost):
+            lease.save_state()
+
+
 @pytest.mark.parametrize("state", [{"x": object()}, {"x": float("nan")}, [1], {"x": "\0"}])
 def test_a_state_that_cannot_be_kept(state: Any) -> None:
     with pytest.raises(InvalidTask, match="state"), mutex("index") as lease:

@@ -7,7 +7,7 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
-from django_delayed_tasks.leases import Mutex, ResourceUnavailable, mutex
+from django_delayed_tasks.leases import Mutex, Pool, ResourceUnavailable, mutex
 from tests.leases.rows import force
 from tests.threads import in_thread
 
@@ -83,3 +83,16 @@ def test_a_function_that_could_not_have_it_is_called_the_next_time() -> None:
     with mutex("index"), pytest.raises(ResourceUnavailable):
         rebuild()
     assert rebuild() == 7
+
+
+def test_a_resource_is_not_replaced_in_a_transaction() -> None:
+    """If that were rolled back, the broken resource would be lent again."""
+    pool = Pool("proxies")
+    for name in ("a", "b"):
+        pool.add(name)
+    with pool.lease(wait=0) as resource:
+        with transaction.atomic(), pytest.raises(TaskException, match="inside a transaction"):
+            resource.replace()
+        assert (resource.name, resource.is_held) == ("a", True)
+        resource.replace()
+        assert resource.name == "b"

@@ -7,6 +7,7 @@ from django.core import mail
 from django.db import transaction
 
 from django_delayed_tasks import Task, TaskHandler, add_task, task_handler
+from django_delayed_tasks.exceptions import UnknownCode
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.testing import assert_idempotent, make_task
 from tests.executor.parts import handler_of
@@ -56,6 +57,16 @@ def test_a_changed_field_is_named() -> None:
 )
 def test_what_may_differ(ignore: str) -> None:
     assert_idempotent(count, make_task("code"), ignore=[ignore])
+    assert_idempotent(count, make_task("code"), ignore=ignore)
+
+
+def test_a_part_of_a_name_does_not_stand_for_the_whole() -> None:
+    assert "version was 2, is 3" in refused(count, ignore="django_delayed_tasks.Resource.version and more")
+
+
+def test_an_unknown_code() -> None:
+    with pytest.raises(UnknownCode, match="typo"):
+        assert_idempotent("typo", make_task("code"))
 
 
 def test_a_row_that_is_added_again_is_named() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import Cron, cancel_task
+from django_delayed_tasks import Cron, Interval, cancel_task
 from django_delayed_tasks.exceptions import UnknownCode
 from django_delayed_tasks.testing import assert_not_scheduled, assert_scheduled, scheduled_tasks, travel
 from tests.executor.parts import add, claim, handler_of, registered
@@ -44,6 +44,25 @@ def test_any_number() -> None:
 def test_about_that_time(off: timedelta, within: timedelta | None) -> None:
     add("1", when=5 * HOUR + off)
     assert_scheduled("code", "1", when=5 * HOUR, within=within)
+
+
+def test_due_now_is_a_time_too() -> None:
+    add("1", when=HOUR)
+    with pytest.raises(AssertionError, match="1:00:00 later"):
+        assert_scheduled("code", "1", when=timedelta())
+
+
+def test_within_of_no_time_is_refused() -> None:
+    add("1", when=HOUR)
+    with pytest.raises(TypeError, match="not given"):
+        assert_scheduled("code", "1", within=HOUR)
+
+
+def test_keys_and_triggers_in_another_form() -> None:
+    add("1", when=HOUR, biz_ext={"a": {"x": 1, "y": 2}, "b": 3}, trigger=Interval(minutes=90))
+    assert_scheduled("code", "1", biz_ext={"b": 3, "a": {"y": 2, "x": 1}}, trigger="Interval(minutes=90)")
+    with pytest.raises(AssertionError, match="biz_ext is"):
+        assert_scheduled("code", "1", biz_ext={"b": True, "a": {"y": 2, "x": 1}})
 
 
 @pytest.mark.parametrize(("when", "within"), [(NOON + 5 * HOUR, None), (5 * HOUR, timedelta()), (5 * HOUR, SECOND / 2)])

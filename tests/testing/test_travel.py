@@ -8,6 +8,7 @@ from typing import Any
 import freezegun
 import pytest
 import time_machine
+from asgiref.sync import async_to_sync
 from django.utils import timezone
 
 from django_delayed_tasks import Task, TaskException, clock
@@ -73,6 +74,29 @@ def test_a_function_may_be_decorated() -> None:
         return timezone.now()
 
     assert now() == now() == NOON
+
+
+def test_an_async_function_too() -> None:
+    @travel(to=NOON)
+    async def now() -> datetime:
+        return timezone.now()
+
+    assert (async_to_sync(now)(), async_to_sync(now)()) == (NOON, NOON)
+    assert timezone.now() < NOON
+
+
+def test_a_class_is_refused() -> None:
+    with pytest.raises(TypeError, match="is a class"):
+        travel(to=NOON)(Task)
+
+
+def test_the_time_zone_of_the_process_stays() -> None:
+    zone = time.tzname
+    with travel(to=NOON) as journey:
+        assert time.tzname == zone
+        journey.move(by=HOUR)
+        assert time.tzname == zone
+        assert datetime.now() == datetime.fromtimestamp((NOON + HOUR).timestamp())  # noqa: DTZ005, DTZ006
 
 
 def test_the_clock_returns_after_an_error() -> None:
