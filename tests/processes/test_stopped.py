@@ -1,9 +1,12 @@
 """SIGTERM and SIGINT: an executor ends in good order, or at once when told twice."""
 
 import faulthandler
+import multiprocessing
 import random
 import signal
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -127,6 +130,30 @@ def _alarm() -> Iterator[None]:
     yield
     signal.signal(signal.SIGALRM, before)
     faulthandler.cancel_dump_traceback_later()
+
+
+def sleep_through(has_begun: Any) -> None:
+    """What a forked process does."""
+    has_begun.set()
+    time.sleep(PATIENCE)
+
+
+@pytest.mark.same_everywhere
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork with threads
+def test_a_process_that_a_handler_has_forked_is_ended_by_a_signal() -> None:
+    """As ``multiprocessing.Pool`` ends its workers, and then waits for them."""
+    signals, fork = StopSignals(), multiprocessing.get_context("fork")
+    has_begun = fork.Event()
+    with signals.installed():
+        child = fork.Process(target=sleep_through, args=(has_begun,))
+        child.start()
+        assert has_begun.wait(PATIENCE)  # Python drops a signal that comes before
+        child.terminate()
+        child.join(PATIENCE / 2)
+        exit_code = child.exitcode
+        child.kill()
+    assert exit_code == -signal.SIGTERM
+    assert signals.number is None
 
 
 @pytest.mark.same_everywhere

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from queue import Empty, SimpleQueue
 from threading import Timer
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO
 
 from django.db import DatabaseError
 from django.utils.translation import gettext as _
@@ -52,19 +52,24 @@ class StopSignals:
         self._doubling = doubling
         self._came = float("-inf")
         self._arrivals: SimpleQueue[int] = SimpleQueue()
+        self._pid = os.getpid()
+        self._before: dict[int, Any] = {}
 
     @contextmanager
     def installed(self) -> Iterator["StopSignals"]:
         """Handle the signals within a ``with`` block of the main thread."""
-        before = {number: signal.signal(number, self._received) for number in (signal.SIGTERM, signal.SIGINT)}
+        self._before = {number: signal.signal(number, self._received) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield self
         finally:
-            for number, handler in before.items():
+            for number, handler in self._before.items():
                 signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if self.number is None:
+        if os.getpid() != self._pid:  # a child that a handler has forked, as multiprocessing does
+            signal.signal(number, self._before.get(number, signal.SIG_DFL))
+            os.kill(os.getpid(), number)
+        elif self.number is None:
             self._came = clock.monotonic()
             self.stop(number)
         elif number != self.number or clock.monotonic() - self._came > self._doubling:

@@ -40,6 +40,9 @@ class AsyncPerformer(Protocol):
     async def aperform(self, running: CurrentRun) -> None:
         """Run a task or a batch, and note how it ended."""
 
+    async def arelease(self, tasks: Batch) -> None:
+        """Release tasks that will not be started here."""
+
     def lose(self, running: CurrentRun, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome."""
 
@@ -86,7 +89,7 @@ class AwaitedRuns:
             self._in_slots.add(running)
             await self._performer.aperform(running)
         except asyncio.CancelledError:  # before the handler was called
-            self._held.release(running.tasks)
+            await self._performer.arelease(running.tasks)
         except GeneratorExit:  # the loop is closed, and the run was left behind
             raise
         except BaseException as error:

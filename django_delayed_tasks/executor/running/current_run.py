@@ -68,11 +68,10 @@ class CurrentRun:
         return f"{name} (for {clock.monotonic() - self.began:.0f} s)"
 
     def hand_over(self, tasks: Batch) -> bool:
-        """Take tasks out of the run, to be run by others; return False if it was abandoned together with them."""
-        if not tasks:
-            return not self.is_abandoned
+        """Take tasks out of a run that has ended, to be run by others; return False if it was abandoned before."""
         with self._lock:
-            if not self.is_abandoned:
+            self._has_ended = True
+            if tasks and not self.is_abandoned:
                 handed = set(tasks)
                 self.tasks = [task for task in self.tasks if task not in handed]
             return not self.is_abandoned

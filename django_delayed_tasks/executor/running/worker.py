@@ -77,7 +77,7 @@ class Performer:
             return
         handler = find(tasks[0].biz_code)
         if handler is None or not is_due or not self._are_held(tasks):
-            self._held.release(tasks)
+            await self.arelease(tasks)
             return
         running.is_waiting = False
         try:
@@ -90,6 +90,11 @@ class Performer:
         for task in tasks:
             if task.resource is not None:
                 self._held.free_resource(task)
+
+    async def arelease(self, tasks: Batch) -> None:
+        """Release tasks that will not be started here; their resources are given back outside of the event loop."""
+        await self._afree_resources(tasks)
+        self._held.release(tasks)
 
     async def _afree_resources(self, tasks: Batch) -> None:
         if any(task.resource is not None for task in tasks):

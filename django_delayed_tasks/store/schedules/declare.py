@@ -73,7 +73,9 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
         return _create(cursor, dialect, declared, now)
     if not task.by_handler or _next_of(task) == (declared.trigger_text, declared.queue, declared.priority):
         return False
-    if task.status == RUNNING:
+    if (found := _next_of(task)) and found[0] == declared.trigger_text:
+        _move(cursor, dialect, task, declared)
+    elif task.status == RUNNING:
         _change_beside_run(cursor, dialect, task, declared, now)
     else:
         _change(cursor, dialect, task, declared, now)
@@ -119,6 +121,19 @@ def _change(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Decla
         f" WHERE {fence([(task.pk, task.version)])}",
         [declared.trigger_text, when, claim_at, declared.queue, declared.priority, declared.lane],
     )
+
+
+def _move(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared) -> None:
+    """Change the queue and the priority alone: the time of the task, its attempts and its retry remain."""
+    if task.status == RUNNING:
+        columns = "queue = %s, priority = %s"
+        if task.deferred_when is not None:
+            columns = "deferred_queue = %s, deferred_priority = %s"
+        given: list[Any] = [declared.queue, declared.priority]
+    else:
+        columns = f"queue = %s, priority = %s, lane = %s, version = version + 1, update_time = {dialect.now}"
+        given = [declared.queue, declared.priority, declared.lane]
+    cursor.execute(f"UPDATE {TASK} SET {columns} WHERE {fence([(task.pk, task.version)])}", given)
 
 
 def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, declared: Declared, now: datetime) -> None:

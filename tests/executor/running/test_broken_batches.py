@@ -59,11 +59,9 @@ class TestBroken:
         """The watchdog came while the batch was raising."""
         tasks = claim_some(3)
         running = CurrentRun(tasks, 0.0)
-        assert running.hand_over(tasks[:2])
-        assert running.tasks == tasks[2:]
-        running.abandon()
+        assert running.abandon()
         assert not running.hand_over(tasks[2:])
-        assert running.tasks == tasks[2:]
+        assert running.tasks == tasks
 
     @pytest.mark.parametrize("signal", [signals.run_started, signals.run_finished])
     @pytest.mark.parametrize("atomic", [False, True])

@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task, TaskRun
-from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import lend
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.tables import TASK
@@ -38,23 +38,45 @@ def test_what_was_given_up_before_it_began_does_not_begin(bench: Bench) -> None:
     assert (ran, bench.released) == ([], [])
 
 
-@pytest.mark.parametrize("is_async", [False, True])
-def test_nor_does_it_keep_its_resource(bench: Bench, is_async: bool) -> None:
+def with_resource(bench: Bench) -> tuple[CurrentRun, LeasedResource]:
+    """Return the run of a task that holds a resource."""
     Pool("proxies").add("one")
     handler_of(lambda task: None)
     add()
     running = CurrentRun(claim(bench.lease.executor), began=0.0)
+    bench.held.add(running.tasks)
     resource = LeasedResource(Pool("proxies"), timedelta(minutes=1), 0.0)
     resource.acquire()
     lend(running.tasks[0], resource)
-    assert running.abandon()
+    return running, resource
+
+
+def perform(bench: Bench, running: CurrentRun, is_async: bool) -> None:
     performer = Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock)
     if is_async:
         async_to_sync(performer.aperform)(running)
     else:
         performer.perform(running)
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_nor_does_it_keep_its_resource(bench: Bench, is_async: bool) -> None:
+    running, resource = with_resource(bench)
+    assert running.abandon()
+    perform(bench, running, is_async)
     assert not resource.is_held
     assert Resource.objects.get().holder == ""
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_resource_is_given_back_if_the_lease_is_over(
+    bench: Bench, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench.lease, "trusted_until", float("-inf"))
+    running, resource = with_resource(bench)
+    perform(bench, running, is_async)
+    assert not resource.is_held
+    assert [settlement.then for settlement in bench.released] == [Then.RELEASED]
 
 
 def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,4 +62,12 @@ def test_what_is_handed_over_is_no_part_of_it_any_more(tasks: list[Any]) -> None
     assert run.tasks == tasks[:1]
     assert run.hand_over([])
     assert run.tasks == tasks[:1]
-    assert run.abandon()
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_a_run_whose_end_is_being_noted_is_not_abandoned(tasks: list[Any], count: int) -> None:
+    """Its tasks would be settled twice, and reported twice."""
+    run = running(tasks)
+    assert run.begin()
+    assert run.hand_over(tasks[:count])
+    assert not run.abandon()
