@@ -179,7 +179,11 @@ class Executor:
 
     def _farewell(self) -> None:
         """End the lease and reap what is still claimed under it: the last act of the heartbeat's thread."""
-        with suppress(Error):  # statistics only
-            self.housekeeping.flush_tally()
+        self._flush_tally()
         self.lease.end()
         self.housekeeping.reap()
+        self._flush_tally()  # of what was reaped
+
+    def _flush_tally(self) -> None:
+        with suppress(Error):  # statistics only
+            self.housekeeping.flush_tally()

@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_delayed_tasks.stats import Bar, Overview
-from django_delayed_tasks.stats.findings import busy_text, tasks_text
+from django_delayed_tasks.stats.findings import busy_text, served_text, tasks_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.aligned import aligned
 from django_delayed_tasks.support.durations import duration_text
@@ -124,7 +124,7 @@ def _executors(seen: Overview) -> Table:
     rows = [
         (
             one.name, one.host, busy_text(one.claimed, one.threads),
-            _("all") if one.queues is None else ", ".join(one.queues),
+            served_text(one.queues, one.exclude_queues),
             _("stopping") if one.is_stopping else pgettext("executor", "running"),
         )
         for one in seen.executors[:MOST_ROWS]

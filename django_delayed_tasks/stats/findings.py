@@ -1,6 +1,6 @@
 """The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -192,6 +192,14 @@ def tasks_text(count: int) -> str:
     if count > COUNTED:
         return _("more than %d tasks") % COUNTED
     return ngettext("%d task", "%d tasks", count) % count
+
+
+def served_text(queues: Sequence[str] | None, excluded: Sequence[str]) -> str:
+    """Return which queues are served; None stands for all."""
+    served: str = _("all") if queues is None else ", ".join(queues)
+    if not excluded:
+        return served
+    return _("%(queues)s but %(excluded)s") % {"queues": served, "excluded": ", ".join(excluded)}
 
 
 def busy_text(claimed: int, threads: int) -> str:

@@ -158,7 +158,8 @@ def _add_recurring(due: Due, seen: Look) -> None:
     """Add the times of recurring tasks that the survey knows, and of those that were added since."""
     known = _stored(seen, "recurring")
     now = minute_of(seen.now)
-    new = [one for one in _recurring(seen) if one.biz_code not in known]
+    # Under "" it has the codes for which it had no room: which these are is not known.
+    new = [] if "" in known else [one for one in _recurring(seen) if one.biz_code not in known]
     _add(due, {**project(new, seen.now, LIVE_STEPS), **known}, lambda minute: minute > now)
 
 

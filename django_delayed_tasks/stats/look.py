@@ -33,14 +33,19 @@ class Look:
     @cached_property
     def agenda(self) -> Agenda:
         """The levels with pending tasks, those of paused queues too."""
-        return waiting.read_agenda(self.alias)
+        return self._reading[0]
 
     @cached_property
     def host_ahead(self) -> timedelta:
         """How far the clock of this host is ahead of the database's, to within the duration of a query."""
+        return self._reading[1]
+
+    @cached_property
+    def _reading(self) -> tuple[Agenda, timedelta]:
+        """The agenda, and how far this host's clock was ahead of its time when it was read."""
         before = clock.host_now()
-        now = self.now
-        return min(clock.host_now() - now, before - now, key=abs)
+        agenda = waiting.read_agenda(self.alias)
+        return agenda, min(clock.host_now() - agenda.now, before - agenda.now, key=abs)
 
     @cached_property
     def now(self) -> datetime:

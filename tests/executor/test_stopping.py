@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from django_delayed_tasks import stats
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
@@ -74,3 +75,10 @@ def test_so_is_one_that_does_not_end(executor: Executor, caplog: pytest.LogCaptu
     assert not executor.stop(0.0)
     wait_until(lambda: Task.objects.get().rescues == 1)  # the heartbeat does that last
     assert f"{LEFT}: code 1 (for " in caplog.text
+
+
+def test_a_run_that_is_left_behind_is_counted(executor: Executor) -> None:
+    assert not executor.stop(0.0)
+    wait_until(lambda: stats.failures())  # the heartbeat does that last
+    [lost] = stats.failures()
+    assert lost.count == TaskRun.objects.filter(outcome=RunOutcome.LOST).count() == 1

@@ -189,6 +189,13 @@ def test_add(call: Call) -> None:
         call("tasks", "add", "code", "1", "--if-exists", "raise")
 
 
+def test_add_what_expires_now(call: Call) -> None:
+    call("tasks", "add", "code", "1", "--expires", "now")
+    expires_at = Task.objects.get().expires_at
+    assert expires_at
+    assert expires_at <= timezone.now()
+
+
 def test_add_a_recurring_task(call: Call) -> None:
     call("tasks", "add", "code", "1", "--trigger", "Interval(minutes=5)")
     assert Task.objects.get().trigger_text == "Interval(minutes=5)"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock, stats
+from django_delayed_tasks.executor.membership import surveyor
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
@@ -93,6 +94,16 @@ def test_a_recurring_task_that_has_run_since_the_survey_is_not_counted_twice() -
     Task.objects.filter(pk=first.pk).update(when=NOW + 21 * MINUTE, claim_at=NOW + 21 * MINUTE)
     with clock.frozen_at(NOW + 2 * MINUTE):
         assert found(stats.forecast().hour) == {number * MINUTE: {CODE: 1} for number in (21, 41, 61)}
+
+
+def test_recurring_codes_for_which_the_survey_has_no_room_are_not_counted_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(surveyor, "MOST_CODES", 1)
+    for code in (CODE, OTHER):
+        task("1", NOW + MINUTE, biz_code=code, trigger="Interval(minutes=20)")
+    take_survey("default")
+    assert sum(bar.total for bar in stats.forecast().hour) == 6
 
 
 class TestContinued:

@@ -127,6 +127,13 @@ def test_clock_skew(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "The clock of this host differs from the database's by 1 min 30 s." in texts
 
 
+def test_the_time_that_other_readings_take_is_no_clock_skew() -> None:
+    seen = Look("default")
+    assert seen.agenda
+    with clock.frozen_at(NOW + MINUTE):  # so long do other readings take
+        assert seen.host_ahead == timedelta()
+
+
 def test_the_clock_of_an_executors_host_differs() -> None:
     executor("web1", heartbeat_at=NOW, host_time=NOW - timedelta(seconds=90), host="h1 (ab-1)", codes=[CODE])
     executor("web2", heartbeat_at=NOW, host_time=NOW - timedelta(seconds=90), host="h1 (ab-1)", codes=[CODE])

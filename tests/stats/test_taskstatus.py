@@ -45,6 +45,11 @@ def fill() -> None:
     Resource.objects.create(pool="gateways", name="a", busy_before=NOW + HOUR, version=1)
 
 
+def test_queues_that_an_executor_leaves_out() -> None:
+    executor("web1", exclude_queues=["slow"])
+    assert "all but slow" in said()
+
+
 def test_text() -> None:
     fill()
     first, problem, *rest = said().splitlines()

@@ -15,8 +15,7 @@ from django_delayed_tasks.admin.overview import pictures
 from django_delayed_tasks.admin.overview.pictures import count_text, seconds_text
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats import Failures, Overview, QueueBacklog
-from django_delayed_tasks.stats.findings import busy_text, tasks_text
-from django_delayed_tasks.stats.overviews import LiveExecutor
+from django_delayed_tasks.stats.findings import busy_text, served_text, tasks_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
 
@@ -210,15 +209,10 @@ class Tables:
                 "name": one.name, "address": self.address("executor_change", one.id), "host": one.host,
                 "is_stopping": one.is_stopping, "threads": one.threads, "shown": min(one.claimed, one.threads),
                 "busy": busy_text(one.claimed, one.threads),
-                "queues": self._served(one),
+                "queues": served_text(one.queues, one.exclude_queues),
             }
             for one in self.seen.executors[:MOST_EXECUTORS]
         ]  # fmt: skip
-
-    def _served(self, one: LiveExecutor) -> str:
-        served = _("all") if one.queues is None else ", ".join(one.queues)
-        values = {"queues": served, "excluded": ", ".join(one.exclude_queues)}
-        return _("%(queues)s but %(excluded)s") % values if one.exclude_queues else served
 
     @cached_property
     def pools(self) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 import json
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.utils import timezone
@@ -33,10 +33,16 @@ def _parse_past(text: str) -> datetime:
     return past
 
 
+def _parse_expiry(text: str) -> datetime | timedelta:
+    parsed = parse_when(text)
+    return timedelta() if parsed is None else parsed
+
+
 span = _typed(parse_span)
 moment = _typed(parse_moment)
 past = _typed(_parse_past)
 when = _typed(parse_when)
+expiry = _typed(_parse_expiry)
 data = _typed(json.loads)
 WHEN = "now, a span such as 30m or '2 hours', or a date and time"
 
@@ -90,7 +96,7 @@ def _of_add(parser: ArgumentParser) -> None:
     parser.add_argument("--queue", default="", help="its queue (default: that of its handler)")
     parser.add_argument("--priority", type=int, help="from -100 to 100 (default: that of its handler)")
     parser.add_argument("--trigger", help='makes it recur: "Cron(\'0 3 * * *\')", "Interval(minutes=5)"')
-    parser.add_argument("--expires", type=when, metavar="WHEN", help=f"no run starts after this moment: {WHEN}")
+    parser.add_argument("--expires", type=expiry, metavar="WHEN", help=f"no run starts after this moment: {WHEN}")
     parser.add_argument("--once", action="store_true", help="do not add it if it has been done once before")
     exists = [mode.value for mode in IfExists]
     text = "what to do if the task exists already (default replace)"
