@@ -127,10 +127,12 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
     def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
         if not question.is_confirmed(request):
             return question.ask(self, request, release_question(queryset))
-        versions = seen.versions(request)
+        versions, is_across = seen.versions(request), question.is_across(request)
         self._steer(
             request, queryset,
-            lambda alias, row: resources.release_by_force(alias, row.pk, versions.get(row.pk, -1)),
+            lambda alias, row: resources.release_by_force(
+                alias, row.pk, versions.get(row.pk, row.version if is_across else -1)
+            ),
             _("released"),
         )  # fmt: skip
         return None

@@ -131,6 +131,12 @@ class TestFence:
         assert message.startswith("1 task was left unchanged: it changed since")
         assert not LogEntry.objects.exists()
 
+    def test_what_the_page_would_no_longer_show(self, boss: Client) -> None:
+        row, other = task("1", status=TaskStatus.FAILED), task("2", status=TaskStatus.FAILED)
+        Task.objects.all().delete()
+        [message] = messages_of(do(boss, "retry_failed", row, other))
+        assert message.startswith("2 tasks were left unchanged: changed since")
+
     @pytest.mark.parametrize("action", ACTIONS)
     def test_versions_are_not_guessed(self, boss: Client, action: str) -> None:
         row = task(status=STATUS[action])

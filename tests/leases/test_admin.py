@@ -135,6 +135,16 @@ def test_disable_and_enable(boss: Client) -> None:
     assert [entry.get_change_message() for entry in LogEntry.objects.order_by("pk")] == ["Disabled."] * 2 + ["Enabled."]
 
 
+def test_release_by_force_of_all_that_match(boss: Client) -> None:
+    """Those on other pages are released as they are now."""
+    add("a", "b")
+    grants = [taken(name) for name in "ab"]
+    shown = row("a")
+    form = {"action": "release_by_force", "_selected_action": [shown.pk], "seen": f"{shown.pk}:{grants[0].version}"}
+    response = confirm(boss, LIST, boss.post(LIST, {**form, "select_across": "1", "index": "0"}))
+    assert messages_of(response) == ["2 resources were released."]
+
+
 def test_release_by_force(boss: Client) -> None:
     add("a", "b")
     grant = taken("a")

@@ -5,6 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -83,7 +84,8 @@ class SteeringActions(Base):
         for task in tasks:
             task.version = versions.get(task.pk, -1)
         changed = sum(apply(request, batch, verb) for batch in batches(tasks))
-        self._report(request, changed, len(tasks), verb)
+        selected = set(request.POST.getlist(ACTION_CHECKBOX_NAME))  # some may no longer match the page's filters
+        self._report(request, changed, max(len(selected), len(tasks)), verb)
 
     def _steer_portion(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> Response:
         """Change some of the tasks that match; those that were not on the page are taken in their present versions."""
