@@ -67,8 +67,8 @@ def test_arguments_of_the_decorator() -> None:
 @pytest.mark.skipif(django.VERSION[:2] == (6, 0), reason="its @task passes no further arguments on")
 def test_what_a_function_says_of_expiring_is_not_for_a_trigger(db: None) -> None:
     with_more: Any = task
-    decorated = with_more(takes_context=True, expires=HOUR)(to_be_decorated)
-    for one in (decorated, functions.soon):
+    of_both: list[Any] = [with_more(takes_context=True, expires=HOUR)(to_be_decorated), functions.soon]
+    for one in of_both:
         trigger = Interval(minutes=30)
         one.using(biz_num="recurs", trigger=trigger).enqueue()
         one.using(biz_num="recurs for a day", trigger=trigger, expires=24 * HOUR).enqueue()
