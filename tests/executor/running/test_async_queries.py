@@ -227,7 +227,7 @@ class TestLeases:
                 begun.append(task)
                 await asyncio.Event().wait()
 
-        async_handler_of(handle, max_attempts=1, timeout=0.2)
+        async_handler_of(handle, max_attempts=1, timeout=2)
         add()
         with executing():
             wait_until(lambda: TaskRun.objects.exists())
