@@ -69,9 +69,9 @@ def _call_of(handler: Any) -> tuple[Callable[[Any], Any], str]:
     if isinstance(found, type) and issubclass(found, TaskHandler):
         found = found()
     if isinstance(found, str):
-        if find(found) is None:
-            raise unknown(found)
-        found = find(found)
+        code, found = found, find(found)
+        if found is None:
+            raise unknown(code)
     if not isinstance(found, TaskHandler):
         return found, getattr(found, "__name__", repr(found))
     batched: Any = found.handle_batch

@@ -98,36 +98,6 @@ def test_while_it_runs_the_change_waits_for_the_end() -> None:
     assert (waits_for(), row.trigger, row.by_handler) == (19, Interval(minutes=7), True)
 
 
-def test_another_queue_or_priority_leaves_its_time_and_its_retry() -> None:
-    nightly()
-    start_at(0)
-    retry_at = NOON + 15 * MINUTE
-    TaskRow.objects.update(attempts=2, claim_at=retry_at)
-    nightly(queue="reports", priority=5)
-    start_at(12)
-    row = TaskRow.objects.get()
-    assert (row.queue, row.priority, row.version) == ("reports", 5, 1)
-    assert (waits_for(), row.claim_at, row.attempts) == (10, retry_at, 2)
-
-
-@pytest.mark.parametrize("is_deferred", [False, True])
-def test_while_it_runs_too(is_deferred: bool) -> None:
-    nightly()
-    start_at(0)
-    with frozen_at(NOON + 10 * MINUTE):
-        [task] = claim(registered())
-    trigger = Interval(minutes=7) if is_deferred else EVERY_TEN
-    nightly(trigger)
-    start_at(12)
-    nightly(trigger, queue="reports", priority=5)
-    start_at(13)
-    with frozen_at(NOON + 14 * MINUTE):
-        settle("default", [Settlement(task.claim, RunOutcome.DONE, Then.RECUR, when=NOON + 20 * MINUTE)])
-    row = TaskRow.objects.get()
-    assert (row.trigger, row.queue, row.priority) == (trigger, "reports", 5)
-    assert waits_for() == (19 if is_deferred else 20)
-
-
 def test_changed_and_changed_back_while_it_runs() -> None:
     nightly()
     start_at(0)

@@ -69,11 +69,12 @@ def _note(alias: str, declared: Declared, now: datetime) -> None:
 def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: datetime) -> bool:
     rows = Task.objects.using(dialect.connection.alias).select_for_update()
     task = rows.filter(biz_code=declared.biz_code, biz_num=NUM).first()
-    if task is None or (not task.by_handler and _next_of(task) is None):
+    found = task and _next_of(task)
+    if task is None or (not task.by_handler and found is None):
         return _create(cursor, dialect, declared, now)
-    if not task.by_handler or _next_of(task) == (declared.trigger_text, declared.queue, declared.priority):
+    if not task.by_handler or found == (declared.trigger_text, declared.queue, declared.priority):
         return False
-    if (found := _next_of(task)) and found[0] == declared.trigger_text:
+    if found and found[0] == declared.trigger_text:
         _move(cursor, dialect, task, declared)
     elif task.status == RUNNING:
         _change_beside_run(cursor, dialect, task, declared, now)
