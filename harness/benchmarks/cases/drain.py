@@ -66,11 +66,15 @@ def rate_of(database: str, subject: str, way: str, processes: int) -> Figure:
     return Figure("drain", database, subject, variant_of(way, processes), RATE)
 
 
+OF_LEAN = {"mariadb": 0.6, "postgres": 0.8, "mysql": 0.6}
+"""The least share of the lean pipeline's rate that plain tasks are to reach."""
+
+
 def goals_of(database: str) -> list[Goal]:
     """Return the goals: the share to reach of the lean pipeline's best rate, with any number of processes."""
     lean = tuple(rate_of(database, LEAN, "plain", processes) for processes in PROCESSES)
     return [
-        Goal("drain, two processes", rate_of(database, PRODUCT, "plain", 2), 0.6, lean),
+        Goal("drain, two processes", rate_of(database, PRODUCT, "plain", 2), OF_LEAN[database], lean),
         Goal("drain, handle_batch", rate_of(database, PRODUCT, "handle_batch", 2), 0.9, lean),
     ]
 

@@ -78,7 +78,7 @@ SQLITE = rate_of("sqlite", PRODUCT, "plain", 1)
 GOALS = [
     Goal("drain, two processes", MARIADB, 12, figures("mariadb", *DJANGO_PEERS)),
     Goal("drain, two processes, huey on Redis", MARIADB, 2, figures("redis", catalogue.HUEY_REDIS)),
-    Goal("drain, two processes", POSTGRES, 15, figures("postgres", *DJANGO_PEERS)),
+    Goal("drain, two processes", POSTGRES, 20, figures("postgres", *DJANGO_PEERS)),
     Goal("drain, two processes", POSTGRES, 2.5, figures("postgres", catalogue.PGQUEUER)),
     Goal("drain, handle_batch", POSTGRES_BATCH, 1, figures("postgres", catalogue.GRAPHILE_WORKER)),
     Goal("drain, one process", SQLITE, 20, figures("sqlite", catalogue.DJANGO_TASKS_DB)),
