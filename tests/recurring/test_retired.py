@@ -17,7 +17,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.triggers import Interval, Once
 from tests.executor.parts import claim, registered
 from tests.recurring.machine import MINUTE, NOON
-from tests.recurring.test_handlers import nightly, own_handlers, start_at
+from tests.recurring.test_handlers import EVERY_TEN, nightly, own_handlers, start_at
 
 __all__ = ["own_handlers"]
 pytestmark = pytest.mark.django_db
@@ -98,6 +98,36 @@ class TestRetired:
         assert self.retire_at(self.AFTER + 1) == []
         executors.retire("default", live)
         assert self.retire_at(self.AFTER + 1) == ["nightly"]
+
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_one_without_trigger_that_older_code_has_made_again(
+        self, is_there: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In a rolling deploy: it remains as long as an executor with the older code confirms it, and no longer."""
+        nightly()
+        start_at(0)
+        seconds = [1000.0]
+        monkeypatch.setattr(clock, "monotonic", lambda: seconds[0])
+        new, old = Recurrences("default"), Recurrences("default")
+
+        def confirm_both(minute: int, has_old: bool) -> None:
+            seconds[0] = 1000.0 + minute * 60
+            with frozen_at(NOON + minute * MINUTE):
+                if has_old:
+                    nightly()
+                    old.confirm()
+                nightly(None)
+                new.confirm()
+
+        nightly(None)
+        registered("new", codes=("nightly",))
+        start_at(1)
+        assert not TaskRow.objects.exists()
+        confirm_both(2, has_old=True)
+        assert TaskRow.objects.get().trigger == EVERY_TEN
+        for minute in range(3, 15):
+            confirm_both(minute, has_old=is_there)
+        assert TaskRow.objects.exists() == is_there
 
     def test_made_again_by_an_executor_that_has_it(self) -> None:
         nightly()

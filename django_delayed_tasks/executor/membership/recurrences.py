@@ -24,10 +24,9 @@ class Recurrences:
 
     def declare(self) -> None:
         """Create or update the tasks of all handlers with a trigger; retire those of handlers without one."""
-        handlers = get_task_handlers()
-        recurring = [declaration_of(code, handler) for code, handler in handlers.items() if handler.recurs_by]
+        recurring = [declaration_of(code, handler) for code, handler in get_task_handlers().items() if handler.recurs_by]
         declare.declare(self._alias, recurring)
-        declare.retire(self._alias, [code for code, handler in handlers.items() if not handler.recurs_by])
+        declare.retire(self._alias, _without_trigger())
 
     def confirm(self) -> bool:
         """Confirm the recurring tasks, recreate missing ones, and retire those that are unconfirmed for too long."""
@@ -42,7 +41,13 @@ class Recurrences:
             self._since = now
         if now - self._since > RETIRE_AFTER.total_seconds():
             declare.retire(self._alias, unconfirmed_for=RETIRE_AFTER)
+            # Those that an executor with older code has declared again after this process started.
+            declare.retire(self._alias, _without_trigger(), unconfirmed_for=RETIRE_AFTER)
         return False
+
+
+def _without_trigger() -> list[str]:
+    return [code for code, handler in get_task_handlers().items() if not handler.recurs_by]
 
 
 def _has_next_run(handler: TaskHandler) -> bool:
