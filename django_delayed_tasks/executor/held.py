@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import IntEnum, auto
 from queue import SimpleQueue
 from threading import Event, Lock
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import Error
 
@@ -198,13 +198,15 @@ class Held:
             self._refill(self.has_room)
 
     def free_resource(self, task: ClaimedTask) -> None:
-        """Give back the resource that a task holds, if it holds one.
+        """Give back the resource that a task holds, if it holds one."""
+        if (resource := lend(task, None)) is not None:
+            self.give_back(task, resource)
+
+    def give_back(self, task: ClaimedTask, resource: Any) -> None:
+        """Give back a resource that was lent to a task.
 
         If the database refuses, the resource is free again when its lease is over.
         """
-        resource = lend(task, None)
-        if resource is None:
-            return
         try:
             resource.release()
         except Error as error:  # InterfaceError too, which is no DatabaseError

@@ -19,6 +19,7 @@ class CurrentRun:
     Attributes:
         began: the monotonic second at which it began, or was handed to its thread.
         has_begun: whether it has begun.
+        is_settled: whether its worker has handed over how its tasks ended.
         interrupted: the error that the run is to end with, because this process cancels it; None before that.
         is_waiting: whether it waits for its turn on the event loop.
         call: the call of its handler on the event loop; None before and after that.
@@ -28,6 +29,7 @@ class CurrentRun:
     began: float
     is_abandoned: bool = False
     has_begun: bool = False
+    is_settled: bool = False
     interrupted: BaseException | None = None
     is_waiting: bool = True
     call: "asyncio.Task[Any] | None" = None
@@ -50,7 +52,7 @@ class CurrentRun:
     def abandon(self) -> bool:
         """Take the run from its worker: what the worker hands over from now on does not count.
 
-        Return False if the worker has done with it.
+        Return False if the worker has done with it. It may hang after it has handed over how the tasks ended.
         """
         with self._lock:
             self.is_abandoned = not self._has_ended
@@ -58,8 +60,8 @@ class CurrentRun:
 
     @property
     def counts(self) -> bool:
-        """Whether it still has tasks, and they were not taken from it."""
-        return bool(self.tasks) and not self.is_abandoned
+        """Whether it still has tasks to be settled, and they were not taken from it."""
+        return bool(self.tasks) and not self.is_abandoned and not self.is_settled
 
     def __str__(self) -> str:
         tasks = self.tasks
@@ -70,8 +72,10 @@ class CurrentRun:
     def hand_over(self, tasks: Batch) -> bool:
         """Take tasks out of a run that has ended, to be run by others; return False if it was abandoned before."""
         with self._lock:
-            self._has_ended = True
-            if tasks and not self.is_abandoned:
+            if self.is_abandoned:
+                return False
+            self.is_settled = True
+            if tasks:
                 handed = set(tasks)
                 self.tasks = [task for task in self.tasks if task not in handed]
-            return not self.is_abandoned
+            return True

@@ -58,7 +58,10 @@ class Watchdog:
 
 
 def take(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
-    """Settle the tasks of an abandoned run; return the error that they end with."""
+    """Settle the tasks of an abandoned run, unless its worker has; return the error that they end with."""
+    if running.is_settled:
+        logger.warning("%s has ended, but its worker hangs; %s", running, measure)
+        return None
     handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
     if handler is None:
         return None

@@ -22,7 +22,7 @@ from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import is_lost, not_before
+from django_delayed_tasks.store.claiming.claimed_task import is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 
@@ -92,9 +92,15 @@ class Performer:
                 self._held.free_resource(task)
 
     async def arelease(self, tasks: Batch) -> None:
-        """Release tasks that will not be started here; their resources are given back outside of the event loop."""
-        await self._afree_resources(tasks)
+        """Release tasks that will not be started here; their resources are given back outside of the event loop.
+
+        The tasks come first: to give back resources may have to wait until the thread for queries is free.
+        """
+        lent = [(task, lend(task, None)) for task in tasks]
         self._held.release(tasks)
+        for task, resource in lent:
+            if resource is not None:
+                await sync_to_async(self._held.give_back)(task, resource)
 
     async def _afree_resources(self, tasks: Batch) -> None:
         if any(task.resource is not None for task in tasks):

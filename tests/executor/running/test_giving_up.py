@@ -1,7 +1,7 @@
 """A run is given up for lost once: either its worker notes how it ended, or the watchdog does."""
 
 from datetime import timedelta
-from threading import Event
+from threading import Event, current_thread
 from typing import Any
 
 import pytest
@@ -105,6 +105,49 @@ def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.M
         assert not start_thread(lambda: executor.pool.abandon(worker, running)).result()
         assert (executor.pool._workers, executor.pool.count_lost()) == ([worker], 0)
         wait_until(lambda: TaskRun.objects.exists())
+
+
+def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one whose connection does not answer when it looks after it."""
+    hangs, go_on = Event(), Event()
+
+    def tidy(own: kept_connections.OfThread) -> None:
+        if current_thread().name == "worker-1":
+            hangs.set()
+            assert go_on.wait(60)
+
+    monkeypatch.setattr(kept_connections.OfThread, "tidy", tidy)
+    handler_of(lambda task: None, timeout=0.1)
+    add()
+    with executing(threads=1) as executor:
+        try:
+            assert hangs.wait(60)
+            wait_until(lambda: executor.pool.count_lost() == 1)
+            add("2")
+            wait_until(lambda: TaskRun.objects.count() == 2)
+            assert set(TaskRun.objects.values_list("outcome", flat=True)) == {RunOutcome.DONE}
+        finally:
+            go_on.set()
+        wait_until(lambda: executor.pool.count_lost() == 0)
+
+
+def test_an_async_task_is_released_before_its_resource_is_given_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may have to wait; meanwhile the run would be given up as one that takes too long."""
+    monkeypatch.setattr(bench.lease, "trusted_until", float("-inf"))
+    running, resource = with_resource(bench)
+    released: list[bool] = []
+    usual = LeasedResource.release
+
+    def release(given: LeasedResource) -> None:
+        released.append(not bench.held.ended.empty())
+        usual(given)
+
+    monkeypatch.setattr(LeasedResource, "release", release)
+    perform(bench, running, is_async=True)
+    assert released == [True]
+    assert not resource.is_held
 
 
 @pytest.fixture
