@@ -2,6 +2,7 @@
 
 import faulthandler
 import multiprocessing
+import os
 import random
 import signal
 import time
@@ -154,6 +155,37 @@ def test_a_process_that_a_handler_has_forked_is_ended_by_a_signal() -> None:
         child.kill()
     assert exit_code == -signal.SIGTERM
     assert signals.number is None
+
+
+@pytest.mark.same_everywhere
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_but_not_by_the_first_interrupt() -> None:
+    """A terminal sends it to all processes, and the run that has forked is to finish."""
+    signals, fork = StopSignals(), multiprocessing.get_context("fork")
+    has_begun, go_on, is_done = fork.Event(), fork.Event(), fork.Event()
+    with signals.installed():
+        child = fork.Process(target=work_after, args=(has_begun, go_on, is_done))
+        child.start()
+        try:
+            assert has_begun.wait(PATIENCE)
+            assert child.pid
+            os.kill(child.pid, signal.SIGINT)
+            go_on.set()
+            assert is_done.wait(PATIENCE)
+            os.kill(child.pid, signal.SIGINT)
+            child.join(PATIENCE / 2)
+            exit_code = child.exitcode
+        finally:
+            child.kill()
+    assert exit_code not in (None, 0)
+
+
+def work_after(has_begun: Any, go_on: Any, is_done: Any) -> None:
+    """What a forked process does."""
+    has_begun.set()
+    assert go_on.wait(PATIENCE)
+    is_done.set()
+    time.sleep(PATIENCE)
 
 
 @pytest.mark.same_everywhere

@@ -54,6 +54,7 @@ class StopSignals:
         self._arrivals: SimpleQueue[int] = SimpleQueue()
         self._pid = os.getpid()
         self._before: dict[int, Any] = {}
+        self._interrupted: int | None = None
 
     @contextmanager
     def installed(self) -> Iterator["StopSignals"]:
@@ -66,14 +67,24 @@ class StopSignals:
                 signal.signal(number, handler)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a child that a handler has forked, as multiprocessing does
-            signal.signal(number, self._before.get(number, signal.SIG_DFL))
-            os.kill(os.getpid(), number)
+        if os.getpid() != self._pid:
+            self._received_by_child(number)
         elif self.number is None:
             self._came = clock.monotonic()
             self.stop(number)
         elif number != self.number or clock.monotonic() - self._came > self._doubling:
             os._exit(128 + number)
+
+    def _received_by_child(self, number: int) -> None:
+        """End a process that a handler has forked, as multiprocessing ends its workers with SIGTERM.
+
+        The first SIGINT does not end it: a terminal sends it to all processes, and the run that needs it is to finish.
+        """
+        if number == signal.SIGINT and self._interrupted != os.getpid():
+            self._interrupted = os.getpid()
+            return
+        signal.signal(number, self._before.get(number) or signal.SIG_DFL)
+        os.kill(os.getpid(), number)
 
     def stop(self, number: int) -> None:
         """Act as if this signal had come."""
