@@ -16,7 +16,16 @@ from django_delayed_tasks.store.schedules import add
 from django_delayed_tasks.store.schedules.recurrence import by_chance, first_time, read_now
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import fence
-from django_delayed_tasks.store.sql.tables import CARRIED, FORGET_DEFERRED, PAUSED, PENDING, RESET_COUNTS, RUNNING, TASK
+from django_delayed_tasks.store.sql.tables import (
+    CARRIED,
+    FAILED,
+    FORGET_DEFERRED,
+    PAUSED,
+    PENDING,
+    RESET_COUNTS,
+    RUNNING,
+    TASK,
+)
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.triggers import parse
@@ -72,9 +81,13 @@ def _apply(cursor: CursorWrapper, dialect: Dialect, declared: Declared, now: dat
     found = task and _next_of(task)
     if task is None or (not task.by_handler and found is None):
         return _create(cursor, dialect, declared, now)
-    if not task.by_handler or found == (declared.trigger_text, declared.queue, declared.priority):
+    if not task.by_handler:
         return False
-    if found and found[0] == declared.trigger_text:
+    if task.status == FAILED:  # as one whose trigger an executor with older code could not read
+        _change(cursor, dialect, task, declared, now)
+    elif found == (declared.trigger_text, declared.queue, declared.priority):
+        return False
+    elif found and found[0] == declared.trigger_text:
         _move(cursor, dialect, task, declared)
     elif task.status == RUNNING:
         _change_beside_run(cursor, dialect, task, declared, now)
