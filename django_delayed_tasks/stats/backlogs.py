@@ -135,7 +135,7 @@ def backlog_of(seen: Look) -> Backlog:
         seen.now,
         queues_of(seen, running, pending if total <= COUNTED else _surveyed_queues(seen)),
         total,
-        len(running) if len(running) < MOST_RUNNING else _count(seen, TaskStatus.RUNNING),
+        len(running) if len(running) < MOST_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
         _count(seen, TaskStatus.FAILED),
         _count(seen, TaskStatus.PAUSED),
         _longest(seen, running),

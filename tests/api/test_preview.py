@@ -81,6 +81,13 @@ def test_an_extra_run_leaves_the_planned_ones() -> None:
     ]  # fmt: skip
 
 
+def test_after_an_extra_run_missed_times_are_one_run_too() -> None:
+    add("1", trigger=Interval(minutes=1))
+    Task.objects.update(claim_at=NOON - HOUR)
+    with frozen_at(NOON + HOUR):
+        assert [(run.at - NOON) / MINUTE for run in preview(2 * MINUTE)] == [-60, 1, 61, 62]
+
+
 def test_missed_times_are_one_run() -> None:
     add("1", trigger=Interval(hours=6))
     with frozen_at(NOON + DAY + MINUTE):

@@ -71,6 +71,15 @@ def test_all_that_run_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stats.backlog().running == 5
 
 
+def test_there_run_no_fewer_than_those_that_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backlogs, "MOST_RUNNING", 4)
+    for module in (backlogs, waiting):
+        monkeypatch.setattr(module, "COUNTED", 2)
+    for number in range(5):
+        task(f"{number}", NOW, status=TaskStatus.RUNNING, update_time=NOW)
+    assert stats.backlog().running == 4
+
+
 def test_running_with_the_longest() -> None:
     owner = executor("web1")
     for number in range(12):

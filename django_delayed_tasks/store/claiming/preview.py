@@ -95,4 +95,4 @@ def _with_later(run: PlannedRun, now: datetime, until: datetime) -> Iterator[Pla
         when = run.when if is_extra else next_time(trigger, run.when, max(run.at, now))
         while when is not None and when <= until:
             yield run._replace(at=when, when=when, attempt=1, is_later=True)
-            when = next_time(trigger, when, when)
+            when = next_time(trigger, when, max(when, now))
