@@ -189,7 +189,8 @@ class MutexLease(Lease):
 
         Raises:
             InvalidTask: ``state`` is not a dict, or is not JSON.
-            LeaseLost: the mutex is no longer held; nothing was written.
+            LeaseLost: the mutex is no longer held; nothing was written. If ``state`` is as it was saved, the database
+                is not asked, and this is raised only if it is known.
         """
         if _is_same(self.state, self._saved):
             if not self.is_held:

@@ -24,7 +24,8 @@ class Recurrences:
 
     def declare(self) -> None:
         """Create or update the tasks of all handlers with a trigger; retire those of handlers without one."""
-        recurring = [declaration_of(code, handler) for code, handler in get_task_handlers().items() if handler.recurs_by]
+        handlers = get_task_handlers()
+        recurring = [declaration_of(code, handler) for code, handler in handlers.items() if handler.recurs_by]
         declare.declare(self._alias, recurring)
         declare.retire(self._alias, _without_trigger())
 

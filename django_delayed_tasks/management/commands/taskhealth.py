@@ -34,7 +34,9 @@ class Command(BaseCommand):
             "--max-late", type=float, default=60.0, help="seconds that a due task may wait (default 60)"
         )
         parser.add_argument(
-            "--max-failed", type=int, help="runs of all queues that may fail for good or be lost in an hour (default: any number)"
+            "--max-failed",
+            type=int,
+            help="runs, in all queues, that may fail for good or be lost in an hour (default: any number)",
         )
         parser.add_argument("--executors", type=int, default=1, help="executors that must be alive (default 1)")
         parser.add_argument("--queue", action="append", help="look at this queue only; may be given several times")
