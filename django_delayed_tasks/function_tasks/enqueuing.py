@@ -85,7 +85,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
 def _expires(handler: FunctionHandler, task: Any, recurs: bool) -> Any:
     """Return until when the task may start. What the function says is not for the later times of a trigger."""
     of_call, of_function = getattr(task, "expires", None), getattr(handler.task, "expires", None)
-    if of_call is not None and of_call is not of_function:  # one that using() was given may be equal
+    if of_call is not None and of_call != of_function:
         return of_call
     return None if recurs else handler.options.expires
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from django_delayed_tasks.clock import frozen_at
+from django_delayed_tasks.executor.membership.recurrences import Recurrences
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -44,6 +45,15 @@ def test_one_that_has_failed_recurs_again(changes: dict[str, int]) -> None:
     TaskRow.objects.update(status=TaskStatus.FAILED)
     nightly(**changes)
     start_at(12)
+    assert (TaskRow.objects.get().status, waits_for()) == (TaskStatus.PENDING, 22)
+
+
+def test_so_it_does_while_an_executor_confirms_it() -> None:
+    nightly()
+    start_at(0)
+    TaskRow.objects.update(status=TaskStatus.FAILED)
+    with frozen_at(NOON + 12 * MINUTE):
+        Recurrences("default").confirm()
     assert (TaskRow.objects.get().status, waits_for()) == (TaskStatus.PENDING, 22)
 
 

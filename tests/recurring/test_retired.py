@@ -1,6 +1,7 @@
 """Recurring tasks whose handler, or the handler's trigger, is no more."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -45,6 +46,22 @@ class TestRetired:
         with frozen_at(NOON + 9 * MINUTE):
             Recurrences("default").confirm()
         assert self.retire_at(self.AFTER + 1) == []
+
+    @pytest.mark.django_db(transaction=True)
+    def test_not_one_that_is_confirmed_meanwhile(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By an executor that has read its time before, and commits after this one has looked."""
+        nightly()
+        start_at(0)
+        usual = declare._end
+
+        def end(alias: str, code: str, before: Any) -> bool:
+            with frozen_at(NOON + (self.AFTER + 0.9) * MINUTE):
+                Recurrences("default").confirm()
+            return usual(alias, code, before)
+
+        monkeypatch.setattr(declare, "_end", end)
+        assert self.retire_at(self.AFTER + 1) == []
+        assert TaskRow.objects.exists()
 
     def test_a_run_in_progress_ends_first(self) -> None:
         nightly()

@@ -30,12 +30,12 @@ class Recurrences:
         declare.retire(self._alias, _without_trigger())
 
     def confirm(self) -> bool:
-        """Confirm the recurring tasks, recreate missing ones, and retire those that are unconfirmed for too long."""
+        """Confirm the recurring tasks, recreate missing and failed ones, and retire those unconfirmed for too long."""
         recurring = [
             declaration_of(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
         ]
-        missing = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
-        declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in missing])
+        again = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
+        declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in again])
         now, before = clock.monotonic(), self._confirmed_at
         self._confirmed_at = now
         if now - before > GAP:  # the database was away, so other executors could not confirm theirs either

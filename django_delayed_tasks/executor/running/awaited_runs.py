@@ -40,7 +40,7 @@ class AsyncPerformer(Protocol):
     async def aperform(self, running: CurrentRun) -> None:
         """Run a task or a batch, and note how it ended."""
 
-    async def arelease(self, tasks: Batch) -> None:
+    async def arelease(self, running: CurrentRun) -> None:
         """Release tasks that will not be started here."""
 
     def lose(self, running: CurrentRun, error: BaseException) -> None:
@@ -89,7 +89,7 @@ class AwaitedRuns:
             self._in_slots.add(running)
             await self._performer.aperform(running)
         except asyncio.CancelledError:  # before the handler was called
-            await self._performer.arelease(running.tasks)
+            await self._performer.arelease(running)
         except GeneratorExit:  # the loop is closed, and the run was left behind
             raise
         except BaseException as error:

@@ -1,6 +1,7 @@
 """A current run, shared by the thread that performs it and by the watchdog, which may take it away."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
@@ -18,8 +19,10 @@ class CurrentRun:
 
     Attributes:
         began: the monotonic second at which it began, or was handed to its thread.
+        is_abandoned: whether its tasks were taken from it.
         has_begun: whether it has begun.
-        is_settled: whether its worker has handed over how its tasks ended.
+        handed_over_at: the monotonic second at which its worker handed over how its tasks ended; None before that.
+        handed_over: those of its tasks that others run.
         interrupted: the error that the run is to end with, because this process cancels it; None before that.
         is_waiting: whether it waits for its turn on the event loop.
         call: the call of its handler on the event loop; None before and after that.
@@ -29,10 +32,12 @@ class CurrentRun:
     began: float
     is_abandoned: bool = False
     has_begun: bool = False
-    is_settled: bool = False
+    handed_over_at: float | None = None
+    handed_over: Sequence[ClaimedTask] = ()
     interrupted: BaseException | None = None
     is_waiting: bool = True
     call: "asyncio.Task[Any] | None" = None
+    _is_left: bool = False
     _has_ended: bool = False
     _lock: Lock = field(default_factory=Lock, repr=False)
 
@@ -47,21 +52,22 @@ class CurrentRun:
         """Note that the worker has done with the run; return False if it was abandoned before."""
         with self._lock:
             self._has_ended = True
-            return not self.is_abandoned
+            return not self._is_left
 
     def abandon(self) -> bool:
-        """Take the run from its worker: what the worker hands over from now on does not count.
+        """Take the run from its worker, and the tasks too, unless it has handed over how they ended.
 
-        Return False if the worker has done with it. It may hang after it has handed over how the tasks ended.
+        Return False if the worker has done with it. What it hands over from now on does not count.
         """
         with self._lock:
-            self.is_abandoned = not self._has_ended
-            return self.is_abandoned
+            self._is_left = not self._has_ended
+            self.is_abandoned = self._is_left and self.handed_over_at is None
+            return self._is_left
 
     @property
     def counts(self) -> bool:
         """Whether it still has tasks to be settled, and they were not taken from it."""
-        return bool(self.tasks) and not self.is_abandoned and not self.is_settled
+        return bool(self.tasks) and not self.is_abandoned and self.handed_over_at is None
 
     def __str__(self) -> str:
         tasks = self.tasks
@@ -74,8 +80,8 @@ class CurrentRun:
         with self._lock:
             if self.is_abandoned:
                 return False
-            self.is_settled = True
+            self.handed_over_at = clock.monotonic()
             if tasks:
-                handed = set(tasks)
-                self.tasks = [task for task in self.tasks if task not in handed]
+                self.handed_over, others = tasks, set(tasks)
+                self.tasks = [task for task in self.tasks if task not in others]
             return True

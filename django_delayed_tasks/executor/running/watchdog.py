@@ -47,8 +47,12 @@ class Watchdog:
     def tick(self) -> None:
         """Check every current run once, and whether the queue moves."""
         for worker, running in self._pool.overdue(limit_of):
-            if self._pool.abandon(worker, running):
+            if not self._pool.abandon(worker, running):
+                continue
+            if running.is_abandoned:
                 take(running, self._held, self._clock, f"its thread {worker.name} is given up")
+            else:
+                logger.warning("%s has ended, but its thread %s hangs and is given up", running, worker.name)
         for running in self._awaited.overdue(limit_of):
             if running.abandon() and (error := take(running, self._held, self._clock, "it is cancelled")):
                 self._awaited.cancel(running, error)
@@ -58,11 +62,8 @@ class Watchdog:
 
 
 def take(running: CurrentRun, held: Held, clock: DatabaseClock, measure: str) -> TaskTimeout | None:
-    """Settle the tasks of an abandoned run, unless its worker has; return the error that they end with."""
-    if running.is_settled:
-        logger.warning("%s has ended, but its worker hangs; %s", running, measure)
-        return None
-    handler = find(running.tasks[0].biz_code) if running.tasks else None  # none are left if just handed over
+    """Settle the tasks of an abandoned run, if it still had them; return the error that they end with."""
+    handler = find(running.tasks[0].biz_code) if running.is_abandoned and running.tasks else None
     if handler is None:
         return None
     limit = handler.timeout_seconds or 0.0

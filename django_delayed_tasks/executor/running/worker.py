@@ -7,7 +7,7 @@ import asyncio
 import time
 from datetime import datetime
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 from asgiref.sync import sync_to_async
 
@@ -22,7 +22,7 @@ from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.handlers import find
-from django_delayed_tasks.store.claiming.claimed_task import is_lost, lend, not_before
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 
@@ -55,52 +55,57 @@ class Performer:
         """Run a task or a batch, if it may still start here, and note how it ended."""
         tasks = running.tasks
         is_due = hold_until_due(tasks, self._clock)
-        if not running.begin():  # while its thread waited for a connection; the task may be running elsewhere
-            self._free_resources(tasks)
-            return
+        may_begin = running.begin()  # else it was given up while its thread waited for a connection
         handler = find(tasks[0].biz_code)
-        if handler is None or not is_due or not self._are_held(tasks):
-            self._held.release(tasks)
+        if not may_begin or handler is None or not is_due or not self._are_held(tasks):
+            for task, resource in self._released(running):
+                self._held.give_back(task, resource)
             return
         try:
             end = run(tasks, handler, self._clock, self._max_rescues)
+            counts = running.hand_over(end[1])
         finally:
             self._free_resources(tasks)
-        self._note_end(running, end)
+        if counts:
+            self._note_end(running, end)
 
     async def aperform(self, running: CurrentRun) -> None:
         """Do as :meth:`perform` with an async handler."""
         tasks = running.tasks
         is_due = await ahold_until_due(tasks, self._clock)
-        if not running.begin():
-            await self._afree_resources(tasks)
-            return
+        may_begin = running.begin()
         handler = find(tasks[0].biz_code)
-        if handler is None or not is_due or not self._are_held(tasks):
-            await self.arelease(tasks)
+        if not may_begin or handler is None or not is_due or not self._are_held(tasks):
+            await self.arelease(running)
             return
         running.is_waiting = False
         try:
             end = await arun(tasks, handler, self._clock, self._max_rescues, running)
+            counts = running.hand_over(end[1])
         finally:
             await self._afree_resources(tasks)
-        self._note_end(running, end)
+        if counts:
+            self._note_end(running, end)
 
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
                 self._held.free_resource(task)
 
-    async def arelease(self, tasks: Batch) -> None:
-        """Release tasks that will not be started here; their resources are given back outside of the event loop.
+    async def arelease(self, running: CurrentRun) -> None:
+        """Release the tasks of a run that will not start here; their resources are given back off the event loop."""
+        for task, resource in self._released(running):
+            await sync_to_async(self._held.give_back)(task, resource)
 
-        The tasks come first: to give back resources may have to wait until the thread for queries is free.
+    def _released(self, running: CurrentRun) -> list[tuple[ClaimedTask, Any]]:
+        """Release the tasks of a run, unless it was given up; return the resources that are still to be given back.
+
+        The tasks come first: to give back resources may take so long that the run would be given up.
         """
-        lent = [(task, lend(task, None)) for task in tasks]
-        self._held.release(tasks)
-        for task, resource in lent:
-            if resource is not None:
-                await sync_to_async(self._held.give_back)(task, resource)
+        lent = [(task, resource) for task in running.tasks if (resource := lend(task, None)) is not None]
+        if running.handed_over_at is None and running.hand_over([]):
+            self._held.release(running.tasks)
+        return lent
 
     async def _afree_resources(self, tasks: Batch) -> None:
         if any(task.resource is not None for task in tasks):
@@ -130,8 +135,6 @@ class Performer:
 
     def _note_end(self, running: CurrentRun, end: RunEnd) -> None:
         left, alone = end
-        if not running.hand_over(alone):
-            return
         ended = [task.claim for task in running.tasks]
         self._held.finish(ended, clock.monotonic() - running.began)
         for settlement in left:

@@ -43,14 +43,16 @@ class WorkerPool:
         return [running for running in runs if running and running.tasks]
 
     def overdue(self, limit_of: Callable[[ClaimedTask], float | None]) -> list[tuple[Worker, CurrentRun]]:
-        """Return the workers and runs that have taken longer than ``limit_of(task)`` seconds."""
+        """Return the workers and runs that have taken longer than ``limit_of(task)`` seconds.
+
+        Also those whose workers have handed over how the tasks ended, and take longer than that for what comes after.
+        """
         now, found = clock.monotonic(), []
         for worker in list(self._workers):
-            running = worker.running
-            tasks = running.tasks if running else []  # empty once they are handed over
-            limit = limit_of(tasks[0]) if tasks else None
-            if running and limit is not None and now - running.began > limit:
-                found.append((worker, running))
+            if (running := worker.running) and (tasks := [*running.tasks, *running.handed_over]):
+                limit = limit_of(tasks[0])
+                if limit is not None and now - (running.handed_over_at or running.began) > limit:
+                    found.append((worker, running))
         return found
 
     def abandon(self, worker: Worker, running: CurrentRun) -> bool:

@@ -163,11 +163,17 @@ def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, decl
 
 
 def confirm(alias: str, codes: Sequence[str]) -> set[str]:
-    """Confirm that these codes have a handler with a trigger; return those that are no longer declared."""
-    known = Recurrence.objects.using(alias).filter(biz_code__in=codes)
-    if not codes or known.update(declared_at=read_now(alias)) == len(codes):
+    """Confirm that these codes have a handler with a trigger.
+
+    Return those that are to be declared again: they are no longer declared, or their task has failed.
+    """
+    if not codes:
         return set()
-    return set(codes) - set(known.values_list("biz_code", flat=True))
+    known = Recurrence.objects.using(alias).filter(biz_code__in=codes)
+    is_complete = known.update(declared_at=read_now(alias)) == len(codes)
+    missing = set() if is_complete else set(codes).difference(known.values_list("biz_code", flat=True))
+    failed = Task.objects.using(alias).filter(biz_code__in=codes, biz_num=NUM, by_handler=True, status=FAILED)
+    return missing.union(failed.values_list("biz_code", flat=True))
 
 
 def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:
@@ -175,10 +181,10 @@ def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: time
 
     With ``codes`` None, these are all codes that no live executor handles.
     """
-    now = read_now(alias)
-    gone = Recurrence.objects.using(alias).filter(declared_at__lte=now - unconfirmed_for)
+    before = read_now(alias) - unconfirmed_for
+    gone = Recurrence.objects.using(alias).filter(declared_at__lte=before)
     gone = gone.exclude(biz_code__in=_handled(alias)) if codes is None else gone.filter(biz_code__in=codes)
-    return [code for code in gone.order_by("biz_code").values_list("biz_code", flat=True) if _end(alias, code, now)]
+    return [code for code in gone.order_by("biz_code").values_list("biz_code", flat=True) if _end(alias, code, before)]
 
 
 def _handled(alias: str) -> set[str]:
@@ -186,10 +192,10 @@ def _handled(alias: str) -> set[str]:
     return set().union(*(peer.codes for peer in executors.live(alias)))
 
 
-def _end(alias: str, code: str, now: datetime) -> bool:
+def _end(alias: str, code: str, before: datetime) -> bool:
     def work(cursor: CursorWrapper) -> bool:
         _stop(cursor, dialect_of(connections[alias]), code, "its handler has gone")
-        deleted, _ = Recurrence.objects.using(alias).filter(biz_code=code, declared_at__lte=now).delete()
+        deleted, _ = Recurrence.objects.using(alias).filter(biz_code=code, declared_at__lte=before).delete()
         if not deleted:
             transaction.set_rollback(True, using=alias)  # another executor has declared it meanwhile
         return bool(deleted)

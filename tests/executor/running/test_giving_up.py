@@ -5,20 +5,25 @@ from threading import Event, current_thread
 from typing import Any
 
 import pytest
-from asgiref.sync import async_to_sync
+from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connection
 
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
+from django_delayed_tasks.executor.running.watchdog import take
 from django_delayed_tasks.executor.running.worker import Performer
+from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.claiming.claimed_task import lend
+from django_delayed_tasks.store.claiming.claimed_task import lend, lose
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.tables import TASK
+from tests.executor.batches import batched
+from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import Bench, add, claim, drain, executing, handler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -107,7 +112,15 @@ def test_a_worker_whose_run_has_just_ended_is_not_given_up(monkeypatch: pytest.M
         wait_until(lambda: TaskRun.objects.exists())
 
 
-def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def refuse_two(tasks: list[Any]) -> None:
+    """A batch of which each task is to be run alone."""
+    assert len(tasks) == 1
+
+
+@pytest.mark.parametrize("is_batch", [False, True])
+def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(
+    is_batch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one whose connection does not answer when it looks after it."""
     hangs, go_on = Event(), Event()
 
@@ -117,14 +130,18 @@ def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(monkeypatch: py
             assert go_on.wait(60)
 
     monkeypatch.setattr(kept_connections.OfThread, "tidy", tidy)
-    handler_of(lambda task: None, timeout=0.1)
-    add()
+    if is_batch:
+        batched(refuse_two, timeout=1)
+    else:
+        handler_of(lambda task: None, timeout=1)
+    add("1")
+    add("2")
     with executing(threads=1) as executor:
         try:
             assert hangs.wait(60)
             wait_until(lambda: executor.pool.count_lost() == 1)
-            add("2")
-            wait_until(lambda: TaskRun.objects.count() == 2)
+            add("3")
+            wait_until(lambda: TaskRun.objects.count() == 3)
             assert set(TaskRun.objects.values_list("outcome", flat=True)) == {RunOutcome.DONE}
         finally:
             go_on.set()
@@ -148,6 +165,73 @@ def test_an_async_task_is_released_before_its_resource_is_given_back(
     perform(bench, running, is_async=True)
     assert released == [True]
     assert not resource.is_held
+
+
+class Lent:
+    """A resource, as a run sees it."""
+
+    is_held = True
+
+    def release(self) -> None:
+        self.is_held = False
+
+
+def test_nor_is_it_released_twice_while_its_resource_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread for queries is busy, and the watchdog sees that the claim is lost."""
+    monkeypatch.setattr(bench.lease, "trusted_until", float("-inf"))
+    running, _ = with_resource(bench)
+    [task], lent = running.tasks, Lent()
+    lend(task, lent)
+    lose(task)
+    awaited = AwaitedRuns(bench.options, bench.held)
+    awaited.start(Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock))
+    loop, is_busy, go_on = awaited._loop, Event(), Event()
+    loop.start()
+
+    def keep_busy() -> None:
+        is_busy.set()
+        assert go_on.wait(60)
+
+    try:
+        loop.call_soon(lambda: loop.create_task(sync_to_async(keep_busy)(), "busy"))
+        assert is_busy.wait(60)
+        awaited.put([task])
+        wait_until(lambda: bench.released)
+        for _ in range(3):
+            awaited.watch()
+            awaited.overdue(lambda task: 0.0)
+        go_on.set()
+        wait_until(lambda: not lent.is_held)
+    finally:
+        go_on.set()
+        awaited.finish(60)
+    assert [settlement.then for settlement in bench.released] == [Then.RELEASED]
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_run_that_has_ended_is_not_given_up_while_its_resource_is_given_back(
+    bench: Bench, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end would not count, and the task be run again."""
+    running, resource = with_resource(bench)
+    if is_async:
+        registry.clear()
+        async_handler_of(do_nothing)
+    usual = LeasedResource.release
+
+    def release(given: LeasedResource) -> None:
+        if running.abandon():
+            take(running, bench.held, bench.clock, "it is given up")
+        usual(given)
+
+    monkeypatch.setattr(LeasedResource, "release", release)
+    perform(bench, running, is_async)
+    assert not resource.is_held
+    assert [settlement.outcome for settlement in bench.released] == [RunOutcome.DONE]
+
+
+async def do_nothing(task: Any) -> None:
+    """An async handler."""
 
 
 @pytest.fixture

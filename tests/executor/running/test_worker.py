@@ -9,7 +9,7 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.running.watchdog import take
-from tests.executor.parts import add, claim, registered
+from tests.executor.parts import add, claim, handler_of, registered
 
 pytestmark = pytest.mark.django_db
 
@@ -70,6 +70,7 @@ def test_what_is_handed_over_is_no_part_of_it_any_more(tasks: list[Any]) -> None
 @pytest.mark.parametrize("count", [0, 1])
 def test_a_run_whose_end_is_being_noted_is_not_settled_again(tasks: list[Any], count: int) -> None:
     """Its tasks would be reported twice."""
+    handler_of(lambda task: None, timeout=1)
     held = Held(from_settings(threads=1))
     run = running(tasks)
     assert run.begin()
@@ -77,3 +78,4 @@ def test_a_run_whose_end_is_being_noted_is_not_settled_again(tasks: list[Any], c
     assert run.abandon()
     assert take(run, held, clock.DatabaseClock(), "it is given up") is None
     assert held.ended.empty()
+    assert not run.end()
