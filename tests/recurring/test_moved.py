@@ -57,6 +57,18 @@ def test_so_it_does_while_an_executor_confirms_it() -> None:
     assert (TaskRow.objects.get().status, waits_for()) == (TaskStatus.PENDING, 22)
 
 
+@pytest.mark.parametrize("trigger", [Interval(minutes=7), Interval(minutes=10, end=NOON + 11 * MINUTE)])
+def test_but_not_by_another_trigger_nor_by_one_that_has_ended(trigger: Interval) -> None:
+    """As one of an executor with older code, while a deploy lasts."""
+    nightly(trigger if trigger.end else EVERY_TEN)
+    start_at(0)
+    TaskRow.objects.update(status=TaskStatus.FAILED)
+    nightly(trigger)
+    with frozen_at(NOON + 12 * MINUTE):
+        Recurrences("default").confirm()
+    assert TaskRow.objects.get().status == TaskStatus.FAILED
+
+
 @pytest.mark.parametrize("is_deferred", [False, True])
 def test_while_it_runs_too(is_deferred: bool) -> None:
     nightly()

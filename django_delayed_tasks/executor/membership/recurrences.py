@@ -34,7 +34,7 @@ class Recurrences:
         recurring = [
             declaration_of(code, handler) for code, handler in get_task_handlers().items() if _has_next_run(handler)
         ]
-        again = declare.confirm(self._alias, [declared.biz_code for declared in recurring])
+        again = declare.confirm(self._alias, recurring)
         declare.declare(self._alias, [declared for declared in recurring if declared.biz_code in again])
         now, before = clock.monotonic(), self._confirmed_at
         self._confirmed_at = now

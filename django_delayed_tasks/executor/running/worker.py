@@ -63,11 +63,9 @@ class Performer:
             return
         try:
             end = run(tasks, handler, self._clock, self._max_rescues)
-            counts = running.hand_over(end[1])
         finally:
             self._free_resources(tasks)
-        if counts:
-            self._note_end(running, end)
+        self._note_end(running, end)
 
     async def aperform(self, running: CurrentRun) -> None:
         """Do as :meth:`perform` with an async handler."""
@@ -81,11 +79,9 @@ class Performer:
         running.is_waiting = False
         try:
             end = await arun(tasks, handler, self._clock, self._max_rescues, running)
-            counts = running.hand_over(end[1])
         finally:
             await self._afree_resources(tasks)
-        if counts:
-            self._note_end(running, end)
+        self._note_end(running, end)
 
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
@@ -135,6 +131,8 @@ class Performer:
 
     def _note_end(self, running: CurrentRun, end: RunEnd) -> None:
         left, alone = end
+        if not running.hand_over(alone):
+            return
         ended = [task.claim for task in running.tasks]
         self._held.finish(ended, clock.monotonic() - running.began)
         for settlement in left:

@@ -162,18 +162,20 @@ def _change_beside_run(cursor: CursorWrapper, dialect: Dialect, task: Task, decl
     )
 
 
-def confirm(alias: str, codes: Sequence[str]) -> set[str]:
-    """Confirm that these codes have a handler with a trigger.
+def confirm(alias: str, declared: Iterable[Declared]) -> set[str]:
+    """Confirm that the handlers of these codes have a trigger.
 
-    Return those that are to be declared again: they are no longer declared, or their task has failed.
+    Return the codes that are to be declared again: they are no longer declared, or their task has failed and has the
+    same trigger, so that executors with older code do not bring back an older one.
     """
-    if not codes:
+    texts = {one.biz_code: one.trigger_text for one in declared}
+    if not texts:
         return set()
-    known = Recurrence.objects.using(alias).filter(biz_code__in=codes)
-    is_complete = known.update(declared_at=read_now(alias)) == len(codes)
-    missing = set() if is_complete else set(codes).difference(known.values_list("biz_code", flat=True))
-    failed = Task.objects.using(alias).filter(biz_code__in=codes, biz_num=NUM, by_handler=True, status=FAILED)
-    return missing.union(failed.values_list("biz_code", flat=True))
+    known = Recurrence.objects.using(alias).filter(biz_code__in=texts)
+    is_complete = known.update(declared_at=read_now(alias)) == len(texts)
+    missing = set() if is_complete else set(texts).difference(known.values_list("biz_code", flat=True))
+    failed = Task.objects.using(alias).filter(biz_code__in=texts, biz_num=NUM, by_handler=True, status=FAILED)
+    return missing | {task.biz_code for task in failed if task.trigger_text == texts[task.biz_code]}
 
 
 def retire(alias: str, codes: Sequence[str] | None = None, unconfirmed_for: timedelta = timedelta()) -> list[str]:

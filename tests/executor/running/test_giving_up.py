@@ -13,9 +13,7 @@ from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running import worker
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.watchdog import take
 from django_delayed_tasks.executor.running.worker import Performer
-from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.leases.pool import LeasedResource, Pool
 from django_delayed_tasks.models import Resource, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
@@ -23,7 +21,6 @@ from django_delayed_tasks.store.claiming.claimed_task import lend, lose
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.tables import TASK
 from tests.executor.batches import batched
-from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import Bench, add, claim, drain, executing, handler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
@@ -179,7 +176,8 @@ class Lent:
 def test_nor_is_it_released_twice_while_its_resource_waits(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread for queries is busy, and the watchdog sees that the claim is lost."""
     monkeypatch.setattr(bench.lease, "trusted_until", float("-inf"))
-    running, _ = with_resource(bench)
+    running, resource = with_resource(bench)
+    resource.release()
     [task], lent = running.tasks, Lent()
     lend(task, lent)
     lose(task)
@@ -206,32 +204,6 @@ def test_nor_is_it_released_twice_while_its_resource_waits(bench: Bench, monkeyp
         go_on.set()
         awaited.finish(60)
     assert [settlement.then for settlement in bench.released] == [Then.RELEASED]
-
-
-@pytest.mark.parametrize("is_async", [False, True])
-def test_a_run_that_has_ended_is_not_given_up_while_its_resource_is_given_back(
-    bench: Bench, is_async: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its end would not count, and the task be run again."""
-    running, resource = with_resource(bench)
-    if is_async:
-        registry.clear()
-        async_handler_of(do_nothing)
-    usual = LeasedResource.release
-
-    def release(given: LeasedResource) -> None:
-        if running.abandon():
-            take(running, bench.held, bench.clock, "it is given up")
-        usual(given)
-
-    monkeypatch.setattr(LeasedResource, "release", release)
-    perform(bench, running, is_async)
-    assert not resource.is_held
-    assert [settlement.outcome for settlement in bench.released] == [RunOutcome.DONE]
-
-
-async def do_nothing(task: Any) -> None:
-    """An async handler."""
 
 
 @pytest.fixture
