@@ -19,7 +19,9 @@ def test_what_began_in_time_has_run_however_late_that_is_noticed(bench: Bench) -
     add(when=timedelta(seconds=-9))
     tasks = claim(registered())
     bench.clock.set(clock.host_now() + timedelta(seconds=5))
-    take(CurrentRun(tasks, began=clock.monotonic() - 5), bench.held, bench.clock, "its thread is given up")
+    running = CurrentRun(tasks, began=clock.monotonic() - 5)
+    assert running.abandon()
+    take(running, bench.held, bench.clock, "its thread is given up")
     with pytest.raises(ClaimLost):
         tasks[0].progress(0.5)
     [settlement] = bench.released
