@@ -26,7 +26,6 @@ from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import migrate_first
 from django_delayed_tasks.management.reloading import run_with_reloader
-from django_delayed_tasks.stats.findings import served_text
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.aligned import padded
 
@@ -163,7 +162,7 @@ class Command(BaseCommand):
         codes = sorted(get_task_handlers())
         lines = [
             (_("database"), f"{options.database} ({connection.display_name})"),
-            (_("queues"), served_text(options.queues, options.exclude_queues)),
+            (_("queues"), _queues_text(options)),
             (_("threads"), _threads_text(options)),
             (_("handlers"), f"{len(codes)}: {', '.join(codes) or NO_HANDLERS}"),
         ]
@@ -178,6 +177,12 @@ class Command(BaseCommand):
         if self._out is sys.stdout:
             self.stdout.write(text)
             self.stdout.flush()
+
+
+def _queues_text(options: ExecutorOptions) -> str:
+    served = _("all") if options.queues is None else ", ".join(options.queues)
+    values = {"queues": served, "excluded": ", ".join(options.exclude_queues)}
+    return _("%(queues)s but %(excluded)s") % values if options.exclude_queues else served
 
 
 def _threads_text(options: ExecutorOptions) -> str:

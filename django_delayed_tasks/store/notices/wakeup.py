@@ -5,7 +5,7 @@ tasks run here.
 """
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from threading import Event, Lock, local
 from typing import Any
@@ -94,14 +94,19 @@ def _run_after_commit(connection: BaseDatabaseWrapper, run: Callable[[str], None
 
 def soon(schedules: Iterable[Schedule]) -> set[str]:
     """Return the queues of the schedules that are due before other processes would find them by polling."""
-    return {schedule.queue for schedule in schedules if is_soon(schedule.when)}
+    span = timedelta(seconds=2 * settings.POLL_INTERVAL)
+    until = clock.host_now() + span
+    return {schedule.queue for schedule in schedules if _is_before(schedule.when, until, span)}
 
 
 def is_soon(when: When) -> bool:
     """Return whether this moment is less than two polls away."""
-    if isinstance(when, datetime):
-        when = when - clock.host_now()
-    return when is None or when.total_seconds() < 2 * settings.POLL_INTERVAL
+    span = timedelta(seconds=2 * settings.POLL_INTERVAL)
+    return _is_before(when, clock.host_now() + span, span)
+
+
+def _is_before(when: When, until: datetime, span: timedelta) -> bool:
+    return when is None or (when < until if isinstance(when, datetime) else when < span)
 
 
 def _tell(alias: str, queues: Iterable[str], asked: float) -> None:
