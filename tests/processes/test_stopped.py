@@ -7,6 +7,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -163,7 +164,7 @@ def test_but_not_by_the_first_interrupt() -> None:
     """A terminal sends it to all processes, and the run that has forked is to finish."""
     signals, fork = StopSignals(), multiprocessing.get_context("fork")
     has_begun, go_on, is_done = fork.Event(), fork.Event(), fork.Event()
-    with signals.installed():
+    with not_ignored(signal.SIGINT), signals.installed():
         child = fork.Process(target=work_after, args=(has_begun, go_on, is_done))
         child.start()
         try:
@@ -177,7 +178,17 @@ def test_but_not_by_the_first_interrupt() -> None:
             exit_code = child.exitcode
         finally:
             child.kill()
-    assert exit_code not in (None, 0)
+    assert exit_code == -signal.SIGINT
+
+
+@contextmanager
+def not_ignored(number: signal.Signals) -> Iterator[None]:
+    """Give the signal its default effect: a shell starts what it runs in the background with SIGINT ignored."""
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(number, before)
 
 
 def work_after(has_begun: Any, go_on: Any, is_done: Any) -> None:
