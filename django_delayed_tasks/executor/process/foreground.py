@@ -25,6 +25,7 @@ from django_delayed_tasks.executor.process.progress_bar import ProgressBar, drai
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
+from django_delayed_tasks.support import forks
 
 logger = logging.getLogger(__name__)
 
@@ -60,11 +61,13 @@ class StopSignals:
     def installed(self) -> Iterator["StopSignals"]:
         """Handle the signals within a ``with`` block of the main thread."""
         self._before = {number: signal.signal(number, self._received) for number in (signal.SIGTERM, signal.SIGINT)}
+        _installed.append(self)
         try:
             yield self
         finally:
-            for number, handler in self._before.items():
-                signal.signal(number, handler)
+            _installed.remove(self)
+            for number in self._before:
+                self._restore(number)
 
     def _received(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._pid:
@@ -76,15 +79,26 @@ class StopSignals:
             os._exit(128 + number)
 
     def _received_by_child(self, number: int) -> None:
-        """End a process that a handler has forked, as multiprocessing ends its workers with SIGTERM.
+        """End a process that a handler has forked, but not at the first SIGINT.
 
-        The first SIGINT does not end it: a terminal sends it to all processes, and the run that needs it is to finish.
+        A terminal sends that to all processes, and the run that needs this process is to finish.
         """
         if number == signal.SIGINT and self._interrupted != os.getpid():
             self._interrupted = os.getpid()
             return
-        signal.signal(number, self._before.get(number) or signal.SIG_DFL)
+        self._restore(number)
         os.kill(os.getpid(), number)
+
+    def _restore(self, number: int) -> None:
+        signal.signal(number, self._before.get(number) or signal.SIG_DFL)
+
+    def leave_to_child(self) -> None:
+        """Let SIGTERM end this forked process, as multiprocessing ends its workers.
+
+        A handler in Python would be called when a system call ends that has just begun, which may be never.
+        """
+        with suppress(ValueError):  # the fork is noticed late, in another thread
+            self._restore(signal.SIGTERM)
 
     def stop(self, number: int) -> None:
         """Act as if this signal had come."""
@@ -97,6 +111,17 @@ class StopSignals:
             with suppress(Empty):
                 self._arrivals.get(timeout=seconds)
         return self.number is not None
+
+
+_installed: list[StopSignals] = []
+
+
+def _leave_to_child() -> None:
+    for signals in _installed:
+        signals.leave_to_child()
+
+
+forks.forget_in_child(_leave_to_child)
 
 
 def run_executor(
