@@ -36,17 +36,18 @@ def page(figures: Figures, about: Mapping[str, Any]) -> str:
     goals = [goal for name in cases.NAMES if name in measured for goal in cases.case_of(name).GOALS]
     return "\n".join(
         [
-            "# Results of the benchmarks", "", machine(about), "",
+            "# Results of the benchmarks", "", machine(about, figures), "",
             "## Goals", "", report.goals_table(goals, figures), "",
             "## Figures", "", report.figures_table(figures), "",
         ]
     )  # fmt: skip
 
 
-def machine(about: Mapping[str, Any]) -> str:
-    """Return a sentence about the machine."""
+def machine(about: Mapping[str, Any], figures: Figures) -> str:
+    """Return a sentence about the machine, and about how often a figure was measured."""
     versions = [f"Python {about['python']}", f"Django {about['django']}", *about.get("databases", ())]
-    few, many = (times_of(pick(about["repeats"])) for pick in (min, max))
+    turns = [len(values) for values in figures.values.values()]
+    few, many = times_of(min(turns)), times_of(max(turns))
     times = many if few == many else f"{few} to {many}"
     quick = " A quick run: a tenth of the usual size, rough figures." if about["quick"] else ""
     text = f"Measured {times} on {about['processors']} processors with {', '.join(versions)}.{quick}"
