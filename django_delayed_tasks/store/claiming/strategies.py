@@ -6,6 +6,7 @@ Elsewhere rows are compared and set: see ``compare_and_set``.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -13,7 +14,7 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask, claimed_in_order
 from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates, taking
-from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_write
 
@@ -43,26 +44,9 @@ def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     if request.shares is not None:  # the rows to choose from are read first
         return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
-    due, parameters = candidates(dialect, request)
-    only = ""
-    if request.only:
-        only = " AND due.biz_code = %s"
-        parameters = [*parameters, request.only]
-    sql = (
-        f"WITH due AS MATERIALIZED ({due} FOR UPDATE SKIP LOCKED)"
-        f" UPDATE {TASK} t SET {_qualified(taking(dialect, request.executor))} FROM due WHERE t.id = due.id{only}"
-        f" RETURNING {', '.join(f't.{column}' for column in COLUMNS)}"
-    )
-
-    def write(cursor: CursorWrapper) -> list[ClaimedTask]:
-        cursor.execute(sql, parameters)
-        return claimed_in_order(cursor.fetchall(), dialect, request.executor)
-
-    return in_one_write(alias, write)
-
-
-def _qualified(assignments: str) -> str:
-    return assignments.replace("= version +", "= t.version +").replace("= attempts +", "= t.attempts +")
+    due, parameters = candidates(dialect, request, columns=("id",))
+    # As an array the rows are read once. PostgreSQL might read those of a plain IN again, and lock more than the limit.
+    return in_one_write(alias, _claim(dialect, request, f"= ANY (ARRAY({due} FOR UPDATE SKIP LOCKED))", parameters))
 
 
 def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -71,17 +55,24 @@ def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
         return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
     due, parameters = candidates(dialect, request, columns=("id",))
-    update = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id IN ({due})"
+    # In a transaction: if one row cannot be read, the others must not stay claimed with no executor to run them.
+    return atomically(alias, _claim(dialect, request, f"IN ({due})", parameters))
+
+
+def _claim(
+    dialect: Dialect, request: ClaimRequest, are_due: str, parameters: list[Any]
+) -> Callable[[CursorWrapper], list[ClaimedTask]]:
+    """Return a function that claims the rows whose ids ``are_due``, and returns their tasks."""
+    sql = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id {are_due}"
     if request.only:
-        update += " AND biz_code = %s"
+        sql += " AND biz_code = %s"
         parameters = [*parameters, request.only]
 
     def write(cursor: CursorWrapper) -> list[ClaimedTask]:
-        cursor.execute(f"{update} RETURNING {', '.join(COLUMNS)}", parameters)
+        cursor.execute(f"{sql} RETURNING {', '.join(COLUMNS)}", parameters)
         return claimed_in_order(cursor.fetchall(), dialect, request.executor)
 
-    # In a transaction: if one row cannot be read, the others must not stay claimed with no executor to run them.
-    return atomically(alias, write)
+    return write
 
 
 _STRATEGIES: dict[str, Strategy] = {"postgresql": skip_locked, "sqlite": sole_writer}
