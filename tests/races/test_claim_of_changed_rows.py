@@ -1,4 +1,4 @@
-"""PostgreSQL finds rows as they were when the claim began, and then locks them as they are: what changed in between."""
+"""PostgreSQL's claim finds rows as they were when it began, and locks them as they are: here they change in between."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -17,25 +17,28 @@ from tests.store import verbs
 from tests.store.verbs import ALIAS, EXECUTOR
 from tests.threads import DatabaseThread, start_thread
 
+__test__ = connection.vendor == "postgresql"
+
 LOCK = 20
-"""The key of the advisory lock for which the claim waits at each row that it finds."""
+"""The key of the advisory lock for which the claim waits when it finds a row."""
 UNLOCK = "SELECT pg_advisory_unlock_all()"
 
 
 @pytest.fixture
 def claiming(live_db: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[DatabaseThread[list[ClaimedTask]]]:
     """A claim of two tasks, "0" and "1", that has found neither of them yet."""
-    if connection.vendor != "postgresql":
-        pytest.skip("the other databases do not lock rows while they find them, or find them as they are")
     for num in "01":
         verbs.add(num, biz_ext="old")
     waits = partial(candidates, share=f"pg_advisory_xact_lock_shared({LOCK}) IS NOT NULL")
     monkeypatch.setattr(strategies, "candidates", waits)
     execute(f"SELECT pg_advisory_lock({LOCK})")
     thread = start_thread(lambda: verbs.claim(strategies.skip_locked))
-    wait_until_blocked(thread)
-    yield thread
-    execute(UNLOCK)
+    try:
+        wait_until_blocked(thread)
+        yield thread
+    finally:
+        execute(UNLOCK)
+        thread.result()
 
 
 def execute(sql: str) -> None:

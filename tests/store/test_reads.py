@@ -74,6 +74,18 @@ def test_reads_of_every_verb(live_db: str) -> None:
     assert {name: figures for name, figures in found.items() if figures} == {}
 
 
+def test_reads_of_a_claim_of_one_code(live_db: str) -> None:
+    """A database that looked for the code in the index on identities would read every row of it."""
+    api.add_tasks(Task(biz_code="other", biz_num=str(i), when=HOUR) for i in range(DUE))
+    refresh_statistics(live_db)  # which know nothing of the code
+    api.add_tasks(verbs.task(str(i)) for i in range(3_000))
+    found = {
+        name: excess(live_db, 20 * 5, lambda: verbs.claim(strategy, limit=20, only=CODE))  # noqa: B023
+        for name, strategy in STRATEGIES.items()
+    }
+    assert found == dict.fromkeys(STRATEGIES)
+
+
 def test_reads_of_the_agenda(live_db: str) -> None:
     fill()
     refresh_statistics(live_db)

@@ -44,9 +44,10 @@ def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     if request.shares is not None:  # the rows to choose from are read first
         return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
-    due, parameters = candidates(dialect, request, columns=("id",))
-    # As an array the rows are read once. PostgreSQL might read those of a plain IN again, and lock more than the limit.
-    return in_one_write(alias, _claim(dialect, request, f"= ANY (ARRAY({due} FOR UPDATE SKIP LOCKED))", parameters))
+    due, parameters = _due(dialect, request, " FOR UPDATE SKIP LOCKED")
+    # PostgreSQL evaluates the array once. It may run the subquery of a plain IN several times, and then claim more rows
+    # than the limit.
+    return in_one_write(alias, _claim(dialect, request, f"= ANY (ARRAY({due}))", parameters))
 
 
 def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
@@ -54,22 +55,30 @@ def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     if request.shares is not None:
         return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
-    due, parameters = candidates(dialect, request, columns=("id",))
+    due, parameters = _due(dialect, request)
     # In a transaction: if one row cannot be read, the others must not stay claimed with no executor to run them.
     return atomically(alias, _claim(dialect, request, f"IN ({due})", parameters))
+
+
+def _due(dialect: Dialect, request: ClaimRequest, locking: str = "") -> tuple[str, list[Any]]:
+    """Return the SELECT for the ids of the rows to claim, and its parameters."""
+    if not request.only:
+        due, parameters = candidates(dialect, request, columns=("id",))
+        return due + locking, parameters
+    due, parameters = candidates(dialect, request, columns=("id", "biz_code"))
+    # Of the due rows, not of the table: there, a database may look for the code in the index on identities, and read
+    # every row of it.
+    return f"SELECT id FROM ({due}{locking}) due WHERE biz_code = %s", [*parameters, request.only]
 
 
 def _claim(
     dialect: Dialect, request: ClaimRequest, are_due: str, parameters: list[Any]
 ) -> Callable[[CursorWrapper], list[ClaimedTask]]:
-    """Return a function that claims the rows whose ids ``are_due``, and returns their tasks."""
-    sql = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id {are_due}"
-    if request.only:
-        sql += " AND biz_code = %s"
-        parameters = [*parameters, request.only]
+    """Return a function that claims rows and returns their tasks; ``are_due`` is the condition on the id, as SQL."""
+    sql = f"UPDATE {TASK} SET {taking(dialect, request.executor)} WHERE id {are_due} RETURNING {', '.join(COLUMNS)}"
 
     def write(cursor: CursorWrapper) -> list[ClaimedTask]:
-        cursor.execute(f"{sql} RETURNING {', '.join(COLUMNS)}", parameters)
+        cursor.execute(sql, parameters)
         return claimed_in_order(cursor.fetchall(), dialect, request.executor)
 
     return write

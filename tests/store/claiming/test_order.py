@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.strategies import Strategy
 from tests.store import verbs
 from tests.store.verbs import HOUR, NOW
@@ -13,13 +14,21 @@ from tests.store.verbs import HOUR, NOW
 pytestmark = pytest.mark.usefixtures("db", "frozen")
 
 COUNT = 12
-OTHER_PLANS = ["enable_nestloop = off, enable_mergejoin = off", "enable_nestloop = off, enable_hashjoin = off"]
-"""Settings with which PostgreSQL returns the updated rows in the order of the table, or of the ids."""
+OTHER_PLANS = [
+    "enable_indexscan = off, enable_bitmapscan = off",
+    "enable_seqscan = off, enable_bitmapscan = off",
+    "enable_seqscan = off, enable_indexscan = off",
+]
+"""Settings with which PostgreSQL changes the rows in the order of the table, of the ids, or of their pages."""
+ONE_BY_ONE = (
+    "enable_hashjoin = off, enable_mergejoin = off, enable_hashagg = off, enable_material = off, enable_sort = off"
+)
+"""Settings with which PostgreSQL would run the subquery of an IN again for each row that it compares."""
 
 
 @pytest.fixture(params=OTHER_PLANS if connection.vendor == "postgresql" else [""])
 def planned(request: pytest.FixtureRequest) -> None:
-    """The planner does not join in the order of what is due."""
+    """The planner finds the rows to change in another order than that in which they are due."""
     with connection.cursor() as cursor:
         for setting in filter(None, request.param.split(", ")):
             cursor.execute(f"SET LOCAL {setting}")
@@ -40,3 +49,14 @@ def test_rows_of_one_moment_are_due_in_the_order_of_their_ids(planned: None, str
     Task.objects.update(claim_at=NOW)
     ids = [run.id for run in verbs.claim(strategy)]
     assert ids == sorted(ids)
+
+
+@pytest.mark.parametrize("settings", [*OTHER_PLANS, ONE_BY_ONE])
+def test_no_plan_claims_more_than_the_limit(db: None, strategy: Strategy, settings: str) -> None:
+    with connection.cursor() as cursor:
+        for setting in settings.split(", ") if connection.vendor == "postgresql" else ():
+            cursor.execute(f"SET LOCAL {setting}")
+    for number in range(COUNT):
+        verbs.add(str(number))
+    assert len(verbs.claim(strategy, limit=3)) == 3
+    assert Task.objects.filter(status=TaskStatus.PENDING).count() == COUNT - 3
