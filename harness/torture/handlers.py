@@ -1,8 +1,11 @@
 """The handlers under torture. Their data (``biz_ext``) is a dict with a ``nonce`` and what the handler is to do."""
 
 import asyncio
+import os
+import signal
 import time
 from datetime import timedelta
+from threading import Barrier
 from typing import Any
 
 from asgiref.sync import sync_to_async
@@ -90,6 +93,18 @@ class Gated(Ledgered):
 class AtomicGated(Gated):
     biz_code = "t-atomic-gated"
     atomic = True
+
+
+class Leaving(Gated):
+    """Tells its process to end, once two runs have begun, and stands still."""
+
+    biz_code = "t-leaving"
+    two = Barrier(2)
+
+    def work(self, task: Any) -> None:
+        if not self.two.wait(60.0):
+            os.kill(os.getpid(), signal.SIGTERM)
+        super().work(task)
 
 
 class Fatal(Ledgered):
