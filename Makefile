@@ -8,14 +8,16 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 DATABASES ?= sqlite,mariadb,postgres
 PYTEST ?=
+OPTIONAL ?=
 
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
+every_database := sqlite,mariadb,postgres,mysql
 sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
-.PHONY: help venv test lint format docs demo torture torture-galera conformance verify matrix clean bench mutants messages pictures
+.PHONY: help venv test check test-all lint format docs demo torture torture-galera conformance verify matrix clean bench mutants messages pictures
 
 help: ## Say what can be made
 	@echo 'make TARGET, with TARGET one of:'
@@ -33,7 +35,13 @@ $(STAMP): pyproject.toml harness/scripts/make_venv.sh
 	@touch $@
 
 test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the run
-	$(PY) -m harness.servers --databases "$(servers_list)" -- $(PY) -m harness.scripts.run_suite "$(DATABASES)" $(PYTEST)
+	$(PY) -m harness.suite tests --databases "$(DATABASES)" $(PYTEST)
+
+check: $(STAMP) ## Run what has to pass before a change lands: style, types, the model, the demo, the tests on four databases
+	$(PY) -m harness.suite check --databases $(every_database) --optional "$(OPTIONAL)"
+
+test-all: $(STAMP) ## Run every test on every database and every check, and say what a landing reaches on each: an hour
+	$(PY) -m harness.suite all --databases $(every_database)
 
 lint: $(STAMP) ## Check style, types and that no migration is missing
 	$(PY) -m ruff check $(sources) $(examples)

@@ -12,18 +12,9 @@ from django.db import connection
 
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.notices import wakeup
+from harness import ROOT
 from harness.database_urls import build
-
-# What knows no database is tested with SQLite only (as the triggers are).
-NO_DATABASE = [
-    *(f"test_{name}.py" for name in ("catalogs", "conf", "docs", "layers", "lazy_names", "outcomes", "plural")),
-    *(f"test_{name}.py" for name in ("redaction", "spans", "states", "translations", "typing")),
-    *(f"handlers/test_{name}.py" for name in ("decorator", "limits", "loading", "registry", "retries", "validation")),
-    "harness/scripts",
-    "harness/verification",
-    "harness/servers/test_installing.py",
-]
-collect_ignore = [] if settings.DDT_DATABASE == "sqlite" else NO_DATABASE
+from harness.suite.parts import DATABASES, LANDING, ONLY_ON, PER_DATABASE, SELECTION, is_within, runs_on
 
 # The same examples in every run, and none of them an error because the machine was busy.
 hypothesis.settings.register_profile(
@@ -47,12 +38,20 @@ FOLDER = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what another database shows as well."""
-    if settings.DDT_DATABASE == "sqlite":
+    """Leave out what `SELECTION` does not ask for: on servers a landing runs what can differ by database."""
+    selection = os.environ.get(SELECTION)
+    if selection is None or settings.DDT_DATABASE not in DATABASES:
         return
-    covered = [item for item in items if item.get_closest_marker("same_everywhere")]
-    config.hook.pytest_deselected(items=covered)
-    items[:] = [item for item in items if item not in covered]
+    left_out = [item for item in items if lands(item) != (selection == LANDING)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
+
+
+def lands(item: pytest.Item) -> bool:
+    """Return whether a landing runs this test on this database."""
+    path = str(item.path.relative_to(ROOT))
+    can_differ = item.get_closest_marker("per_database") or is_within(path, (*PER_DATABASE, *ONLY_ON))
+    return settings.DDT_DATABASE == "sqlite" or bool(can_differ and runs_on(path, settings.DDT_DATABASE))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -18,6 +18,8 @@ from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, regist
 from django_delayed_tasks.leases import Pool
 from tests.complaints import PREFIX, found, numbers, the_only
 
+pytestmark = pytest.mark.per_database
+
 ExtraDatabase = Callable[[dict[str, Any]], AbstractContextManager[None]]
 DEFAULT_ONLY = ["default"]
 

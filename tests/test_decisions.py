@@ -12,6 +12,8 @@ from django.db import connection
 from harness.settings import TEST_NAME
 from tests.pages import ROOT
 
+pytestmark = pytest.mark.per_database
+
 DECISIONS = ROOT / "docs/decisions"
 COMPARED = f"{TEST_NAME}_compare"
 

@@ -6,6 +6,8 @@ import pytest
 
 from django_delayed_tasks.support import forks
 
+pytestmark = pytest.mark.per_database
+
 LONG_ENOUGH = 0.3
 """Seconds for which a thread is given the opportunity to continue too early."""
 

@@ -33,6 +33,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Options before ``--``, a command after it."""
     parser = argparse.ArgumentParser(prog="python -m harness.servers", description="Start database servers.")
     parser.add_argument("--databases", default="mariadb,postgres", help="a comma list of " + ", ".join(KINDS))
+    parser.add_argument("--volatile", action="store_true", help="do without a disk's confirmation of each commit")
     parser.add_argument("--hold", action="store_true", help="stay until SIGTERM or SIGINT")
     own, command = list(arguments), []
     if "--" in own:
@@ -51,7 +52,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     options = parse(arguments)
     catch_signals()
-    servers = [KINDS[name]() for name in options.names]
+    servers = [KINDS[name](durable=not options.volatile) for name in options.names]
     try:
         start_all(servers)
         if options.command:

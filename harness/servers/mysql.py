@@ -41,7 +41,8 @@ class MySQL(Server):
         write_accounts(self)
 
     def command(self) -> Sequence[str]:
-        options = [*common_options(self), "--secure-file-priv=NULL", "--mysqlx=OFF"]
+        log = [] if self.durable else ["--sync-binlog=0"]
+        options = [*common_options(self), *log, "--secure-file-priv=NULL", "--mysqlx=OFF"]
         return [self.program, "--no-defaults", *options]
 
     def answers(self) -> bool:

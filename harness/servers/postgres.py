@@ -59,7 +59,7 @@ class Postgres(Server):
             "port": self.port,
             "unix_socket_directories": self.inside(self.folder),
             "max_connections": MAX_CONNECTIONS,
-            "fsync": "on",
+            "fsync": "on" if self.durable else "off",
             "synchronous_commit": "on",
             "timezone": "Asia/Kolkata",
             "shared_buffers": "256MB",

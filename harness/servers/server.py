@@ -37,7 +37,8 @@ class Server(ABC):
     character_set = "utf8mb4"  # the default of server and database, on MariaDB and MySQL
     stop_signal: int
 
-    def __init__(self) -> None:
+    def __init__(self, durable: bool = True) -> None:
+        self.durable = durable  # whether what is committed outlives the machine, and not the server's process alone
         self.account: Account
         self._held: HeldFolder | None = None
         self.port = 0

@@ -15,7 +15,7 @@ from tests.admin.actions import ACTIONS, LIST, STATUS, ask, confirm_once, do
 from tests.admin.pages import confirm, hidden_of, messages_of
 from tests.admin.rows import NOW, new_task, task
 
-pytestmark = pytest.mark.usefixtures("frozen")
+pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 class TestAllThatMatch:

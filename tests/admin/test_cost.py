@@ -19,6 +19,8 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from tests.admin.rows import CODE, HOUR, NOW, OTHER, executor, list_of, new_run, new_task
 
+pytestmark = pytest.mark.per_database
+
 FEW, MANY = 2_000, 8_000
 LEVELS = [("default", 0), ("default", 5), ("mail", 0)]
 

@@ -13,6 +13,8 @@ from django_delayed_tasks.models import Executor, PausedQueue, Resource, Task, T
 from tests.admin import rows
 from tests.admin.rows import list_of
 
+pytestmark = pytest.mark.per_database
+
 MODELS: list[type[Model]] = [Task, TaskRun, Executor, Resource, PausedQueue]
 MOMENTS = [
     "9999-12-31T23:59:59.999999-23:00", "0001-01-01T00:00:00+23:00", "9999-12-31", "0000-00-00",

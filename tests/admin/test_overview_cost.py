@@ -10,6 +10,8 @@ from tests.admin.rows import MINUTE, NOW
 from tests.admin.test_cost import FEW, MANY, Page, fill, fill_with_what_is_rare, measured, plans_by_index
 from tests.stats.fills import ended
 
+pytestmark = pytest.mark.per_database
+
 PAGES: list[Page] = [
     ("overview", {}),
     ("overview", {"ahead": "month", "span": "week"}),

@@ -24,7 +24,7 @@ from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_tas
 LIST = list_of("pausedqueue")
 HOSTILE = "<script>alert(1)</script>\"'&"
 
-pytestmark = pytest.mark.usefixtures("frozen")
+pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def shown(client: Client) -> dict[str, dict[str, str]]:

@@ -18,7 +18,7 @@ from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, executor, list
 
 LIST = list_of("taskrun")
 
-pytestmark = pytest.mark.usefixtures("frozen")
+pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def test_columns(boss: Client) -> None:

@@ -20,7 +20,7 @@ from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, TRACEBACK, executor
 
 LIST = list_of("task")
 
-pytestmark = pytest.mark.usefixtures("frozen")
+pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 class TestColumns:

@@ -13,7 +13,7 @@ from tests.admin.rows import HOUR, MINUTE, NOW, list_of, page_of, task
 from tests.admin.test_task_page import ADD, add, errors_of
 from tests.admin.triggers import DAY, EVERY_TEN, NIGHTLY, outlook_of, stored, times_of
 
-pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.usefixtures("frozen")
 
 
 class TestPreview:

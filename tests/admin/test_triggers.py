@@ -17,7 +17,7 @@ from tests.admin.test_task_page import ADD, add, errors_of
 from tests.admin.triggers import DAY, EVERY_TEN, NIGHTLY, SPOILT, outlook_of, stored
 from tests.recurring.machine import NOON, Machine
 
-pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.usefixtures("frozen")
 
 
 class TestAdd:

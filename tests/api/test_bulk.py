@@ -14,6 +14,8 @@ from django_delayed_tasks.states import TaskStatus
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 
+pytestmark = pytest.mark.per_database
+
 
 def many(count: int, **fields: object) -> Iterator[Task]:
     return (verbs.task(f"{i:05}", NOW, **fields) for i in range(count))

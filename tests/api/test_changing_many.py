@@ -21,6 +21,8 @@ from tests.store import recurring_states, states, verbs
 from tests.store.meters import UNIT, reads, statements
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
 
+pytestmark = pytest.mark.per_database
+
 DAY = timedelta(days=1)
 STATES = states.BEFORE | recurring_states.BEFORE
 ALL = {"everything": True}

@@ -12,6 +12,8 @@ from django_delayed_tasks.models import Task, TaskRun
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 
+pytestmark = pytest.mark.per_database
+
 SECOND = timedelta(seconds=1)
 
 

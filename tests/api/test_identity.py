@@ -13,6 +13,8 @@ from django_delayed_tasks.models import NUM_LENGTH, Task
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
 
+pytestmark = pytest.mark.per_database
+
 ALIKE = [
     "a", "A", "\uff41", "á", "a\u0301", "é", "e", "E", "e\u0301", "ß", "ss", "ẞ", "İ", "i", "\u0131", "1", "\uff11",
     "01", "1.0",

@@ -9,6 +9,8 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import TaskRun
 from tests.store import verbs
 
+pytestmark = pytest.mark.per_database
+
 
 def nested(depth: int) -> Any:
     value: Any = None

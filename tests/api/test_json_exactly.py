@@ -22,7 +22,7 @@ from django_delayed_tasks.store.validation import valid_json
 from tests.store import verbs
 from tests.store.verbs import NOW
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 FLOATS = [
     1e16, 1e17, 1e20, 1e22, 2.0**64, -1e22, 1e308, sys.float_info.max, 5e-324, -5e-324, 1e-5, 1.5e-300, -0.0, 0.0, 1.0,
     100.0, 0.1, 1 / 3, 123456789012345680.0, 10.0**15,

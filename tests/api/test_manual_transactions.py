@@ -16,6 +16,8 @@ from django_delayed_tasks.store.sql.transactions import atomically, in_one_state
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR
 
+pytestmark = pytest.mark.per_database
+
 MODELS = (Task, TaskRun, PausedQueue, Resource, Success)
 VERBS: dict[str, Callable[[], Any]] = {
     "add": lambda: verbs.add("new", HOUR),

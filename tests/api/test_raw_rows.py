@@ -11,6 +11,8 @@ from django_delayed_tasks.models import Task
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 
+pytestmark = pytest.mark.per_database
+
 ROW: dict[str, Any] = {"biz_code": CODE, "biz_num": "1", "when": NOW}
 
 

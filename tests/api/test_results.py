@@ -12,6 +12,8 @@ from django_delayed_tasks.states import AddAction, CancelResult, RunOutcome
 from tests.store import verbs
 from tests.store.verbs import CODE, HOUR, NOW
 
+pytestmark = pytest.mark.per_database
+
 
 def test_add_task_names_the_row(db: None) -> None:
     first = verbs.add()

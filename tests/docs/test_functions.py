@@ -14,7 +14,7 @@ from django_delayed_tasks import Interval, cancel_task
 from django_delayed_tasks.testing import run_due_tasks, run_until, scheduled_tasks
 from tests.docs.shown import shown
 
-pytestmark = [pytest.mark.same_everywhere, pytest.mark.usefixtures("in_shop")]
+pytestmark = pytest.mark.usefixtures("in_shop")
 
 FUNCTIONS = """
 from django.tasks import task

@@ -20,7 +20,7 @@ from django_delayed_tasks.testing import make_task, run_due_tasks, run_until
 from tests.docs.shop import Order, Parcel, Promotion
 from tests.docs.shown import know, shown
 
-pytestmark = [pytest.mark.same_everywhere, pytest.mark.usefixtures("in_shop")]
+pytestmark = pytest.mark.usefixtures("in_shop")
 
 DONE, RETRIED, FAILED, RESCHEDULED = RunOutcome.DONE, RunOutcome.RETRIED, RunOutcome.FAILED, RunOutcome.RESCHEDULED
 HOUR = timedelta(hours=1)

@@ -11,7 +11,7 @@ from django_delayed_tasks.leases import MutexLease, Pool, ResourceUnavailable, m
 from django_delayed_tasks.models import Resource
 from tests.docs.shown import shown
 
-pytestmark = [pytest.mark.same_everywhere, pytest.mark.usefixtures("live_db")]
+pytestmark = pytest.mark.usefixtures("live_db")
 
 
 class Enough(Exception):

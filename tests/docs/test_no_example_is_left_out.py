@@ -9,8 +9,6 @@ from tests import pages
 from tests.docs.shown import shown
 from tests.pages import ROOT
 
-pytestmark = pytest.mark.same_everywhere
-
 EXAMPLES = 139
 FOLLOWED = {
     "README.md": "test_docs_followed.py",

@@ -23,7 +23,7 @@ from django_delayed_tasks.support.redaction import redacted
 from django_delayed_tasks.testing import declare_recurring, run_due_tasks, scheduled_tasks
 from tests.docs.shown import know, shown
 
-pytestmark = [pytest.mark.same_everywhere, pytest.mark.usefixtures("in_shop")]
+pytestmark = pytest.mark.usefixtures("in_shop")
 
 
 def complaints() -> list[str]:

@@ -15,7 +15,7 @@ from django_delayed_tasks.testing import declare_recurring, make_task, run_due_t
 from tests.docs.shop import Order, Promotion
 from tests.docs.shown import know, shown
 
-pytestmark = [pytest.mark.same_everywhere, pytest.mark.usefixtures("in_shop")]
+pytestmark = pytest.mark.usefixtures("in_shop")
 
 DAY, HOUR, MINUTE = timedelta(days=1), timedelta(hours=1), timedelta(minutes=1)
 DONE = RunOutcome.DONE

@@ -19,7 +19,7 @@ from tests.executor.parts import add, claim, executing, handler_of, registered
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def test_runs_what_is_due_and_keeps_the_history() -> None:

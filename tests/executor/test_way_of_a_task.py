@@ -16,7 +16,7 @@ from django_delayed_tasks.models import TaskRun
 from tests.executor.parts import add, executing, handler_of
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 PACKAGE = str(Path(django_delayed_tasks.__file__).parent)
 THREADS = ("poller", "lanes", "worker", "settler", "run log")

@@ -11,6 +11,8 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from tests.executor.test_held import OPTIONS, a_task, holding
 
+pytestmark = pytest.mark.per_database
+
 THREADS, EACH = 8, 400
 
 

@@ -18,7 +18,7 @@ from tests.function_tasks import functions
 from tests.function_tasks.framework import InvalidTask, TaskResultStatus, default_task_backend
 from tests.threads import start_thread
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 backend: Any = default_task_backend
 give: Any = functions.give
 

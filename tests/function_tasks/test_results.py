@@ -16,7 +16,7 @@ from tests.executor.parts import drain, executing
 from tests.function_tasks import functions
 from tests.function_tasks.framework import TaskResultDoesNotExist, TaskResultStatus, default_task_backend
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def test_what_is_enqueued_reads_back_equal() -> None:

@@ -18,7 +18,7 @@ from tests.store.meters import statements
 from tests.store.verbs import ALIAS, NOW
 from tests.threads import in_thread, start_thread
 
-pytestmark = [pytest.mark.usefixtures("live_db")]
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 @pytest.fixture(autouse=True)

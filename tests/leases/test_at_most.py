@@ -18,7 +18,7 @@ from tests.store.verbs import ALIAS, NOW
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 class Time:

@@ -18,7 +18,7 @@ from tests.store.verbs import ALIAS
 from tests.threads import DatabaseThread, start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from tests.sessions import sessions
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 OURS = {"postgresql": "SELECT pg_backend_pid()", "mysql": "SELECT CONNECTION_ID()"}
 KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}

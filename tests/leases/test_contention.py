@@ -8,6 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from django_delayed_tasks.leases import Pool
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line as waiting
@@ -17,6 +19,8 @@ from tests.processes.conftest import Start
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 from tests.store.verbs import ALIAS
+
+pytestmark = pytest.mark.per_database
 
 RESOURCES, PROCESSES, THREADS = 40, 8, 13
 LEAST = 0.9

@@ -12,7 +12,7 @@ from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import Wanted
 from tests.threads import in_thread
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 BUSY = OperationalError("database is locked")
 LONG = 600.0

@@ -12,7 +12,7 @@ from tests.processes.conftest import Start
 from tests.processes.database import database_now
 from tests.processes.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 TTL = 2.0
 LIMIT = timedelta(seconds=TTL + 1)

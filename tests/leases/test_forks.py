@@ -5,7 +5,7 @@ import pytest
 from tests.leases.forker import CHILDREN
 from tests.processes.conftest import Start
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 def test_what_is_held_is_the_parents_and_children_have_their_own(start: Start, live_db: str) -> None:

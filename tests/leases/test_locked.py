@@ -13,7 +13,7 @@ from tests.threads import in_thread
 from tests.waiting import wait_until
 
 __test__ = settings.DDT_DATABASE != "sqlite"
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 @pytest.mark.parametrize("commits", [True, False])

@@ -22,7 +22,7 @@ from tests.store.verbs import ALIAS, NOW
 from tests.threads import in_thread, start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 def row(name: str = "index") -> Resource:

@@ -17,7 +17,7 @@ from tests.leases.rows import force
 from tests.leases.test_mutex import row
 from tests.store.meters import statements
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 def test_state_is_handed_on() -> None:

@@ -15,6 +15,8 @@ from tests.processes.outages import Outage, ServerKilled, private_database
 from tests.threads import DatabaseThread, start_thread
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 SHORT, LONG = 2.0, 600.0
 """Seconds: one ttl that ends during the outage, and one that does not."""
 

@@ -16,7 +16,7 @@ from tests.store.verbs import ALIAS
 from tests.threads import DatabaseThread, in_thread, start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 def places() -> list[int]:

@@ -7,7 +7,7 @@ from django.db import connection
 
 from tests.processes.conftest import Start
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 __test__ = connection.vendor == "postgresql"  # Django has pools for no other database that may hold tasks
 
 

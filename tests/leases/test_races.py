@@ -17,7 +17,7 @@ from tests.races.blocking import wait_until_blocked
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread, start_thread
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 WRITES = sorted(set(VERBS) - {"is_held", "renew"})  # a renewal does not wait
 

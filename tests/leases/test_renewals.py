@@ -23,7 +23,7 @@ from tests.leases.rows import TTL, add, force, taken, wanted
 from tests.store.verbs import ALIAS
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 class Holder:

@@ -14,7 +14,7 @@ from tests.leases.rows import POOL, TTL, add, free_names, later, row, take, take
 from tests.store.meters import UNIT, reads, statements
 from tests.store.verbs import ALIAS, NOW
 
-pytestmark = pytest.mark.usefixtures("db", "frozen")
+pytestmark = [pytest.mark.usefixtures("db", "frozen"), pytest.mark.per_database]
 
 DAY = timedelta(days=1)
 HELD, RAN_OUT = 10, 60

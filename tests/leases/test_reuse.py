@@ -11,7 +11,7 @@ from django_delayed_tasks.leases import Mutex, Pool, ResourceUnavailable, mutex
 from tests.leases.rows import force
 from tests.threads import in_thread
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 def cannot_be_had(guard: Mutex) -> None:

@@ -85,7 +85,6 @@ def test_the_command_and_its_exit_code(start: Start) -> None:
         assert lease.token == held + 1
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize(("program", "code"), [("true", 0), ("false", 1), ("no-such-program", 127)])
 def test_held_for_at_least(start: Start, program: str, code: int) -> None:
     """The second host's cron is late, and the job is short."""
@@ -105,7 +104,6 @@ def test_another_process_holds_it(start: Start) -> None:
         assert "mutex 'nightly' was not available" in children[0].output
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize(("program", "ttl"), [(FAMILY, "1"), (STUBBORN, "1")])
 def test_the_command_ends_when_the_mutex_is_lost(start: Start, program: str, ttl: str) -> None:
     child = guarded(start, program, ttl)
@@ -117,7 +115,6 @@ def test_the_command_ends_when_the_mutex_is_lost(start: Start, program: str, ttl
     wait_until(lambda: not processes_with(held))
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_the_command_ends_when_it_was_held_for_at_most(start: Start, program: str) -> None:
     child = run(start, "--ttl", "6", "--at-most", "1", "--", sys.executable, "-c", program)
@@ -127,7 +124,6 @@ def test_the_command_ends_when_it_was_held_for_at_most(start: Start, program: st
     assert (found.holder, processes_with(found.version)) == ("", [])
 
 
-@pytest.mark.same_everywhere
 def test_signals_are_passed_on(start: Start) -> None:
     child = guarded(start, TELLS)
     child.send(signal.SIGHUP)
@@ -137,14 +133,12 @@ def test_signals_are_passed_on(start: Start) -> None:
         pass
 
 
-@pytest.mark.same_everywhere
 def test_ended_by_a_signal(start: Start) -> None:
     child = guarded(start, FAMILY)
     child.send(signal.SIGTERM)
     assert child.exit_code() == 128 + signal.SIGTERM
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("program", [FAMILY, STUBBORN])
 def test_the_command_dies_with_it(start: Start, program: str) -> None:
     """All processes that the command started die as well."""
@@ -155,7 +149,6 @@ def test_the_command_dies_with_it(start: Start, program: str) -> None:
     wait_until(lambda: not processes_with(held))
 
 
-@pytest.mark.same_everywhere
 def test_the_command_ends_in_time_when_runmutex_stands_still(start: Start) -> None:
     child = guarded(start, FAMILY, "6")
     held = token()
@@ -205,7 +198,6 @@ class TestWhileTheDatabaseIsAway:
         assert "was lost: the command was ended" in child.output
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -227,7 +219,6 @@ def test_wrong_use(arguments: list[str], code: int, text: str, capfd: pytest.Cap
     assert text in capfd.readouterr().err
 
 
-@pytest.mark.same_everywhere
 def test_from_python() -> None:
     call_command("runmutex", "nightly", ttl=5, command=["true"])
     with pytest.raises(SystemExit, match="1"):

@@ -16,6 +16,8 @@ from django_delayed_tasks.models import Resource
 from tests.leases.rows import make_due
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 HERE, ELSEWHERE = "here", "elsewhere"
 
 

@@ -14,7 +14,7 @@ from tests.leases.rows import POOL, add, force, wanted
 from tests.store.verbs import ALIAS
 from tests.threads import in_thread
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 @contextmanager

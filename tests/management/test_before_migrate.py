@@ -12,6 +12,8 @@ from tests.executor.parts import handler_of
 from tests.management.conftest import Call
 from tests.test_database_checks import GOOD, ExtraDatabase, extra_database, sqlite  # noqa: F401
 
+pytestmark = pytest.mark.per_database
+
 FIRST = "unapplied migrations on database 'extra': 0001_initial, "
 LAST = "Run `manage.py migrate` first."
 

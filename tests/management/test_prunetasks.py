@@ -13,7 +13,7 @@ from tests.executor.membership.test_retention import finished
 from tests.executor.parts import add
 from tests.management.conftest import Call
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 DAY = timedelta(days=1)
 
 

@@ -21,7 +21,7 @@ from tests.executor.parts import add, claim, drain, handler_of, registered
 from tests.management.conftest import Call
 from tests.pages import ROOT, blocks
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 HOUR = timedelta(hours=1)
 

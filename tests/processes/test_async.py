@@ -25,7 +25,6 @@ def add(number: int, seconds: float) -> None:
     add_tasks(Task(biz_code="patient", biz_num=str(num), biz_ext=seconds) for num in range(number))
 
 
-@pytest.mark.same_everywhere
 def test_many_wait_at_the_same_time(starttask: Start) -> None:
     """One after the other, or in the threads, they would take more than a minute."""
     add(200, 1.0)
@@ -38,7 +37,6 @@ def test_many_wait_at_the_same_time(starttask: Start) -> None:
     assert "Traceback" not in child.output
 
 
-@pytest.mark.same_everywhere
 def test_sigterm_cancels_those_that_take_too_long(starttask: Start, folder: Folder) -> None:
     add(3, 600.0)
     child = starttask(environment=ENVIRONMENT, SHUTDOWN_TIMEOUT=0.2).wait_until_ready()

@@ -49,7 +49,6 @@ def test_drain_with_nothing_due(starttask: Start) -> None:
     assert "Drained: 0 runs" in child.output
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("options", [[], ["--processes=2"]])
 def test_verbosity_0_is_silent(starttask: Start, folder: Folder, options: list[str]) -> None:
     add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
@@ -59,7 +58,6 @@ def test_verbosity_0_is_silent(starttask: Start, folder: Folder, options: list[s
     assert child.output == ""
 
 
-@pytest.mark.same_everywhere
 def test_drain_shows_a_bar_on_a_terminal(starttask: Start) -> None:
     add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
     terminal, other_end = pty.openpty()
@@ -72,7 +70,6 @@ def test_drain_shows_a_bar_on_a_terminal(starttask: Start) -> None:
     assert "Drained: 20 runs" in shown
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("more", [[], ["--drain"]])
 def test_max_tasks_runs_exactly_that_number(starttask: Start, folder: Folder, more: list[str]) -> None:
     add_tasks(Task(biz_code="quick", biz_num=str(number)) for number in range(20))
@@ -83,7 +80,6 @@ def test_max_tasks_runs_exactly_that_number(starttask: Start, folder: Folder, mo
     assert {row.attempts for row in Task.objects.all()} == {0}
 
 
-@pytest.mark.same_everywhere
 def test_max_tasks_counts_runs_and_not_what_it_has_no_handler_for(
     starttask: Start, folder: Folder, unknown_codes: None
 ) -> None:
@@ -94,7 +90,6 @@ def test_max_tasks_counts_runs_and_not_what_it_has_no_handler_for(
     assert folder.count("ran") == 3
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

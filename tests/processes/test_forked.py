@@ -14,6 +14,8 @@ from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 from tests.sessions import other_sessions
 
+pytestmark = pytest.mark.per_database
+
 MANY = 100
 """More iterations of a listener than anything in these tests is a reason for; one that spins makes thousands."""
 

@@ -17,6 +17,8 @@ from tests.processes.folder import Folder
 from tests.processes.test_forked import MANY
 from tests.processes.waiting import PATIENCE, wait_until
 
+pytestmark = pytest.mark.per_database
+
 Gunicorn = Callable[..., "Server"]
 
 

@@ -2,8 +2,6 @@
 
 import signal
 
-import pytest
-
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.executor.process.foreground import RESTART
 from django_delayed_tasks.models import Task, TaskRun
@@ -34,7 +32,6 @@ def test_hanging_run_is_retried_and_its_thread_replaced(starttask: Start, folder
     assert TaskRun.objects.count() == 2, "the lost run was settled"
 
 
-@pytest.mark.same_everywhere
 def test_too_many_lost_threads_end_the_process_with_75(starttask: Start, folder: Folder) -> None:
     numbers = ("1", "2", "3")
     for number in numbers:
@@ -50,7 +47,6 @@ def test_too_many_lost_threads_end_the_process_with_75(starttask: Start, folder:
     wait_until(lambda: all(is_settled("hanging", number) for number in numbers))
 
 
-@pytest.mark.same_everywhere
 def test_supervisor_starts_a_worn_out_process_again(starttask: Start, folder: Folder) -> None:
     numbers = ("1", "2", "3")
     for number in numbers:

@@ -32,14 +32,12 @@ def test_commit_wakes_it_long_before_it_polls(program: Child) -> None:
     assert row.pid == program.pid
 
 
-@pytest.mark.same_everywhere
 def test_second_start_is_refused(program: Child) -> None:
     program.say("start")
     program.wait_for("refused: this process runs an executor already; call shutdown() first")
     run(program, "1")
 
 
-@pytest.mark.same_everywhere
 def test_shutdown_lets_the_run_end_and_leaves_no_thread(program: Child, folder: Folder) -> None:
     gate = folder.shut("1")
     program.say("add 1")
@@ -56,7 +54,6 @@ def test_shutdown_lets_the_run_end_and_leaves_no_thread(program: Child, folder: 
     assert (first.alive, second.alive) == (None, True)
 
 
-@pytest.mark.same_everywhere
 def test_shutdown_without_waiting_returns_at_once(program: Child, folder: Folder) -> None:
     gate = folder.shut("1")
     program.say("add 1")
@@ -68,7 +65,6 @@ def test_shutdown_without_waiting_returns_at_once(program: Child, folder: Folder
     wait_until(lambda: alive("inside") is None)
 
 
-@pytest.mark.same_everywhere
 def test_program_that_ends_after_a_shutdown_without_waiting_does_not_wait_either(
     program: Child, folder: Folder
 ) -> None:

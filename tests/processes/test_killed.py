@@ -17,6 +17,8 @@ from tests.processes.database import alive, await_heartbeats, database_now, inca
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 LEASE, POLL = 1.5, 0.1
 SCHEDULING = 1.0
 """Seconds that a busy machine may take on top of the bound."""

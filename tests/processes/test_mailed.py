@@ -2,14 +2,10 @@
 
 from email import message_from_bytes, policy
 
-import pytest
-
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.models import Task
 from tests.processes.conftest import Start
 from tests.processes.folder import Folder
-
-pytestmark = pytest.mark.same_everywhere
 
 MAILING = {
     "DJANGO_SETTINGS_MODULE": "tests.processes.mailing_settings",

@@ -11,6 +11,8 @@ from tests.processes.conftest import Start
 from tests.processes.database import alive, is_settled
 from tests.processes.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 needs_server = pytest.mark.skipif(not CAN_BE_CUT, reason="a socket is not lost")
 
 

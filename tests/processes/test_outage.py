@@ -19,6 +19,8 @@ from tests.processes.outages import Outage, private_database
 from tests.processes.probing import free_port, get
 from tests.processes.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 
 @pytest.fixture
 def outage(database: str, tmp_path: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[Outage]:

@@ -13,6 +13,8 @@ from tests.processes.conftest import Start
 from tests.processes.database import alive, is_settled
 from tests.processes.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 __test__ = connection.vendor == "postgresql"  # Django has pools for no other database that may hold tasks
 TASKS = 40
 THREADS = 8

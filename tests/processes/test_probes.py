@@ -21,8 +21,6 @@ from tests.processes.folder import Folder
 from tests.processes.probing import free_port, get, wait_for
 from tests.processes.waiting import wait_until
 
-pytestmark = pytest.mark.same_everywhere
-
 
 def test_an_executor_is_live_and_ready_until_it_stops(starttask: Start, folder: Folder) -> None:
     port, file = free_port(), folder.path / "health"

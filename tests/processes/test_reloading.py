@@ -14,8 +14,6 @@ from tests.processes.database import incarnations, is_settled
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 
-pytestmark = pytest.mark.same_everywhere
-
 CODE = """
 from tests.processes.handlers import Quick
 

@@ -3,15 +3,11 @@
 import json
 from typing import Any
 
-import pytest
-
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.processes.conftest import Start
 from tests.processes.folder import EVENTS, Folder
-
-pytestmark = pytest.mark.same_everywhere
 
 SENTRY = {
     "DJANGO_SETTINGS_MODULE": "tests.processes.sentry_settings",

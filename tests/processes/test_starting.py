@@ -51,7 +51,6 @@ def refused(child: Child) -> str:
     return message
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.usefixtures("live_db")
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -79,7 +78,6 @@ def test_wrong_option(options: list[str], said: str) -> None:
     assert said in str(caught.value)
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.usefixtures("live_db")
 def test_a_call_from_code_returns_and_leaves_the_signals_alone() -> None:
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
@@ -87,7 +85,6 @@ def test_a_call_from_code_returns_and_leaves_the_signals_alone() -> None:
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == handlers
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("command", [["starttask", "--drain"], ["starttask", "--reload"], ["runmutex", "nightly"]])
 def test_not_in_another_thread(command: list[str]) -> None:
     with ThreadPoolExecutor(1) as threads:
@@ -123,7 +120,6 @@ def test_not_while_no_time_passes() -> None:
                 begin()
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("name", [":memory:", "file:any?mode=memory&cache=shared", "file::memory:?cache=shared"])
 def test_not_in_memory(name: str, tmp_path: Path) -> None:
     """Before anything is read there: without a test runner the tables are missing as well."""
@@ -152,7 +148,6 @@ for begin in (start, lambda: call_command("starttask", "--drain"), lambda: call_
         assert line.endswith("use a file (for tests, name it in DATABASES['default']['TEST']['NAME'])")
 
 
-@pytest.mark.same_everywhere
 def test_wrong_option_ends_the_process_with_1(starttask: Start) -> None:
     assert "threads=0: expected" in refused(starttask("--threads", "0"))
 

@@ -62,7 +62,6 @@ def test_full_local_queue_is_released_and_the_run_ends(starttask: Start, folder:
     assert outcomes("held", "1") == [RunOutcome.DONE]
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize("number", SIGNALS)
 def test_second_signal_ends_it_at_once(starttask: Start, folder: Folder, number: int) -> None:
     folder.shut("1")
@@ -96,7 +95,6 @@ def test_run_that_outlasts_the_shutdown_timeout_is_taken_by_another_at_once(star
     assert outcomes("held", "1") == [RunOutcome.LOST, RunOutcome.DONE]
 
 
-@pytest.mark.same_everywhere
 def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, folder: Folder) -> None:
     gates = [folder.shut(num) for num in "12"]
     child = starttask("--name", "waiting").wait_until_ready()
@@ -112,7 +110,6 @@ def test_it_says_how_many_runs_it_waits_for_and_then_which(starttask: Start, fol
     assert child.exit_code() == 0
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.usefixtures("_alarm")
 def test_signal_may_come_at_any_moment_of_the_wait() -> None:
     until = clock.monotonic() + 1.5
@@ -140,7 +137,6 @@ def sleep_through(has_begun: Any) -> None:
     time.sleep(PATIENCE)
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork with threads
 def test_a_process_that_a_handler_has_forked_is_ended_by_a_signal() -> None:
     """As ``multiprocessing.Pool`` ends its workers, and then waits for them."""
@@ -158,7 +154,6 @@ def test_a_process_that_a_handler_has_forked_is_ended_by_a_signal() -> None:
     assert signals.number is None
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_but_not_by_the_first_interrupt() -> None:
     """A terminal sends it to all processes, and the run that has forked is to finish."""
@@ -201,7 +196,6 @@ def work_after(has_begun: Any, go_on: Any, is_done: Any) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.same_everywhere
 def test_same_signal_twice_at_once_is_one_to_a_supervised_process() -> None:
     signals = StopSignals(doubling=600)
     with signals.installed():

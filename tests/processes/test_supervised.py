@@ -56,7 +56,6 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-@pytest.mark.same_everywhere
 def test_both_work_and_sigterm_ends_all_with_0(team: Child, folder: Folder) -> None:
     stand_still(folder)
     pids = {note.pid for note in folder.notes("started")}
@@ -103,7 +102,6 @@ def test_children_end_in_good_order_when_the_supervisor_is_killed(team: Child, f
     assert [alive(name) for name in NAMES] == [None, None]
 
 
-@pytest.mark.same_everywhere
 def test_sigterm_to_every_process_of_the_service_lets_runs_end(team: Child, folder: Folder) -> None:
     """As systemd sends it by default: the children get the signal from systemd and from the supervisor."""
     stand_still(folder)
@@ -130,7 +128,6 @@ class AfterOneStart(StopSignals):
         return self.asked > 2  # once for the round, once for each child
 
 
-@pytest.mark.same_everywhere
 def test_signal_is_heard_between_two_starts() -> None:
     idle = [sys.executable, "-c", "import time; time.sleep(600)"]
     supervisor = Supervisor(idle, "team", processes=1000, shutdown_timeout=10)
@@ -158,7 +155,6 @@ time.sleep(600)
 """
 
 
-@pytest.mark.same_everywhere
 @pytest.mark.parametrize(
     ("how", "code"),
     [
@@ -176,7 +172,6 @@ def test_its_exit_code_says_whether_all_ended_well(how: str, code: int, tmp_path
     assert supervisor.run(WhenReady(ready)) == code
 
 
-@pytest.mark.same_everywhere
 def test_a_crash_just_before_the_signal_is_no_end_in_disorder(tmp_path: Path) -> None:
     crashing = "import pathlib, sys; pathlib.Path(sys.argv[1]).touch(); sys.exit(1)"
     supervisor = Supervisor([sys.executable, "-c", crashing, str(tmp_path / "ran")], "team", 1, shutdown_timeout=60)
@@ -187,12 +182,10 @@ def test_a_crash_just_before_the_signal_is_no_end_in_disorder(tmp_path: Path) ->
     assert supervisor._end() == 0
 
 
-@pytest.mark.same_everywhere
 def test_pauses_before_a_restart_grow_with_the_crashes_in_a_row() -> None:
     assert [Supervised(1, crashes=crashes).pause() for crashes in range(9)] == [0, 0, 2, 4, 8, 16, 30, 30, 30]
 
 
-@pytest.mark.same_everywhere
 def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(clock, "monotonic", lambda: now[0])
@@ -210,7 +203,6 @@ def test_a_crash_after_a_minute_is_the_first_of_a_series(monkeypatch: pytest.Mon
     assert found == [(1, 0.0), (2, 2.0), (1, 0.0), (2, 2.0)]
 
 
-@pytest.mark.same_everywhere
 def test_what_cannot_be_started_is_tried_again() -> None:
     supervisor = Supervisor(["/nowhere/at/all"], "team", processes=1, shutdown_timeout=1)
     signals = StopSignals()

@@ -12,7 +12,7 @@ from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, new_task, task
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def queue(name: str) -> stats.QueueBacklog:

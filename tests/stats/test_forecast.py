@@ -16,7 +16,7 @@ from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, new_task, task
 from tests.stats.fills import ended
 
 DAY = timedelta(days=1)
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def fill(*tasks: Task) -> None:

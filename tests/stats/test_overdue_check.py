@@ -15,7 +15,7 @@ from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.admin.rows import NOW, executor, task
 from tests.store.meters import statements
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def told() -> list[str]:

@@ -16,7 +16,7 @@ from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.sessions import other_sessions
 from tests.threads import in_thread
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def kinds() -> list[tuple[str, str, str]]:

@@ -18,6 +18,8 @@ from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER
 from tests.stats.fills import cell, ended
 from tests.threads import start_thread
 
+pytestmark = pytest.mark.per_database
+
 SECOND = timedelta(seconds=1)
 
 

@@ -21,7 +21,7 @@ from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, new_task
 from tests.executor.parts import registered
 
 DAY = timedelta(days=1)
-pytestmark = pytest.mark.usefixtures("frozen")
+pytestmark = [pytest.mark.usefixtures("frozen"), pytest.mark.per_database]
 
 
 def fill(*tasks: Task) -> None:

@@ -17,6 +17,8 @@ from tests.admin.rows import NOW
 from tests.executor.parts import add, claim, claim_one, drain, executing, handler_of, registered
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.per_database
+
 FAILED = int(RunOutcome.FAILED)
 
 

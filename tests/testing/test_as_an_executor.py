@@ -24,7 +24,7 @@ from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, drain, handler_of
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 HOUR = timedelta(hours=1)
 

@@ -20,7 +20,7 @@ from django_delayed_tasks.testing import run_due_tasks
 from tests.executor.parts import add, claim, handler_of, registered
 from tests.testing.parts import DONE, HOUR, numbers
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 
 def test_what_is_due_runs_in_this_transaction() -> None:

@@ -14,6 +14,8 @@ from django_delayed_tasks.testing import run_due_tasks, run_until
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, handler_of
 
+pytestmark = pytest.mark.per_database
+
 EPOCH = "1970-01-01T00:00Z"
 
 

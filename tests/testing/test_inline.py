@@ -15,7 +15,7 @@ from django_delayed_tasks.testing import LiveExecutor, run_until
 from tests.executor.parts import add, handler_of
 from tests.function_tasks.functions import add_up
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 HOUR = timedelta(hours=1)
 
 
@@ -75,7 +75,6 @@ def test_a_failure_is_not_that_of_the_caller() -> None:
     assert Task.objects.get().attempts == 1
 
 
-@pytest.mark.same_everywhere
 def test_an_endless_task_is_reported() -> None:
     handler_of(lambda task: timedelta())
     with pytest.raises(TaskException, match="no end of due tasks"):

@@ -4,7 +4,11 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from django_delayed_tasks.executor.membership.lease import is_gone, machine
+
+pytestmark = pytest.mark.per_database
 
 
 def ended() -> int:

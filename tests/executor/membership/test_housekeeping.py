@@ -22,7 +22,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, claim_one, registered
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 
 def housekeeping(bench: Bench, failures: FailureReports | None = None) -> Housekeeping:

@@ -14,7 +14,7 @@ from django_delayed_tasks.store import executors
 from tests.executor.failure_reports import Told
 from tests.executor.parts import Bench, add, claim, registered
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 
 def leave(name: str, *codes: str) -> int:

@@ -14,7 +14,7 @@ from django_delayed_tasks.store import executors
 from tests.executor.membership.test_housekeeping import housekeeping
 from tests.executor.parts import Bench, handler_of, registered
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 DAY = timedelta(days=1)
 YEAR = 365 * DAY

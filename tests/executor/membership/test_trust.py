@@ -16,7 +16,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.parts import Bench, add, handler_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 LEASE = 15.0
 SLOW = 6.0

@@ -19,7 +19,7 @@ from tests.executor.coroutines import Waiting, async_handler_of
 from tests.executor.parts import add, drain, executing, handler_of
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.usefixtures("live_db")
 
 number_of_run: ContextVar[str] = ContextVar("number_of_run", default="none")
 

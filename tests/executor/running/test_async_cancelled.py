@@ -18,7 +18,7 @@ from tests.executor.parts import add, claim, drain, executing
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.usefixtures("live_db")
 
 
 class TestTimeout:

@@ -23,7 +23,7 @@ from tests.executor.parts import add, drain, executing
 from tests.threads import in_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.usefixtures("live_db")
+pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 
 
 def write(task: Any) -> None:

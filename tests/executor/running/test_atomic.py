@@ -17,7 +17,7 @@ from django_delayed_tasks.store.settling.settlement import Settlement
 from tests.executor.atomic_runs import effects, run_once, settled_later, write
 from tests.executor.parts import add, claim_one
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def test_effects_and_settlement_are_committed_together() -> None:

@@ -17,7 +17,7 @@ from tests.executor.batches import batched, claim_some, effects, numbers, outcom
 from tests.executor.parts import add, claim, handler_of, registered
 from tests.executor.runs import run, run_one
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 NOT_ACCEPTED = [Done(result={"total": Decimal("9.90")}), Done(biz_ext={1, 2}), True, "done"]
 

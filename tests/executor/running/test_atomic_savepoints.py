@@ -10,7 +10,7 @@ from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from tests.executor.atomic_runs import NOBODY, effects, run_once, settled_later, write
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 class TestSavepoints:

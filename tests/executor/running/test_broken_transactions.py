@@ -17,7 +17,7 @@ from tests.executor.parts import claim_one
 from tests.races.blocking import wait_until_blocked
 from tests.threads import DatabaseThread, start_thread
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def write_raw(name: str) -> None:

@@ -13,7 +13,7 @@ from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, executing
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.usefixtures("live_db")
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.executor.parts import add, claim, claim_one, handler_of, registered
 from tests.executor.runs import run_one
 from tests.threads import in_thread
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 HOUR = timedelta(hours=1)
 

@@ -19,7 +19,7 @@ from tests.executor.middlewares import async_handler, events, plain_handler
 from tests.executor.parts import add, drain
 from tests.pages import ROOT, blocks
 
-pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.usefixtures("live_db")
 
 
 @pytest.mark.parametrize(

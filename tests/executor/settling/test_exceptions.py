@@ -17,7 +17,7 @@ from tests.executor.settling.test_settler import answering
 from tests.executor.settling.test_settler_loses_nothing import all_locked
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 ERROR = ValueError("no such order")
 Seen = dict[str, Any]

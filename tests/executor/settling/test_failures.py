@@ -20,7 +20,7 @@ from tests.executor.batches import batched
 from tests.executor.parts import add, claim, claim_one, executing, handler_of, registered
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def test_an_on_failed_that_raises_keeps_no_other_from_hearing() -> None:

@@ -22,7 +22,7 @@ from tests.executor.parts import add, claim, claim_one, executing, handler_of, r
 from tests.executor.runs import run_one
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
 
 def reports_of(*tasks: ClaimedTask) -> ProgressReports:

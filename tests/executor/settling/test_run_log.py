@@ -15,7 +15,7 @@ from tests.executor.batches import batched
 from tests.executor.parts import add, drain, executing, handler_of
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 KEYS = {"task_id", "biz_code", "biz_num", "attempt", "executor", "lateness", "duration"}
 LOGGER = logging.getLogger("django_delayed_tasks.run")

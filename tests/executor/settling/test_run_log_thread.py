@@ -8,7 +8,7 @@ import pytest
 from django_delayed_tasks import Fail
 from tests.executor.parts import add, executing, handler_of
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def test_a_failure_is_reported_although_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from tests.waiting import wait_until
 OPTIONS = ExecutorOptions()
 BREAK = {"mysql": "KILL CONNECTION_ID()", "postgresql": "SELECT pg_terminate_backend(pg_backend_pid())"}
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def done(claim: tuple[int, int], **fields: Any) -> Settlement:

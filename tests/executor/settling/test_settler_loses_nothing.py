@@ -25,7 +25,7 @@ from tests.executor.settling.writing import settler_of
 from tests.threads import start_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 GONE_AWAY = OperationalError(2006, "gone away")
 

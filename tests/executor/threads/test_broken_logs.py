@@ -20,7 +20,7 @@ from tests.executor import parts
 from tests.executor.parts import add, handler_of
 from tests.executor.settling.test_settler import answering
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.same_everywhere]
+pytestmark = pytest.mark.django_db(transaction=True)
 
 # Less than usual: if a thread has ended, the test is to fail soon, and its executor not to wait for that thread.
 wait_until = partial(waiting.wait_until, timeout=10)

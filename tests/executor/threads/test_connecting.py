@@ -3,11 +3,14 @@
 import threading
 from typing import Any
 
+import pytest
 from django.db.backends.signals import connection_created
 
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from tests.executor.settling.writing import settler_of
+
+pytestmark = pytest.mark.per_database
 
 TIMEOUT = 60.0  # seconds
 

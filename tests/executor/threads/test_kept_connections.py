@@ -17,7 +17,7 @@ from tests.executor.settling.test_settler import BREAK
 from tests.threads import in_thread
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
 
 
 def is_open() -> bool:

@@ -25,6 +25,8 @@ from tests.store import verbs
 from tests.store.meters import UNIT
 from tests.store.verbs import ALIAS, HOUR
 
+pytestmark = pytest.mark.per_database
+
 LEVELS, QUEUES, BATCH = 50, 10, 100
 FEW, MANY = 10_000, 20_000
 

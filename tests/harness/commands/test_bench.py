@@ -9,6 +9,8 @@ from django.conf import settings
 from harness.benchmarks.cases import LARGE, NAMES
 from tests.harness.making import make
 
+pytestmark = pytest.mark.per_database
+
 __test__ = settings.DDT_DATABASE == "mariadb"
 
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
+from harness.scripts.run_suite import ALONE, PARTS, Part, is_covered, options_of, run_failed_again, run_lanes, table
 
 from harness import ROOT
 from harness.scripts import run_suite
-from harness.scripts.run_suite import ALONE, PARTS, Part, is_covered, options_of, run_failed_again, run_lanes, table
 from harness.servers.commands import start_command
 
 FLAKY = """

@@ -9,6 +9,8 @@ from django.db import connection
 from harness.torture.faults import limits
 from harness.torture.faults.limits import ConnectionsExhausted, have_connection
 
+pytestmark = pytest.mark.per_database
+
 
 # A connection to SQLite is never lost; Django does not ask whether it is usable.
 @pytest.mark.parametrize("broken", [False] if connection.vendor == "sqlite" else [True, False])

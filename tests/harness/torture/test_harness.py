@@ -8,6 +8,8 @@ from django.conf import settings
 
 from harness.torture.bugs import BUGS
 
+pytestmark = pytest.mark.per_database
+
 # What the harness makes of a bug is the same on every database: once is enough.
 __test__ = settings.DDT_DATABASE == "postgres"
 

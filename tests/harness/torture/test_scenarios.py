@@ -8,6 +8,8 @@ from django.conf import settings
 
 from harness.torture.scenario import scenarios
 
+pytestmark = pytest.mark.per_database
+
 HERE = [one.name for one in scenarios() if settings.DDT_DATABASE in one.databases and one.number]
 
 # PostgreSQL may well see no deadlock in the storm.

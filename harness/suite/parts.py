@@ -1,0 +1,146 @@
+"""What the suite consists of, and which tests run on which database.
+
+What has no SQL of its own runs once, on SQLite. A test whose outcome can differ by database has the mark
+``per_database``, or is in a folder whose subject is SQL (`PER_DATABASE`): it runs on each. ``make test-all`` runs the
+rest on each database, too.
+"""
+
+from collections.abc import Collection, Iterable
+
+from harness import ROOT
+
+DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
+SELECTION = "DDT_SELECTION"
+"""The variable of the environment that says which tests a process of pytest runs: those of a `LANDING`, the `REST`, or
+without it all that it is given."""
+LANDING, REST = "landing", "rest"
+
+PER_DATABASE = (
+    "tests/store",
+    "tests/races",
+    "tests/charsets",
+    "tests/executor/claiming",
+    "tests/executor/limits",
+    "tests/galera",
+    "tests/harness/servers/test_environment.py",
+    "tests/pgbouncer",
+    "tests/recurring",
+)
+"""Folders and files whose subject is SQL, or a server."""
+
+ON_MYSQL = (
+    "tests/charsets",
+    "tests/executor/claiming",
+    "tests/executor/settling",
+    "tests/harness/servers/test_environment.py",
+    "tests/store/claiming",
+    "tests/store/notices",
+    "tests/store/resources",
+    "tests/store/settling",
+    "tests/store/sql",
+)
+"""What of it MySQL runs beside MariaDB, whose statements are the same down to the dialect."""
+
+ONLY_ON = {
+    "tests/galera": "mariadb",
+    "tests/harness/commands/test_bench.py": "mariadb",
+    "tests/harness/torture/test_harness.py": "postgres",
+    "tests/leases/test_pools.py": "postgres",
+    "tests/pgbouncer": "postgres",
+    "tests/processes/test_pools.py": "postgres",
+    "tests/races/test_claim_of_changed_rows.py": "postgres",
+}
+"""What needs one of the servers; their modules say so, too."""
+
+ALONE = (
+    "tests/leases/test_contention.py",
+    "tests/store/claiming/test_old_snapshots.py",
+    "tests/recurring/test_once_cost.py",
+    "tests/executor/settling/test_settler.py",
+)
+"""Tests that measure the work of a whole server, or change its settings: nothing else may use it at the same time."""
+
+OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
+FAULTS = "faults"
+"""The part that runs on one database per landing; see `database_of_faults`."""
+PARTS: dict[str, tuple[str, ...]] = {
+    FAULTS: (
+        "tests/harness/torture/test_harness.py",
+        "tests/harness/torture/test_scenarios.py",
+        "tests/galera",
+        *OUTAGES,
+    ),
+    "bench": ("tests/harness/commands/test_bench.py",),
+    "commands": ("tests/harness/commands", "tests/test_docs_followed.py"),
+    "processes": ("tests/processes",),
+    "examples": ("tests/examples",),
+    "leases": ("tests/leases",),
+    "pages": ("tests/admin", "tests/shop", "tests/fuzz"),
+    "races": ("tests/races", "tests/recurring"),
+    "executor": ("tests/executor",),
+    "site": ("tests/outside/test_site.py", "tests/outside/test_site_in_browser.py"),
+    "outside": ("tests/outside",),
+    "scripts": (
+        "tests/harness/scripts",
+        "tests/harness/suite",
+        "tests/harness/verification",
+        "tests/triggers",
+        "tests/test_typing.py",
+        "tests/test_layers.py",
+    ),
+    "store": ("tests/store", "tests/api", "tests/charsets"),
+    "all else": ("tests",),
+}
+"""What each part of the suite runs."""
+ONCE = (FAULTS, "bench", "commands", "site", "outside", "scripts")
+"""Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
+NOT_QUICK = (FAULTS, "bench", "commands", "site", "outside")
+"""With SQLite alone a developer waits for the answer."""
+
+
+def is_within(path: str, places: Collection[str]) -> bool:
+    """Return whether `path`, relative to the project's folder, is one of `places` or in one of them."""
+    return any(path == place or path.startswith(f"{place}/") for place in places)
+
+
+def part_of(path: str) -> str:
+    """Return the name of the part that runs this file: the one that names it, or the nearest folder, most exactly."""
+    matches = {place: name for name, places in PARTS.items() for place in places if is_within(path, [place])}
+    return matches[max(matches, key=len)]
+
+
+def test_files() -> list[str]:
+    """Return the paths of all files of tests, but those that test_nodes.py runs on a cluster."""
+    paths = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
+    return sorted(path for path in paths if not is_within(path, ["tests/galera/nodes"]))
+
+
+def can_differ(path: str) -> bool:
+    """Return whether a file has tests that can differ by database."""
+    return is_within(path, PER_DATABASE) or "mark.per_database" in (ROOT / path).read_text()
+
+
+def runs_on(path: str, database: str) -> bool:
+    """Return whether a landing runs (some of) a file's tests on this database."""
+    for place, only in ONLY_ON.items():
+        if is_within(path, [place]):
+            return database == only
+    if database == "sqlite":
+        return True
+    return can_differ(path) and (database != "mysql" or is_within(path, ON_MYSQL))
+
+
+def is_rest(path: str, database: str) -> bool:
+    """Return whether a file has tests that only ``make test-all`` runs on this database."""
+    can_run = database != "sqlite" and not any(is_within(path, [place]) for place in ONLY_ON)
+    whole = is_within(path, PER_DATABASE) and runs_on(path, database)
+    return can_run and not whole and part_of(path) not in ONCE
+
+
+def by_part(paths: Iterable[str]) -> dict[str, list[str]]:
+    """Return these files of tests by the part that runs them; those that run alone are of none."""
+    parts: dict[str, list[str]] = {name: [] for name in PARTS}
+    for path in paths:
+        if path not in ALONE:
+            parts[part_of(path)].append(path)
+    return {name: files for name, files in parts.items() if files}

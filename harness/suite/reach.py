@@ -1,0 +1,75 @@
+"""Whether the tests of a landing reach, on each database, the code that is different there.
+
+The statements of a dialect and of a module of notices are reached on their databases, and each line that asks for the
+vendor of a connection on all of them: which branch it takes depends on the vendor alone. Children of the tests'
+processes are not measured.
+"""
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from coverage import Coverage
+
+from harness import ROOT
+from harness.suite.steps import Step
+
+PACKAGE = ROOT / "django_delayed_tasks"
+BY_DATABASE = ("store/sql/dialects", "store/notices")
+"""Folders whose modules are each for some databases, by name; the others are for all."""
+ONLY_FOR = {"mysql": ("mariadb", "mysql"), "postgres": ("postgres",), "sqlite": ("sqlite",)}
+ASKS = re.compile(r"\.vendor\b")
+
+
+def measured(step: Step, folder: Path) -> Step:
+    """Return a step of tests that notes in `folder` what it reaches."""
+    assert step.database is not None
+    data = f"--data-file={_data(folder, step.database)}"
+    python, *module = step.command
+    command = [python, "-m", "coverage", "run", "--parallel-mode", data, f"--source={PACKAGE}", *module]
+    # The new core is for Python 3.12 and later, and costs little.
+    core = {"COVERAGE_CORE": "sysmon"} if sys.version_info >= (3, 12) else {}
+    return replace(step, command=command, environment={**step.environment, **core})
+
+
+def report(folder: Path, databases: Sequence[str]) -> list[str]:
+    """Print how much is reached on each database, and return what is not, a line of text for each line of code."""
+    missing: list[str] = []
+    for database in databases:
+        coverage = Coverage(data_file=_data(folder, database), source=[str(PACKAGE)], config_file=False)
+        coverage.combine()
+        found, not_reached = 0, []
+        for path, lines in wanted(database).items():
+            _, statements, _, unreached, _ = coverage.analysis2(str(path))
+            starts = {max((start for start in statements if start <= line), default=line) for line in lines}
+            chosen = starts if lines else {*statements}
+            found += len(chosen)
+            not_reached += [f"{path.relative_to(ROOT)}:{line}" for line in sorted(chosen & {*unreached})]
+        print(f"{database}: {found - len(not_reached)} of {found} statements that differ by database are reached")
+        missing += [f"{place} is not reached on {database}" for place in not_reached]
+    return missing
+
+
+def wanted(database: str) -> dict[Path, list[int]]:
+    """Return the lines that have to be reached on a database, by file; no lines are all of them."""
+    return dict(_wanted(database))
+
+
+def _wanted(database: str) -> Iterator[tuple[Path, list[int]]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        is_by_database = str(path.parent.relative_to(PACKAGE)) in BY_DATABASE
+        if is_by_database and database in ONLY_FOR.get(path.stem, (database,)):
+            yield path, []
+        elif not is_by_database and (lines := _asking(path)):
+            yield path, lines
+
+
+def _asking(path: Path) -> list[int]:
+    """Return the numbers of the lines that ask for the vendor."""
+    return [number for number, line in enumerate(path.read_text().splitlines(), 1) if ASKS.search(line)]
+
+
+def _data(folder: Path, database: str) -> str:
+    return str(folder / f"coverage-{database}")
