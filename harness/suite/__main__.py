@@ -32,12 +32,16 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m harness.suite", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m harness.suite",
+        description=__doc__,
+        epilog="All other arguments are options of pytest, which choose tests by hand.",
+        allow_abbrev=False,
+    )
     parser.add_argument("what", choices=["tests", "check", "all"], help="the tests; with the checks; all of both")
     parser.add_argument("--databases", default=",".join(DATABASES), help="a comma list (default: %(default)s)")
     parser.add_argument("--optional", default="", help="those of them to do without where they cannot be had")
-    parser.add_argument("options", nargs=argparse.REMAINDER, help="options of pytest, to choose tests by hand")
-    given = parser.parse_args(arguments)
+    given, given.options = parser.parse_known_args(arguments)
     given.databases, given.optional = in_order(given.databases), in_order(given.optional)
     if unknown := {*given.databases, *given.optional} - {*DATABASES}:
         parser.error(f"unknown database {', '.join(sorted(unknown))}: known are {', '.join(DATABASES)}")
