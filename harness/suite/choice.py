@@ -14,9 +14,9 @@ from harness.suite.parts import (
     NOT_QUICK,
     REST,
     by_part,
+    files_of_tests,
     is_rest,
     runs_on,
-    test_files,
 )
 from harness.suite.steps import Step, target, tests
 
@@ -75,7 +75,7 @@ def landing(
     """
     found: list[Step] = []
     for database in databases:
-        files = [path for path in test_files() if runs_on(path, database) and path not in unaffected]
+        files = [path for path in files_of_tests() if runs_on(path, database) and path not in unaffected]
         for name, paths in by_part(files).items():
             if name not in without and (name != FAULTS or database in faults_on):
                 found.append(tests(name, database, paths, folder, LANDING, EXPECTED[name]))
@@ -90,7 +90,7 @@ def rest(databases: Sequence[str], folder: Path) -> list[Step]:
     """Return the steps of the tests that only ``make test-all`` runs on servers."""
     found: list[Step] = []
     for database in databases:
-        files = [path for path in test_files() if is_rest(path, database)]
+        files = [path for path in files_of_tests() if is_rest(path, database)]
         for name, paths in by_part(files).items():
             found.append(tests(f"{name}, rest", database, paths, folder, REST, EXPECTED[name]))
     return found

@@ -109,7 +109,7 @@ def part_of(path: str) -> str:
     return matches[max(matches, key=len)]
 
 
-def test_files() -> list[str]:
+def files_of_tests() -> list[str]:
     """Return the paths of all files of tests, but those that test_nodes.py runs on a cluster."""
     paths = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
     return sorted(path for path in paths if not is_within(path, ["tests/galera/nodes"]))
