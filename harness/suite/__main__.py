@@ -41,7 +41,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("what", choices=["tests", "check", "all"], help="the tests; with the checks; all of both")
     parser.add_argument("--databases", default=",".join(DATABASES), help="a comma list (default: %(default)s)")
     parser.add_argument("--optional", default="", help="those of them to do without where they cannot be had")
-    given, given.options = parser.parse_known_args(arguments)
+    given, options = parser.parse_known_args(arguments)
+    given.options = options
     given.databases, given.optional = in_order(given.databases), in_order(given.optional)
     if unknown := {*given.databases, *given.optional} - {*DATABASES}:
         parser.error(f"unknown database {', '.join(sorted(unknown))}: known are {', '.join(DATABASES)}")

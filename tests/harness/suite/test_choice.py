@@ -7,7 +7,17 @@ import pytest
 
 from harness import ROOT
 from harness.suite import changes, choice
-from harness.suite.parts import ALONE, DATABASES, ONLY_ON, PARTS, PER_DATABASE, by_part, files_of_tests, runs_on
+from harness.suite.parts import (
+    ALONE,
+    DATABASES,
+    NOT_QUICK,
+    ONLY_ON,
+    PARTS,
+    PER_DATABASE,
+    by_part,
+    files_of_tests,
+    runs_on,
+)
 from harness.suite.steps import Step
 
 
@@ -55,7 +65,7 @@ def test_the_commit_chooses_the_database_of_faults() -> None:
 
 def test_with_sqlite_alone_the_long_parts_are_left_out(tmp_path: Path) -> None:
     names = {step.name for step in choice.steps("tests", ["sqlite"], [], tmp_path)}
-    assert names & {*choice.NOT_QUICK} == set()
+    assert names & {*NOT_QUICK} == set()
     assert {"store", "leases"} < names
 
 
@@ -75,10 +85,7 @@ def test_tests_chosen_by_hand_run_on_each_database(tmp_path: Path) -> None:
         (["django_delayed_tasks/clock.py"], []),
         (["harness/suite/parts.py"], []),
         (["tests/outside/test_alerts.py"], []),
-        (
-            ["README.md"],
-            sorted({*changes.DEPENDS} - {f"tests/outside/test_site{way}.py" for way in ("", "_in_browser")}),
-        ),
+        (["README.md"], sorted(path for path in changes.DEPENDS if "test_site" not in path)),
         (["tests/store/test_reads.py"], sorted(changes.DEPENDS)),
     ],
 )

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +85,9 @@ class Recorded(Step):
 
 
 @pytest.fixture
-def order(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def order() -> list[str]:
     Recorded.order = []
-    yield Recorded.order
+    return Recorded.order
 
 
 def recorded(folder: Path, name: str, database: str | None, expected: float = 0.0, alone: bool = False) -> Step:
@@ -116,7 +116,10 @@ class FakeServer(HeldServer):
 def test_what_is_alone_has_its_server_for_itself(tmp_path: Path) -> None:
     """Given one step that has a server for itself; then others begin when it has ended, and not those elsewhere."""
     noted = tmp_path / "noted"
-    say = lambda word: f"echo {word} >> {noted}"  # noqa: E731
+
+    def say(word: str) -> str:
+        return f"echo {word} >> {noted}"
+
     begun, go = tmp_path / "begun", tmp_path / "go"
     wait = f"touch {begun}; while ! test -e {go}; do sleep 0.01; done; {say('alone')}"
 
