@@ -13,7 +13,8 @@ OPTIONAL ?=
 comma := ,
 servers := $(filter-out sqlite,$(subst $(comma), ,$(DATABASES)))
 servers_list := $(subst $(eval ) ,$(comma),$(servers))
-every_database := sqlite,mariadb,postgres,mysql
+# What lands is tested on all four, unless the command line says otherwise.
+chosen = $(if $(filter file,$(origin DATABASES)),sqlite$(comma)mariadb$(comma)postgres$(comma)mysql,$(DATABASES))
 sources := django_delayed_tasks harness tests testproject docs/conf.py noxfile.py
 examples := docs/examples
 
@@ -38,10 +39,10 @@ test: $(STAMP) ## Run the tests on DATABASES, with real servers started for the 
 	$(PY) -m harness.suite tests --databases "$(DATABASES)" $(PYTEST)
 
 check: $(STAMP) ## Run what has to pass before a change lands: style, types, the model, the demo, the tests on four databases
-	$(PY) -m harness.suite check --databases $(every_database) --optional "$(OPTIONAL)"
+	$(PY) -m harness.suite check --databases "$(chosen)" --optional "$(OPTIONAL)" $(PYTEST)
 
 test-all: $(STAMP) ## Run every test on every database and every check, and say what a landing reaches on each: an hour
-	$(PY) -m harness.suite all --databases $(every_database)
+	$(PY) -m harness.suite all --databases "$(chosen)" $(PYTEST)
 
 lint: $(STAMP) ## Check style, types and that no migration is missing
 	$(PY) -m ruff check $(sources) $(examples)
@@ -93,7 +94,7 @@ mutants: $(STAMP) ## Change the code in small ways and count the changes that no
 CELLS ?=
 matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django supported, and some on PostgreSQL 18
 	$(if $(filter-out python3.11% python3.12% python3.13%,$(or $(CELLS),all)),-$(PY) -m harness.scripts.python_sid)
-	$(PY) -m nox --envdir .matrix $(if $(CELLS),--session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
+	$(PY) -m nox --envdir .matrix $(if $(CELLS),--error-on-missing-interpreters --session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
 
 clean: ## Remove what was made
 	rm -rf $(VENV) .matrix .conformance mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

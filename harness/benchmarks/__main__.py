@@ -56,6 +56,9 @@ def main(arguments: list[str]) -> int:
     print("\n" + report.goals_table([goal for name in names for goal in cases.case_of(name).GOALS], bench.figures))
     if options.publish:
         publish(bench.figures, about)
+    if not bench.figures.values:
+        print(f"nothing was measured: on {options.databases}, {', '.join(names)} has no figure", file=sys.stderr)
+        return 1
     return 0
 
 

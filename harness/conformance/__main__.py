@@ -13,7 +13,7 @@ from harness.conformance.suites import SUITES
 
 
 def main() -> int:
-    """Run each suite on each database; the exit code is 1 if one fails."""
+    """Run each suite on each database; the exit code is 1 if one fails, or if none was run."""
     parser = argparse.ArgumentParser(prog="python -m harness.conformance", description=__doc__)
     parser.add_argument("--databases", default="sqlite", help="such as sqlite,mariadb,postgres,mysql")
     parser.add_argument("--suites", default=",".join(SUITES), help="which of them (default: %(default)s)")
@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--clone", default=BACKPORT, help="the backport's repository, or a clone (%(default)s)")
     parser.add_argument("patterns", nargs="*", help="parts of the names of the tests to run (default: all)")
     given = parser.parse_args()
-    failed = []
+    failed, ran = [], []
     for name in given.suites.split(","):
         suite = SUITES[name]
         python = interpreter_for(suite, given.sources)
@@ -33,9 +33,12 @@ def main() -> int:
             django = version_of("django", python)
             print(f"{name} on {database}: {suite.package}, {folder}, with Django {django}", flush=True)
             command = [python, "-m", "harness.conformance.run_suite", name, str(folder), *given.patterns]
+            ran.append(name)
             if subprocess.run(command, cwd=ROOT, env={**os.environ, "DDT_DATABASE": database}, check=False).returncode:
                 failed.append(f"{name} on {database}")
-    print(f"failed: {', '.join(failed)}" if failed else "all that ran passed")
+    if not ran:
+        failed.append("nothing was run")
+    print(f"failed: {', '.join(failed)}" if failed else f"passed: {', '.join(dict.fromkeys(ran))}")
     return 1 if failed else 0
 
 

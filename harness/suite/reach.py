@@ -34,22 +34,26 @@ def measured(step: Step, folder: Path) -> Step:
     return replace(step, command=command, environment={**step.environment, **core})
 
 
-def report(folder: Path, databases: Sequence[str]) -> list[str]:
-    """Print how much is reached on each database, and return what is not, a line of text for each line of code."""
-    missing: list[str] = []
+def report(folder: Path, databases: Sequence[str]) -> bool:
+    """Print how much is reached on each database, and the lines that are not; return whether all is."""
+    all_reached = True
     for database in databases:
         coverage = Coverage(data_file=_data(folder, database), source=[str(PACKAGE)], config_file=False)
         coverage.combine()
-        found, not_reached = 0, []
-        for path, lines in wanted(database).items():
-            _, statements, _, unreached, _ = coverage.analysis2(str(path))
-            starts = {max((start for start in statements if start <= line), default=line) for line in lines}
-            chosen = starts if lines else {*statements}
-            found += len(chosen)
-            not_reached += [f"{path.relative_to(ROOT)}:{line}" for line in sorted(chosen & {*unreached})]
-        print(f"{database}: {found - len(not_reached)} of {found} statements that differ by database are reached")
-        missing += [f"{place} is not reached on {database}" for place in not_reached]
-    return missing
+        missing = {path: _missing(coverage, path, lines) for path, lines in wanted(database).items()}
+        missing = {path: lines for path, lines in missing.items() if lines}
+        print(f"What differs by database is reached on {database}" + (", except:" if missing else "."))
+        for path, unreached in missing.items():
+            print(f"  {path.relative_to(ROOT)}: {', '.join(map(str, unreached))}")
+        all_reached = all_reached and not missing
+    return all_reached
+
+
+def _missing(coverage: Coverage, path: Path, lines: Sequence[int]) -> list[int]:
+    """Return where the statements begin, of those that hold these lines, that are not reached."""
+    _, statements, _, unreached, _ = coverage.analysis2(str(path))
+    held_by = {max((start for start in statements if start <= line), default=line) for line in lines}
+    return [line for line in unreached if line in held_by or not lines]
 
 
 def wanted(database: str) -> dict[Path, list[int]]:

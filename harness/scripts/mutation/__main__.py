@@ -99,6 +99,9 @@ def main(arguments: Sequence[str]) -> int:
         try_all(waiting, known, options)
     totals = {unit: len(all_) for unit, all_ in keys.items()}
     print("\n".join(tables(totals, verdicts_of(chosen, options.seconds))))
+    if not any(chosen.values()):
+        print("no change was chosen, so nothing was tried", file=sys.stderr)
+        return 1
     return 0
 
 
