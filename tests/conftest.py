@@ -14,7 +14,7 @@ from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.notices import wakeup
 from harness import ROOT
 from harness.database_urls import build
-from harness.suite.parts import DATABASES, LANDING, ONLY_ON, PER_DATABASE, SELECTION, is_within, runs_on
+from harness.suite.parts import DATABASES, LANDING, ONLY_ON, PER_DATABASE, SELECTION, can_run, is_within, runs_on
 
 # The same examples in every run, and none of them an error because the machine was busy.
 hypothesis.settings.register_profile(
@@ -45,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if lands(item) != (selection == LANDING)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out the files whose tests cannot run on this database."""
+    path = str(collection_path.relative_to(ROOT))
+    return True if path.endswith(".py") and not can_run(path, settings.DDT_DATABASE) else None
 
 
 def lands(item: pytest.Item) -> bool:

@@ -35,8 +35,9 @@ def common_options(server: Server) -> list[str]:
         f"--max-connections={MAX_CONNECTIONS}",
         "--default-time-zone=+05:30",
         f"--character-set-server={server.character_set}",
-        f"--innodb-flush-log-at-trx-commit={1 if server.durable else 2}",
+        "--innodb-flush-log-at-trx-commit=1",
         "--innodb-buffer-pool-size=256M",
+        *([] if server.durable else ["--innodb-flush-method=nosync"]),
     ]
 
 

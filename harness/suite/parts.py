@@ -21,7 +21,7 @@ PER_DATABASE = (
     "tests/charsets",
     "tests/executor/claiming",
     "tests/executor/limits",
-    "tests/galera",
+    "tests/galera/test_recognising.py",
     "tests/harness/servers/test_environment.py",
     "tests/pgbouncer",
     "tests/recurring",
@@ -42,15 +42,25 @@ ON_MYSQL = (
 """What of it MySQL runs beside MariaDB, whose statements are the same down to the dialect."""
 
 ONLY_ON = {
-    "tests/galera": "mariadb",
-    "tests/harness/commands/test_bench.py": "mariadb",
-    "tests/harness/torture/test_harness.py": "postgres",
-    "tests/leases/test_pools.py": "postgres",
-    "tests/pgbouncer": "postgres",
-    "tests/processes/test_pools.py": "postgres",
-    "tests/races/test_claim_of_changed_rows.py": "postgres",
+    "tests/charsets/test_connections.py": ("mariadb", "mysql"),
+    "tests/charsets/test_migrating.py": ("mariadb", "mysql"),
+    "tests/charsets/test_narrow.py": ("mariadb", "mysql", "postgres"),
+    "tests/charsets/test_postgres.py": ("postgres",),
+    "tests/charsets/test_sqlite.py": ("sqlite",),
+    "tests/examples/test_cluster_jobs.py": ("sqlite",),
+    "tests/examples/test_file_nodes.py": ("sqlite",),
+    "tests/galera/nodes": ("galera",),  # which test_nodes.py starts
+    "tests/galera/test_leases.py": ("mariadb",),
+    "tests/galera/test_nodes.py": ("mariadb",),
+    "tests/galera/test_torture.py": ("mariadb",),
+    "tests/harness/commands/test_bench.py": ("mariadb",),
+    "tests/harness/torture/test_harness.py": ("postgres",),
+    "tests/leases/test_pools.py": ("postgres",),
+    "tests/pgbouncer": ("postgres",),
+    "tests/processes/test_pools.py": ("postgres",),
+    "tests/races/test_claim_of_changed_rows.py": ("postgres",),
 }
-"""What needs one of the servers; their modules say so, too."""
+"""What can run on some databases only."""
 
 ALONE = (
     "tests/leases/test_contention.py",
@@ -65,9 +75,8 @@ FAULTS = "faults"
 """The part that runs on one database per landing; see `database_of_faults`."""
 PARTS: dict[str, tuple[str, ...]] = {
     FAULTS: (
-        "tests/harness/torture/test_harness.py",
-        "tests/harness/torture/test_scenarios.py",
-        "tests/galera",
+        *(f"tests/harness/torture/test_{name}.py" for name in ("harness", "scenarios")),
+        *(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
         *OUTAGES,
     ),
     "bench": ("tests/harness/commands/test_bench.py",),
@@ -110,21 +119,25 @@ def part_of(path: str) -> str:
 
 
 def files_of_tests() -> list[str]:
-    """Return the paths of all files of tests, but those that test_nodes.py runs on a cluster."""
-    paths = [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")]
-    return sorted(path for path in paths if not is_within(path, ["tests/galera/nodes"]))
+    """Return the paths of all files of tests."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
 
 
 def can_differ(path: str) -> bool:
     """Return whether a file has tests that can differ by database."""
-    return is_within(path, PER_DATABASE) or "mark.per_database" in (ROOT / path).read_text()
+    return is_within(path, (*PER_DATABASE, *ONLY_ON)) or "mark.per_database" in (ROOT / path).read_text()
+
+
+def can_run(path: str, database: str) -> bool:
+    """Return whether a file's tests can run on a database: the most exact line of `ONLY_ON` decides."""
+    places = [place for place in ONLY_ON if is_within(path, [place])]
+    return database in ONLY_ON[max(places, key=len)] if places else database in DATABASES
 
 
 def runs_on(path: str, database: str) -> bool:
     """Return whether a landing runs (some of) a file's tests on this database."""
-    for place, only in ONLY_ON.items():
-        if is_within(path, [place]):
-            return database == only
+    if not can_run(path, database):
+        return False
     if database == "sqlite":
         return True
     return can_differ(path) and (database != "mysql" or is_within(path, ON_MYSQL))
@@ -132,9 +145,8 @@ def runs_on(path: str, database: str) -> bool:
 
 def is_rest(path: str, database: str) -> bool:
     """Return whether a file has tests that only ``make test-all`` runs on this database."""
-    can_run = database != "sqlite" and not any(is_within(path, [place]) for place in ONLY_ON)
     whole = is_within(path, PER_DATABASE) and runs_on(path, database)
-    return can_run and not whole and part_of(path) not in ONCE
+    return database != "sqlite" and can_run(path, database) and not whole and part_of(path) not in ONCE
 
 
 def by_part(paths: Iterable[str]) -> dict[str, list[str]]:

@@ -78,7 +78,8 @@ class Step:
         self.cpu = cpu_of_children() - before
         self.seconds = time.monotonic() - self.began
         if self.folder:
-            print(f"\n--- {self.title} ---\n{self.text()}", flush=True)
+            took = f"{self.seconds:.0f} s, {self.cpu:.0f} CPU s"
+            print(f"\n--- {self.title}: {took} ---\n{self.text()}", flush=True)
 
     def text(self) -> str:
         """Return its output so far."""

@@ -9,16 +9,6 @@ from django.conf import settings
 from django_delayed_tasks.handlers import registry
 from tests.charsets.databases import NARROW, WHOLE, created, empty, switched_to
 
-SERVERS = ("mariadb", "mysql", "postgres")
-ONLY_ON = {
-    "test_narrow.py": SERVERS,
-    "test_migrating.py": SERVERS[:2],
-    "test_connections.py": SERVERS[:2],
-    "test_postgres.py": SERVERS[2:],
-    "test_sqlite.py": ("sqlite",),
-}
-collect_ignore = [name for name, databases in ONLY_ON.items() if settings.DDT_DATABASE not in databases]
-
 
 @pytest.fixture(autouse=True)
 def own_handlers(settings: Any) -> Iterator[None]:

@@ -6,13 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.db import connection
 
 from tests.examples.follower import EXAMPLES, Example
-
-# These are waiting most of the time, and what they show is the same on every database.
-collect_ignore = [] if settings.DDT_DATABASE == "sqlite" else ["test_cluster_jobs.py", "test_file_nodes.py"]
 
 IGNORED = shutil.ignore_patterns("__pycache__", "*.sqlite3*", "files", "network")
 

@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from django.db import connection
 
 from tests.processes.conftest import Start
 
 pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
-__test__ = connection.vendor == "postgresql"  # Django has pools for no other database that may hold tasks
 
 
 def test_it_is_renewed_while_the_pool_is_empty(start: Start) -> None:

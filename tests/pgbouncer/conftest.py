@@ -1,6 +1,5 @@
 """PgBouncer before the test database. It gives each transaction the next one of the server's sessions."""
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,6 @@ from tests.executor.conftest import own_handlers
 
 if TYPE_CHECKING:
     from harness.servers.pgbouncer import PgBouncer
-
-if os.environ.get("DDT_DATABASE") != "postgres":
-    collect_ignore_glob = ["test_*.py"]
 
 SESSIONS = 5
 

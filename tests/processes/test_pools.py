@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from django.db import connection
 
 from django_delayed_tasks import Task, add_tasks
 from django_delayed_tasks.models import TaskRun
@@ -15,7 +14,6 @@ from tests.processes.waiting import wait_until
 
 pytestmark = pytest.mark.per_database
 
-__test__ = connection.vendor == "postgresql"  # Django has pools for no other database that may hold tasks
 TASKS = 40
 THREADS = 8
 

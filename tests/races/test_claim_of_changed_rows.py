@@ -17,8 +17,6 @@ from tests.store import verbs
 from tests.store.verbs import ALIAS, EXECUTOR
 from tests.threads import DatabaseThread, start_thread
 
-__test__ = connection.vendor == "postgresql"
-
 LOCK = 20
 """The key of the advisory lock for which the claim waits when it finds a row."""
 UNLOCK = "SELECT pg_advisory_unlock_all()"

@@ -4,14 +4,11 @@ import json
 from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from harness.benchmarks.cases import LARGE, NAMES
 from tests.harness.making import make
 
 pytestmark = pytest.mark.per_database
-
-__test__ = settings.DDT_DATABASE == "mariadb"
 
 
 def test_every_case_has_figures(
