@@ -1,4 +1,4 @@
-"""What has changed, and which tests with programs from outside that leaves alone."""
+"""What has changed, and which of the checks and of the tests with programs from outside that leaves alone."""
 
 import subprocess
 from collections.abc import Collection, Mapping
@@ -12,6 +12,8 @@ ALWAYS = ("harness/suite", "harness/scripts", "tests/conftest.py", "tests/outsid
 PAGES = ("docs", "*.md", "harness/site")
 """What the site is made of, besides the package's docstrings."""
 DEPENDS: Mapping[str, Collection[str]] = {
+    "make verify": ("harness/verification",),
+    "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
     "tests/outside/test_browser.py": (*PACKAGE, "harness/browser.py", "testproject", "tests/admin"),
     "tests/outside/test_clean_room.py": (*PACKAGE, "docs/how-to/test-your-handlers.md", "tests/newcomer.py"),
     "tests/outside/test_pictures.py": (*PACKAGE, "docs/images", "harness/browser.py", "harness/pictures"),
@@ -19,11 +21,12 @@ DEPENDS: Mapping[str, Collection[str]] = {
     "tests/outside/test_site_in_browser.py": (*PACKAGE, *PAGES, "harness/browser.py", "testproject"),
     "tests/outside/test_wagtail.py": (*PACKAGE, "tests/newcomer.py"),
 }
-"""The files of tests that need Wagtail, Chromium, a wheel or the built site, and what else each depends on."""
+"""The model, and the files of tests that need Wagtail, Chromium, a wheel, the built site or another environment: what
+else each depends on."""
 
 
 def unaffected() -> list[str]:
-    """Return the files of tests in `DEPENDS` that nothing which has changed can affect; in doubt, none."""
+    """Return what of `DEPENDS` nothing which has changed can affect; in doubt, nothing."""
     changed = changed_files()
     if changed is None:
         return []

@@ -40,7 +40,8 @@ def steps(what: str, databases: Sequence[str], options: Sequence[str], folder: P
     without = NOT_QUICK if is_quick(what, databases) else ()
     unaffected = changes.unaffected() if what == "check" else ()
     chosen = landing(databases, folder, [database_of_faults(databases)], without, unaffected)
-    return [*checks(folder), *chosen] if what == "check" else chosen
+    checked = [step for step in checks(folder) if step.name not in unaffected]
+    return [*checked, *chosen] if what == "check" else chosen
 
 
 def is_quick(what: str, databases: Sequence[str]) -> bool:
@@ -76,7 +77,7 @@ def landing(
         folder: where their output goes.
         faults_on: the databases that run the part of faults.
         without: the parts that are left out.
-        unaffected: the files of tests that are left out.
+        unaffected: files of tests that are left out.
     """
     found: list[Step] = []
     for database in databases:

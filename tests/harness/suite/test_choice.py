@@ -48,6 +48,7 @@ def test_everything_has_what_a_landing_leaves_out(tmp_path: Path) -> None:
 
 def test_tables_name_what_is_there() -> None:
     places = [*PER_DATABASE, *ALONE, *ONLY_ON, *(path for paths in PARTS.values() for path in paths), *changes.DEPENDS]
+    places.remove("make verify")
     assert [place for place in places if not (ROOT / place).exists()] == []
 
 
