@@ -8,7 +8,7 @@ from harness.suite.parts import is_within
 
 PACKAGE = ("django_delayed_tasks", "pyproject.toml")
 ALWAYS = ("harness/suite", "harness/scripts", "tests/conftest.py", "tests/outside", ".ci", "Makefile")
-"""What each of these tests depends on."""
+"""What each of them depends on."""
 PAGES = ("docs", "*.md", "harness/site")
 """What the site is made of, besides the package's docstrings."""
 DEPENDS: Mapping[str, Collection[str]] = {
