@@ -1,5 +1,6 @@
 """One executor: its parts, and how they start and stop."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event
 
@@ -91,8 +92,11 @@ class Executor:
         vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(options, self.pool, self.awaited, self.failures, vital, self.worn_out)
 
-    def start(self) -> None:
+    def start(self, registered: Callable[[int], None] = lambda executor: None) -> None:
         """Register this executor, start its threads, and return at once.
+
+        Args:
+            registered: called with the id of the executor once it is registered, before it claims its first task.
 
         Raises:
             NameInUse: a live executor has this name.
@@ -105,6 +109,7 @@ class Executor:
         try:
             self.recurrences.declare()
             self.housekeeping.reap()
+            registered(self.lease.executor)
         except BaseException:
             self.failures.finish(1.0)
             self.lease.end()

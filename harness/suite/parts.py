@@ -87,6 +87,7 @@ PARTS: dict[str, tuple[str, ...]] = {
     "pages": ("tests/admin", "tests/shop", "tests/fuzz"),
     "races": ("tests/races", "tests/recurring"),
     "executor": ("tests/executor",),
+    "browser": ("tests/outside/test_browser.py",),
     "site": ("tests/outside/test_site.py", "tests/outside/test_site_in_browser.py"),
     "outside": ("tests/outside",),
     "scripts": (
@@ -101,9 +102,9 @@ PARTS: dict[str, tuple[str, ...]] = {
     "all else": ("tests",),
 }
 """What each part of the suite runs."""
-ONCE = (FAULTS, "bench", "commands", "site", "outside", "scripts")
+ONCE = (FAULTS, "bench", "commands", "browser", "site", "outside", "scripts")
 """Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
-NOT_QUICK = (FAULTS, "bench", "commands", "site", "outside")
+NOT_QUICK = (FAULTS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
 
 

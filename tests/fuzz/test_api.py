@@ -19,7 +19,7 @@ from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.store.settling.settle import settle
 from tests.executor.parts import claim_one
 
-pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
+pytestmark = pytest.mark.django_db
 NOW = datetime(2031, 5, 17, 9, 30, tzinfo=UTC)
 
 

@@ -18,7 +18,7 @@ from tests.executor.parts import executing, handler_of
 from tests.fuzz.rows import BIG, CODE, EARLY, LATE, ROWS, SMALL, WHOLE, write
 from tests.waiting import wait_until
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.per_database]
+pytestmark = pytest.mark.django_db(transaction=True)
 HEALTHY = "healthy"
 
 

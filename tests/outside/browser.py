@@ -50,16 +50,17 @@ def problems_of(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
         chrome.execute_script(AXE.read_text())
     for scheme in schemes:
         paint(chrome, scheme)
-        found += _violations(chrome, "{}" if scheme == schemes[0] else "{runOnly: ['color-contrast']}")
+        found += _violations(chrome, {} if scheme == schemes[0] else {"runOnly": ["color-contrast"]})
     paint(chrome, "light")
     complaints_of(chrome)
     return found
 
 
-def _violations(chrome: Chrome, options: str) -> list[str]:
+def _violations(chrome: Chrome, chosen: dict[str, Any]) -> list[str]:
     chrome.set_script_timeout(PATIENCE)
     chrome.execute_script("document.getAnimations().forEach(animation => animation.finish())")  # colors change slowly
     context = json.dumps({"exclude": OF_DJANGO}) if OF_DJANGO else "document"
+    options = json.dumps({"resultTypes": ["violations"], **chosen})
     found = chrome.execute_async_script(f"axe.run({context}, {options}).then(arguments[arguments.length - 1])")
     return [
         f"{rule['id']}: {node['html'][:150]} {node.get('failureSummary', '')[:300]}"

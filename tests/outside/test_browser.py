@@ -251,10 +251,13 @@ def read_a_chinese_page(chrome: Chrome, site: str) -> None:
 
 
 def visit_every_page(chrome: Chrome, site: str) -> None:
-    """None has a serious problem of accessibility, in light or dark, nor is any wider than a screen or a phone."""
+    """None has a serious problem of accessibility, in light or dark, nor is any wider than a screen or a phone.
+
+    In Chinese it is the width alone that differs: the templates are the same, and no text is without a translation.
+    """
     pages = every_page()
     found: dict[str, list[str]] = {}
-    for language, schemes in (("en", ("light", "dark")), ("zh-hans", ("light",))):
+    for language, schemes in (("en", ("light", "dark")), ("zh-hans", ())):
         chrome.add_cookie({"name": "django_language", "value": language})
         for page in pages:
             chrome.get(site + page)
@@ -286,7 +289,7 @@ def problems_of_page(chrome: Chrome, schemes: Sequence[str]) -> list[str]:
     found = problems_of(chrome, schemes)
     for width in (1920, 390, 1280):
         resize(chrome, width)
-        if width == 390 and len(schemes) > 1:  # in one language: axe takes a third of a second
+        if width == 390:
             found += [f"on a phone: {problem}" for problem in problems_of(chrome, schemes[:1])]
         wide, hidden = chrome.execute_script(WIDTHS)
         if wide > width + 1:

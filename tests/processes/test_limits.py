@@ -16,8 +16,6 @@ from tests.processes.database import incarnations, is_settled, outcomes
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
 
-pytestmark = pytest.mark.per_database
-
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5, "POLL_INTERVAL": 0.1}
 
 

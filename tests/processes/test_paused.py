@@ -2,8 +2,6 @@
 
 import signal
 
-import pytest
-
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
@@ -11,8 +9,6 @@ from tests.processes.conftest import Start
 from tests.processes.database import alive, incarnations, is_settled, outcomes, task
 from tests.processes.folder import Folder
 from tests.processes.waiting import wait_until
-
-pytestmark = pytest.mark.per_database
 
 SHORT_LEASE = {"LEASE": 1.5, "HEARTBEAT": 0.5}
 

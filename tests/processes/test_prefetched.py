@@ -1,14 +1,10 @@
 """Tasks that wait in one executor's local queue while others have nothing to do."""
 
-import pytest
-
 from tests.processes.conftest import Start
 from tests.processes.database import is_settled
 from tests.processes.folder import Folder
 from tests.processes.prefetched import QUICK_ONES, fill_local_queue
 from tests.processes.waiting import wait_until
-
-pytestmark = pytest.mark.per_database
 
 SOON = 6.0
 """Seconds: well below the ten in which an executor looks at everything again."""

@@ -133,7 +133,8 @@ def run_executor(
 ) -> int:
     """Run an executor until a signal comes, it is drained, or it must be restarted; return the exit code.
 
-    ``ready(id)`` is called when the executor is registered. It starts and stops within ``watched(executor)``.
+    ``ready(id)`` is called when the executor is registered, before its first task starts. It starts and stops within
+    ``watched(executor)``.
 
     Raises:
         NameInUse: a live executor has this name.
@@ -187,10 +188,9 @@ def _run(
     signals: StopSignals,
     ready: Callable[[int], None],
 ) -> int:
-    if not _start(executor, stream, signals):
+    if not _start(executor, stream, signals, ready):
         return 0
     try:
-        ready(executor.lease.executor)
         while not (executor.drained.is_set() or executor.worn_out.is_set() or signals.wait(_LOOK_EVERY)):
             if progress:
                 progress.show()
@@ -203,10 +203,10 @@ def _run(
     return 0 if is_clean else NOT_CLEAN
 
 
-def _start(executor: Executor, stream: TextIO, signals: StopSignals) -> bool:
+def _start(executor: Executor, stream: TextIO, signals: StopSignals, ready: Callable[[int], None]) -> bool:
     """Start the executor; return False if it cannot start and is not to either, since a signal has come meanwhile."""
     try:
-        executor.start()
+        executor.start(ready)
     except (TaskException, DatabaseError) as error:
         if signals.number is None:
             raise

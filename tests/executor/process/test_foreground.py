@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from io import StringIO
+from threading import Event
 
 import pytest
 
@@ -36,3 +37,13 @@ def test_tasks_that_expired_move_the_bar_and_are_no_runs() -> None:
     assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
     assert "] 2 of 2, " in stream.getvalue()
     assert "Drained: 1 run in" in stream.getvalue()
+
+
+def test_it_is_ready_before_its_first_task_starts() -> None:
+    """Who reads the output finds the line "Ready" before what handlers print."""
+    ran = Event()
+    handler_of(lambda task: ran.set())
+    add("due")
+    ran_before: list[bool] = []
+    run_executor(from_settings(drain=True), StringIO(), StopSignals(), ready=lambda _: ran_before.append(ran.wait(0.2)))
+    assert (ran_before, ran.is_set()) == ([False], True)

@@ -15,8 +15,10 @@ from harness.suite.parts import (
     PARTS,
     PER_DATABASE,
     by_part,
+    can_run,
     files_of_tests,
     is_within,
+    part_of,
     runs_on,
 )
 from harness.suite.steps import Step
@@ -34,7 +36,12 @@ def placed(steps: Sequence[Step]) -> list[tuple[str, str]]:
 def test_each_file_runs_once_on_each_database_that_it_is_for(tmp_path: Path) -> None:
     landing = placed(choice.landing(DATABASES, tmp_path, DATABASES))
     assert len(landing) == len({*landing})
-    assert {*landing} == {(file, on) for file in files_of_tests() for on in DATABASES if runs_on(file, on)}
+    assert {*landing} == {
+        (file, on)
+        for file in files_of_tests()
+        for on in DATABASES
+        if (can_run(file, on) if part_of(file) == "faults" else runs_on(file, on))
+    }
     on_cluster = {file for file in files_of_tests() if is_within(file, ["tests/galera/nodes"])}
     assert {file for file, _ in landing} == {*files_of_tests()} - on_cluster
 
@@ -59,6 +66,12 @@ def test_each_part_has_tests() -> None:
 def test_faults_are_for_one_database_of_a_landing(tmp_path: Path) -> None:
     landing = choice.landing(DATABASES, tmp_path, ["postgres"])
     assert [step.database for step in landing if step.name == "faults"] == ["postgres"]
+
+
+@pytest.mark.parametrize("database", DATABASES)
+def test_faults_are_there_on_each_database(tmp_path: Path, database: str) -> None:
+    names = {(step.database, step.name) for step in choice.landing(DATABASES, tmp_path, [database])}
+    assert (database, "faults") in names
 
 
 def test_the_commit_chooses_the_database_of_faults() -> None:
