@@ -118,8 +118,14 @@ SHARED: Final[tuple[Metric[Cluster], ...]] = (
     ),
     Metric(
         Kind.GAUGE, "overdue_seconds",
-        "Seconds for which the first due task of the queue has waited; paused queues are left out.", ("queue",),
+        "Seconds for which the first due task of the queue has waited; paused queues, and tasks that wait for a limit,"
+        " are left out.", ("queue",),
         lambda cluster: [((queue,), seconds) for queue, seconds in cluster.overdue.items()],
+    ),
+    Metric(
+        Kind.GAUGE, "limited_seconds",
+        "Seconds for which the first due task of the code has waited for a limit of its handler.", ("queue", "code"),
+        lambda cluster: cluster.limited.items(),
     ),
     Metric(
         Kind.GAUGE, "executors", "Live executors.", (),
