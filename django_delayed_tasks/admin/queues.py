@@ -27,6 +27,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.findings import tasks_text
 from django_delayed_tasks.stats.limits import waits_of
 from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.notices import wakeup
@@ -90,13 +91,13 @@ class QueueRow:
 
     @property
     def due_text(self) -> str:
-        return _counted(self.due)
+        return _("more than %d") % COUNTED if self.due > COUNTED else str(self.due)
 
     @property
     def limited_text(self) -> str:
         """How many of the due tasks wait for a limit; empty if none does."""
         text = ngettext("%s waits for a limit", "%s wait for a limit", self.limited)
-        return text % _counted(self.limited) if self.limited else ""
+        return text % tasks_text(self.limited) if self.limited else ""
 
     @property
     def next(self) -> str:
@@ -136,10 +137,6 @@ def read_queues() -> list[QueueRow]:
         for name in names[:MOST]
     )  # fmt: skip
     return list(rows)
-
-
-def _counted(count: int) -> str:
-    return _("more than %d") % COUNTED if count > COUNTED else str(count)
 
 
 def _codes() -> dict[str, list[str]]:

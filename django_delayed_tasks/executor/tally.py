@@ -118,9 +118,9 @@ class Tally:
                 self._flushed.failed[one.biz_code] += is_final_failure(one.settlement.outcome, one.then)
 
     def _key(self, biz_code: str, settlement: Settlement, then: Then) -> Key:
-        outcome = _counted_as(settlement.outcome, then)
-        if outcome is RunOutcome.DONE:
+        if settlement.outcome is RunOutcome.DONE:
             return (biz_code, _DONE, "")
+        outcome = _counted_as(settlement.outcome, then)
         if then is Then.GONE and settlement.then is not Then.GONE:
             outcome = RunOutcome.CANCELLED
         if outcome not in _FAILURES:

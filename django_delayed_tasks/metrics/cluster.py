@@ -28,7 +28,7 @@ class Cluster(NamedTuple):
 
     is_known: bool
     overdue: Mapping[str, float]
-    limited: Mapping[tuple[str, str], float]
+    limited: Mapping[tuple[str, ...], float]
     executors: int
     pools: Mapping[str, tuple[int, int]]
 
@@ -53,7 +53,9 @@ def _read(alias: str) -> Cluster:
         if level.queue not in seen.paused:
             seconds = 0.0 if level in waits.levels else (seen.now - level.earliest).total_seconds()
             overdue[level.queue] = max(0.0, seconds, overdue.get(level.queue, 0.0))
-    limited = {(one.queue, one.code): (seen.now - one.since).total_seconds() for one in reversed(waits.limited)}
+    limited: dict[tuple[str, ...], float] = {
+        (one.queue, one.code): (seen.now - one.since).total_seconds() for one in reversed(waits.limited)
+    }
     live = Executor.objects.using(alias).filter(alive=True, expires_at__gt=seen.now).count()
     resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED)
     busy = Count("id", filter=Q(busy_before__gt=seen.now))

@@ -60,6 +60,11 @@ def _from_zero(counts: Mapping[str, int]) -> Samples:
     return _by_code({**dict.fromkeys(get_task_handlers(), 0), **counts})
 
 
+def _unlimited() -> dict[tuple[str, ...], float]:
+    """Return a sample for each limited handler of this process, of which no task waits for a limit."""
+    return {(handler.queue, code): 0.0 for code, handler in get_task_handlers().items() if handler.is_limited}
+
+
 def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
     claims = Counter(activity.codes)
     for code, handler in get_task_handlers().items():
@@ -125,7 +130,7 @@ SHARED: Final[tuple[Metric[Cluster], ...]] = (
     Metric(
         Kind.GAUGE, "limited_seconds",
         "Seconds for which the first due task of the code has waited for a limit of its handler.", ("queue", "code"),
-        lambda cluster: cluster.limited.items(),
+        lambda cluster: {**_unlimited(), **cluster.limited}.items() if cluster.is_known else (),
     ),
     Metric(
         Kind.GAUGE, "executors", "Live executors.", (),

@@ -78,8 +78,8 @@ def _opened(seen: Look, held: Iterable[Level], limits: Mapping[Place, str]) -> I
         if not is_blocked(level.lane):
             place = _place(level)
             one = found.get(place, Limited(*place, 0, True, level.earliest, limits[place]))
-            tasks, since = one.tasks + seen.due_levels.get(level, 0), min(one.since, level.earliest)
-            found[place] = Limited(*place, tasks, True, since, one.limit)
+            tasks, since = one.tasks + seen.due_levels.get(level, 1), min(one.since, level.earliest)
+            found[place] = Limited(*place, tasks, one.is_exact and level in seen.due_levels, since, one.limit)
     return found.values()
 
 

@@ -54,7 +54,7 @@ class TestLooks:
         blocked: dict[str, Any] = {"queue": "shop", "lane": blocked_lane(CODE, "key")}
         task("1", claim_at=NOW - HOUR, **blocked)
         row = shown(boss)["shop"]
-        assert (row["due"], row["due.second"], row["next"]) == ("1", "1 waits for a limit", "blocked by limits")
+        assert (row["due"], row["due.second"], row["next"]) == ("1", "1 task waits for a limit", "blocked by limits")
         task("2", claim_at=NOW - MINUTE, queue="shop")
         row = shown(boss)["shop"]
         assert (row["due"], row["next"]) == ("2", "late by 1 min")

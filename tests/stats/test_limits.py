@@ -140,7 +140,7 @@ class TestABacklogOfALimitedCode:
     def test_pages(self, client: Client, admin_user: Any) -> None:
         client.force_login(admin_user)
         queues = client.get(list_of("pausedqueue")).content.decode()
-        assert "3 wait for a limit" in queues
+        assert "3 tasks wait for a limit" in queues
         assert "blocked by limits" in queues
         assert "late by" not in queues
         overview = client.get(list_of("overview")).content.decode()

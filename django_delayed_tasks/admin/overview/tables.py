@@ -184,7 +184,8 @@ class Tables:
         return {
             "code": failures.code, "error": failures.error or _("(no error)"), "hour": count_text(hour),
             "day": count_text(max(failures.count, hour)), "lost": count_text(failures.lost),
-            "final": count_text(failures.final), "address": self._failed_of(failures), "is_recent": hour > 0,
+            "final": count_text(failures.final), "address": self._failed_of(failures),
+            "is_alarm": hour > 0 and failures.lost < failures.count,
         }  # fmt: skip
 
     def _failed_of(self, failures: Failures) -> str:

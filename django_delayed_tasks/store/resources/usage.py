@@ -1,8 +1,9 @@
 """How far limits are used up, for pages and commands: read, and nothing locked."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -11,6 +12,9 @@ from django_delayed_tasks.store.resources.slots import HOLDER, SLOTS
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+_ONE_STATEMENT: Final = 50
+"""The pools that are looked at in one statement."""
 
 
 class SlotUse(NamedTuple):
@@ -38,19 +42,21 @@ def slot_use(alias: str, codes: Iterable[str], since: datetime) -> dict[str, Slo
     return in_one_statement(alias, read)
 
 
-def first_free(alias: str, pools: Collection[str]) -> dict[str, datetime]:
+def first_free(alias: str, pools: Iterable[str]) -> dict[str, datetime]:
     """Return from when on a resource, or a rate token, of each pool is free; pools without an enabled one are left out.
 
     This moment has passed if one is free now.
     """
-    if not pools:
-        return {}
     dialect = dialect_of(connections[alias])
     rows = f"{dialect.by_index(RESOURCE, 'ddt_resource_lease')} WHERE pool = %s AND enabled = TRUE"
-    sql = dialect.union([f"SELECT pool, busy_before FROM {rows} ORDER BY busy_before, id LIMIT 1"] * len(pools))
+    first = f"SELECT pool, busy_before FROM {rows} ORDER BY busy_before, id LIMIT 1"
 
-    def read(cursor: CursorWrapper) -> dict[str, datetime]:
-        cursor.execute(sql, list(pools))
+    def read(cursor: CursorWrapper, some: Sequence[str]) -> dict[str, datetime]:
+        cursor.execute(dialect.union([first] * len(some)), some)
         return {pool: dialect.to_datetime(moment) for pool, moment in cursor.fetchall()}
 
-    return in_one_statement(alias, read)
+    found: dict[str, datetime] = {}
+    names = sorted(pools)
+    for start in range(0, len(names), _ONE_STATEMENT):
+        found |= in_one_statement(alias, partial(read, some=names[start : start + _ONE_STATEMENT]))
+    return found
