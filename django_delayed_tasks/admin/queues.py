@@ -1,6 +1,7 @@
 """The page of queues: the due and running tasks of each, which queues are paused, and buttons to pause and resume."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -15,9 +16,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_delayed_tasks import api
-from django_delayed_tasks.admin.lists import columns, waiting
+from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import OnePageAdmin, page_context
 from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.conf import settings
@@ -25,10 +27,11 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store import executors
+from django_delayed_tasks.stats.findings import tasks_text
+from django_delayed_tasks.stats.limits import waits_of
+from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
-from django_delayed_tasks.store.sql.lanes import is_blocked
 
 MOST: Final = 200
 """The most queues on the page: paused ones first, then those with the longest waiting task."""
@@ -47,7 +50,7 @@ class QueueRow:
     due: int
     running: int
     earliest: datetime | None
-    is_blocked: bool
+    limited: int
     now: datetime
     paused_at: datetime | None
     served_by: tuple[str, ...]
@@ -60,7 +63,7 @@ class QueueRow:
 
     @property
     def is_late(self) -> bool:
-        """Whether tasks are due."""
+        """Whether tasks are due that no limit holds back."""
         return self.earliest is not None and self.earliest <= self.now
 
     @property
@@ -91,9 +94,15 @@ class QueueRow:
         return _("more than %d") % COUNTED if self.due > COUNTED else str(self.due)
 
     @property
+    def limited_text(self) -> str:
+        """How many of the due tasks wait for a limit; empty if none does."""
+        text = ngettext("%s waits for a limit", "%s wait for a limit", self.limited)
+        return text % tasks_text(self.limited) if self.limited else ""
+
+    @property
     def next(self) -> str:
         if self.earliest is None:
-            return _("blocked by limits") if self.is_blocked else columns.EMPTY
+            return _("blocked by limits") if self.limited else columns.EMPTY
         return columns.distance_text(self.earliest, self.now)
 
     @property
@@ -104,38 +113,30 @@ class QueueRow:
 
 def read_queues() -> list[QueueRow]:
     """Return the queues that are paused, that have pending tasks, or that handlers in this process name."""
-    agenda = waiting.read_agenda()
+    seen = look(settings.DATABASE)
+    waits = waits_of(seen)
     earliest: dict[str, datetime] = {}
-    blocked = {level.queue for level in agenda.levels if is_blocked(level.lane)}
-    for level in agenda.levels:
-        if not is_blocked(level.lane):
+    for level in seen.agenda.levels:
+        if level not in waits.levels:
             earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
-    codes = _codes()
-    paused: Any = PausedQueue.objects.using(settings.DATABASE).values_list("queue", "paused_at")
-    paused_at = dict(paused.order_by("queue")[:MOST])
+    limited: Counter[str] = Counter()
+    for one in waits.limited:
+        limited[one.queue] += one.tasks
+    codes, running = _codes(), _running()
     names = sorted(
-        {*earliest, *blocked, *codes, *paused_at},
+        {*earliest, *limited, *codes, *seen.paused},
         key=lambda name: (
-            name not in paused_at, name not in earliest and name not in blocked, earliest.get(name, agenda.now), name,
+            name not in seen.paused, name not in earliest and name not in limited, earliest.get(name, seen.now), name,
         ),
     )  # fmt: skip
-    due, running = waiting.count_due(agenda), _running()
-    served = _executors(agenda.now)
     rows = (
         QueueRow(
-            name, tuple(codes.get(name, ())), due.get(name, 0), running.get(name, 0), earliest.get(name),
-            name in blocked, agenda.now, paused_at.get(name), tuple(served(name)),
+            name, tuple(codes.get(name, ())), seen.due.get(name, 0), running.get(name, 0), earliest.get(name),
+            limited[name], seen.now, seen.paused.get(name), tuple(executor.name for executor in seen.serving(name)),
         )
         for name in names[:MOST]
     )  # fmt: skip
     return list(rows)
-
-
-def _executors(now: datetime) -> Callable[[str], Iterator[str]]:
-    """Return a function that yields the names of the live executors that serve a queue."""
-    live = [peer for peer in executors.live(settings.DATABASE) if peer.expires_at >= now]
-    names = executors.names(settings.DATABASE, [peer.id for peer in live])
-    return lambda queue: (names[peer.id] for peer in live if peer.serves(queue) and peer.id in names)
 
 
 def _codes() -> dict[str, list[str]]:

@@ -111,15 +111,16 @@ class Tally:
         """Count runs that the deaths of their executors have cut short."""
         with self._lock:
             for one in taken:
-                key = (one.biz_code, int(RunOutcome.LOST), error_of(one.settlement))
+                outcome = _counted_as(one.settlement.outcome, one.then)
+                key = (one.biz_code, int(outcome), error_of(one.settlement))
                 self._counts.setdefault(key, Cell()).count(1, (), ())
                 self._flushed.reaped[one.biz_code] += 1
                 self._flushed.failed[one.biz_code] += is_final_failure(one.settlement.outcome, one.then)
 
     def _key(self, biz_code: str, settlement: Settlement, then: Then) -> Key:
-        outcome = settlement.outcome
-        if outcome is RunOutcome.DONE:
+        if settlement.outcome is RunOutcome.DONE:
             return (biz_code, _DONE, "")
+        outcome = _counted_as(settlement.outcome, then)
         if then is Then.GONE and settlement.then is not Then.GONE:
             outcome = RunOutcome.CANCELLED
         if outcome not in _FAILURES:
@@ -169,6 +170,11 @@ class Tally:
             rollup.add(alias, simpler, now)
         except Exception:
             logger.exception("statistics cannot be written (runs: %d)", sum(cell.runs for cell in counts.values()))
+
+
+def _counted_as(outcome: RunOutcome, became: Then | None) -> RunOutcome:
+    """Return the outcome that a run counts for: one that was lost and is not run again has failed for good."""
+    return RunOutcome.FAILED if outcome is RunOutcome.LOST and is_final_failure(outcome, became) else outcome
 
 
 def _by_outcome(counts: Counts) -> Iterable[tuple[tuple[str, int], Cell]]:

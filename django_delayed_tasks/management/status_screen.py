@@ -11,7 +11,7 @@ from rich.text import Text
 from django_delayed_tasks.management import status_texts
 from django_delayed_tasks.stats import Overview
 
-STYLES = {"error": "bold red", "warning": "yellow"}
+STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
 
 def drawn(seen: Overview, width: int | None = None) -> str:

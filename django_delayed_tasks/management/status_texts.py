@@ -8,7 +8,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
 from django_delayed_tasks.stats import Bar, Overview
-from django_delayed_tasks.stats.findings import busy_text, served_text, tasks_text
+from django_delayed_tasks.stats.findings import bounded, busy_text, served_text, tasks_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.aligned import aligned
 from django_delayed_tasks.support.durations import duration_text
@@ -17,7 +17,7 @@ MOST_ROWS = 10
 """The most rows of each table."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
-LEVELS: Final = {"error": gettext_lazy("ERROR:"), "warning": gettext_lazy("WARNING:")}
+LEVELS: Final = {"error": gettext_lazy("ERROR:"), "warning": gettext_lazy("WARNING:"), "info": gettext_lazy("INFO:")}
 
 Table = tuple[str, Sequence[str], list[Sequence[str]]]
 """A title, the names of the columns, and the rows."""
@@ -36,7 +36,7 @@ def summary(seen: Overview) -> str:
     waits, alive = seen.backlog, len(seen.executors)
     values = {
         "moment": f"{timezone.localtime(seen.now):%Y-%m-%d %H:%M:%S %Z}", "alive": alive, "late": _late(seen),
-        "running": f"{waits.running:,}", "pending": f"{waits.pending:,}", "failed": f"{waits.failed:,}",
+        "running": _number(waits.running), "pending": _number(waits.pending), "failed": _number(waits.failed),
         "done_last": f"{seen.last_hour.done:,}", "failed_last": f"{seen.last_hour.failed:,}",
     }  # fmt: skip
     text = ngettext(
@@ -47,6 +47,10 @@ def summary(seen: Overview) -> str:
         alive,
     )
     return text % values
+
+
+def _number(count: float) -> str:
+    return bounded(count, "{:,}".format)
 
 
 def _late(seen: Overview) -> str:
@@ -90,22 +94,33 @@ def _queues(seen: Overview) -> Table:
         (
             queue.name, ", ".join(queue.served_by) or _("no executor"),
             _("paused") if queue.paused_at else duration_text(queue.latency) if queue.is_late else "-",
-            f"> {COUNTED}" if queue.due > COUNTED else str(queue.due), str(queue.running),
+            _due(queue.due), _due(sum(one.tasks for one in queue.limited)), str(queue.running),
             "-" if queue.pending is None else f"{queue.pending:,}",
         )
         for queue in sorted(seen.backlog.queues, key=lambda queue: -queue.latency)[:MOST_ROWS]
     ]  # fmt: skip
-    head = (_("queue"), _("served by"), _("late"), _("due"), _("running"), _("pending"))
+    head = (_("queue"), _("served by"), _("late"), _("due"), _("limited"), _("running"), _("pending"))
     return _("Queues"), head, list(rows)
+
+
+def _due(count: int) -> str:
+    return f"> {COUNTED:,}" if count > COUNTED else f"{count:,}"
 
 
 def _failures(seen: Overview) -> Table:
     rows = [
-        (one.code, one.error or "-", str(one.count), str(one.final), f"{timezone.localtime(one.latest):%H:%M}")
+        (
+            one.code,
+            one.error or "-",
+            f"{one.count:,}",
+            f"{one.lost:,}",
+            f"{one.final:,}",
+            f"{timezone.localtime(one.latest):%H:%M}",
+        )
         for one in seen.failures_of_hour[:MOST_ROWS]
     ]
-    head = (_("code"), _("error"), _("runs"), _("for good"), _("latest"))
-    return _("Failed in the last hour"), head, list(rows)
+    head = (_("code"), _("error"), _("runs"), _("lost"), _("for good"), _("latest"))
+    return _("Went wrong in the last hour"), head, list(rows)
 
 
 def _running(seen: Overview) -> Table:
@@ -138,7 +153,7 @@ def _codes(seen: Overview) -> Table:
     for runs in seen.rates[:MOST_ROWS]:
         late, took = runs.lateness.percentile(95), runs.run_time.percentile(95)
         times = [duration_text(value) if value is not None else "-" for value in (took, late)]
-        rows.append((runs.code, f"{runs.total:,}", str(runs.failed), *times))
+        rows.append((runs.code, f"{runs.total:,}", f"{runs.failed:,}", *times))
     title = {
         "hour": _("Codes in the last hour"), "day": _("Codes in the last day"), "week": _("Codes in the last week"),
     }[seen.span]  # fmt: skip
@@ -147,8 +162,7 @@ def _codes(seen: Overview) -> Table:
 
 def _pools(seen: Overview) -> Table:
     rows = [
-        (pool.name, str(pool.busy), str(pool.free), str(pool.disabled), str(pool.waiters))
-        for pool in seen.pools[:MOST_ROWS]
+        (pool.name, *map(_due, (pool.busy, pool.free, pool.disabled, pool.waiters))) for pool in seen.pools[:MOST_ROWS]
     ]
     head = (_("pool"), _("leased"), _("free"), _("disabled"), _("waiting"))
     return _("Pools and mutexes"), head, list(rows)

@@ -60,6 +60,11 @@ def _from_zero(counts: Mapping[str, int]) -> Samples:
     return _by_code({**dict.fromkeys(get_task_handlers(), 0), **counts})
 
 
+def _unlimited() -> dict[tuple[str, ...], float]:
+    """Return a sample for each limited handler of this process, of which no task waits for a limit."""
+    return {(handler.queue, code): 0.0 for code, handler in get_task_handlers().items() if handler.is_limited}
+
+
 def _slots(activity: Activity) -> Iterator[tuple[Labels, tuple[int, int]]]:
     claims = Counter(activity.codes)
     for code, handler in get_task_handlers().items():
@@ -118,8 +123,14 @@ SHARED: Final[tuple[Metric[Cluster], ...]] = (
     ),
     Metric(
         Kind.GAUGE, "overdue_seconds",
-        "Seconds for which the first due task of the queue has waited; paused queues are left out.", ("queue",),
+        "Seconds for which the first due task of the queue has waited; paused queues, and tasks that wait for a limit,"
+        " are left out.", ("queue",),
         lambda cluster: [((queue,), seconds) for queue, seconds in cluster.overdue.items()],
+    ),
+    Metric(
+        Kind.GAUGE, "limited_seconds",
+        "Seconds for which the first due task of the code has waited for a limit of its handler.", ("queue", "code"),
+        lambda cluster: {**_unlimited(), **cluster.limited}.items() if cluster.is_known else (),
     ),
     Metric(
         Kind.GAUGE, "executors", "Live executors.", (),

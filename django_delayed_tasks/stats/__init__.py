@@ -8,6 +8,7 @@ from django_delayed_tasks.stats.backlogs import Backlog, QueueBacklog, backlog
 from django_delayed_tasks.stats.durations import Durations
 from django_delayed_tasks.stats.findings import Problem, problems
 from django_delayed_tasks.stats.forecasts import Bar, Forecast, Peak, forecast
+from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.overviews import Overview, overview
 from django_delayed_tasks.stats.runs import Failures, Runs, failures, rates, series
 
@@ -17,6 +18,7 @@ __all__ = [
     "Durations",
     "Failures",
     "Forecast",
+    "Limited",
     "Overview",
     "Peak",
     "Problem",

@@ -1,6 +1,6 @@
 """What waits: by queue, with who serves it and since when it is late; how many tasks have each status."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -9,19 +9,16 @@ from typing import Any, Final
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.stats.limits import Limited, waits_of
+from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.statistics import survey
 
 MOST_QUEUES: Final = 200
-MOST_RUNNING: Final = 2000
-"""The most running tasks that are read."""
 LONGEST: Final = 10
 """How many of the running tasks are listed, those that were claimed first."""
-LATE: Final = timedelta(seconds=5)
-"""How long a task is due before it counts as late: executors look for tasks several times a second."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,10 @@ class QueueBacklog:
     Attributes:
         served_by: the names of the live executors that serve it.
         due: how many of its tasks are due; ``COUNTED + 1`` or more stand for "more than ``COUNTED``".
-        earliest: when the first of its pending tasks became claimable, or will be.
+        ready: how many of these no limit holds back.
+        earliest: when the first of its pending tasks that no limit holds back became claimable, or will be.
         latency: how long that task has been due; zero if none is.
+        limited: the due tasks that wait for limits of their handlers.
         pending: how many tasks wait in it, due or not: exact if no more than ``COUNTED`` wait in all queues together,
             else according to the latest survey; None if that is not known.
     """
@@ -40,15 +39,17 @@ class QueueBacklog:
     name: str
     served_by: list[str]
     due: int
+    ready: int
     earliest: datetime | None
     latency: timedelta
+    limited: list[Limited]
     pending: int | None
     running: int
     paused_at: datetime | None
 
     @property
     def is_late(self) -> bool:
-        """Whether tasks wait although they are due, and the queue is not paused."""
+        """Whether tasks wait although they are due and no limit holds them back, and the queue is not paused."""
         return self.latency > LATE and self.paused_at is None
 
     def as_json(self) -> dict[str, Any]:
@@ -56,6 +57,7 @@ class QueueBacklog:
         return asdict(self) | {
             "earliest": _text(self.earliest), "paused_at": _text(self.paused_at),
             "latency": round(self.latency.total_seconds(), 3), "is_late": self.is_late,
+            "limited": [one.as_json() for one in self.limited],
         }  # fmt: skip
 
 
@@ -82,7 +84,8 @@ class Backlog:
     """What waits, runs and has failed at the moment ``now`` of the database's clock.
 
     ``pending``, ``failed`` and ``paused`` are exact up to ``COUNTED``; beyond that they are the latest survey's, which
-    was finished at ``surveyed_at``. ``claimed`` is the number of running tasks by the id of their executor.
+    was finished at ``surveyed_at``, or ``COUNTED + 1`` for "more than ``COUNTED``" if it does not know. ``claimed`` is
+    the number of running tasks by the id of their executor.
     """
 
     now: datetime
@@ -107,8 +110,8 @@ class Backlog:
 
     @property
     def late_tasks(self) -> int:
-        """How many tasks of late queues are due; more than ``COUNTED`` of a queue count as ``COUNTED + 1``."""
-        return sum(queue.due for queue in self.late)
+        """How many tasks of late queues are ready; of each level, more than ``COUNTED`` count as ``COUNTED + 1``."""
+        return sum(queue.ready for queue in self.late)
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures for JSON."""
@@ -128,14 +131,14 @@ def backlog(*, using: str | None = None) -> Backlog:
 
 def backlog_of(seen: Look) -> Backlog:
     """Do as :func:`backlog`."""
-    running = _running(seen)
+    running = seen.running
     pending = waiting.count_pending(seen.alias)
     total = _exact_or_surveyed(seen, TaskStatus.PENDING, sum(pending.values()))
     return Backlog(
         seen.now,
         queues_of(seen, running, pending if total <= COUNTED else _surveyed_queues(seen)),
         total,
-        len(running) if len(running) < MOST_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
+        len(running) if len(running) <= MOST_RUNNING else max(len(running), _count(seen, TaskStatus.RUNNING)),
         _count(seen, TaskStatus.FAILED),
         _count(seen, TaskStatus.PAUSED),
         _longest(seen, running),
@@ -179,28 +182,31 @@ def _surveyed_queues(seen: Look) -> dict[str, int] | None:
     return seen.survey.data.get("queues", {}) if seen.survey.taken_at else None
 
 
-def _running(seen: Look) -> list[Task]:
-    columns = ("biz_code", "biz_num", "queue", "update_time", "executor", "progress_fraction", "progress_note")
-    return list(waiting.running_tasks(seen.alias).only(*columns)[:MOST_RUNNING])
-
-
 def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, int] | None = None) -> list[QueueBacklog]:
     """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name.
 
     ``pending``: how many pending tasks each queue has, if that is known.
     """
+    waits = waits_of(seen)
     earliest: dict[str, datetime] = {}
+    ready: Counter[str] = Counter()
     for level in seen.agenda.levels:
-        earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
+        if level not in waits.levels:
+            earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
+            ready[level.queue] += seen.due_levels.get(level, 0)
+    limited: defaultdict[str, list[Limited]] = defaultdict(list)
+    for one in waits.limited:
+        limited[one.queue].append(one)
     named = {handler.queue for handler in get_task_handlers().values()}
     busy: dict[str, int] = {}
     for task in running:
         busy[task.queue] = busy.get(task.queue, 0) + 1
-    names = sorted({*earliest, *named, *seen.paused, *busy}, key=lambda name: (earliest.get(name, seen.now), name))
+    first = {one.queue: one.since for one in reversed(waits.limited)} | earliest
+    names = sorted({*first, *named, *seen.paused, *busy}, key=lambda name: (first.get(name, seen.now), name))
     return [
         QueueBacklog(
-            name, seen.serving(name), seen.due.get(name, 0), earliest.get(name),
-            max(timedelta(), seen.now - earliest.get(name, seen.now)),
+            name, [executor.name for executor in seen.serving(name)], seen.due.get(name, 0), ready[name],
+            earliest.get(name), max(timedelta(), seen.now - earliest.get(name, seen.now)), limited[name],
             None if pending is None else pending.get(name, 0), busy.get(name, 0), seen.paused.get(name),
         )
         for name in names[:MOST_QUEUES]

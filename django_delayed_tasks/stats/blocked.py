@@ -1,4 +1,4 @@
-"""What a blocked task, or one whose pool has no free resource, waits for, as a text for people."""
+"""Why a due task does not run, as a text for people."""
 
 from contextlib import suppress
 from datetime import datetime
@@ -7,9 +7,56 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.findings import threads_clause
+from django_delayed_tasks.stats.limits import used_up
+from django_delayed_tasks.stats.look import LATE, Look, look
 from django_delayed_tasks.store.sql.lanes import is_blocked
+
+
+def reason(task: Task, now: datetime) -> str:
+    """Return why a task that is due has not started, as far as rows tell; "" if it is not due."""
+    if task.status != TaskStatus.PENDING or task.claim_at > now:
+        return ""
+    seen = look(task._state.db)
+    serving = seen.serving(task.queue)
+    if task.queue in seen.paused:
+        return _("its queue is paused")
+    if not seen.alive:
+        return _("no executor is alive")
+    if not serving:
+        return _("no executor serves its queue")
+    # Executors import the module of a function when they claim the first task of it.
+    if not is_function(task.biz_ext) and not any(task.biz_code in (one.codes or ()) for one in serving):
+        return _("no executor of its queue has a handler for its code")
+    return _limit(task, seen) or _threads(task, seen)
+
+
+def _limit(task: Task, seen: Look) -> str:
+    """Return the limit that the task waits for, "" if there is none."""
+    if waits := blocked_text(task) or pool_text(task, seen.now):
+        return waits
+    place = task.queue, task.biz_code
+    limit = used_up(seen, [place]).get(place, "") if task.lane and seen.serving(task.queue) else ""
+    return limit and _("it waits for %s; more executors will not help") % limit
+
+
+def _threads(task: Task, seen: Look) -> str:
+    if not seen.idle_threads(task.queue):
+        return _("it waits for an executor. %s") % threads_clause(seen, task.queue)
+    if task.lane and find(task.biz_code) is None:
+        return _("it waits for an executor, or for a limit of its code")
+    return _("it waits for an executor")
+
+
+def reasons(task: Task, now: datetime) -> list[str]:
+    """Return the limit that a due task waits for, and why it is late if it is."""
+    if task.status != TaskStatus.PENDING or task.claim_at > now:
+        return []
+    why = [_limit(task, look(task._state.db)), reason(task, now) if task.claim_at <= now - LATE else ""]
+    return list(dict.fromkeys(filter(None, why)))
 
 
 def blocked_text(task: Task) -> str:

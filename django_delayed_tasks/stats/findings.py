@@ -1,6 +1,7 @@
 """The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -10,15 +11,19 @@ from typing import Any, Final, Literal
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.stats.backlogs import LATE, QueueBacklog, queues_of
-from django_delayed_tasks.stats.look import Look, look
+from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
+from django_delayed_tasks.stats.limits import Limited
+from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
+from django_delayed_tasks.store.resources.usage import first_free
 from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
 from django_delayed_tasks.support.durations import duration_text
 
-Level = Literal["error", "warning"]
+Level = Literal["error", "warning", "info"]
+LEVELS: Final = ("error", "warning", "info")
 
 VERY_LATE: Final = timedelta(minutes=1)
 SKEW: Final = timedelta(seconds=2)
@@ -30,7 +35,7 @@ _GROWTH: Final = timedelta(seconds=30)
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong; ``kind`` is its name for programs, ``subject`` the queue, code or executor."""
+    """One thing that is wrong, or good to know; ``kind`` is its name for programs, ``subject`` what it is about."""
 
     kind: str
     level: Level
@@ -44,7 +49,7 @@ class Problem:
 
 
 def problems(*, using: str | None = None) -> list[Problem]:
-    """Return what is wrong, errors first; texts are in the language that is active."""
+    """Return what is wrong, errors first, then what is good to know; texts are in the language that is active."""
     return problems_of(look(using))
 
 
@@ -52,11 +57,11 @@ def problems_of(seen: Look, queues: list[QueueBacklog] | None = None) -> list[Pr
     """Do as :func:`problems`; ``queues`` are those of the backlog, if it was read already."""
     rows = queues_of(seen) if queues is None else queues
     kinds = (
-        _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _late(seen, rows),
-        _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows),
+        _no_executor(seen, rows), _unserved(seen, rows), _without_handler(seen), _empty_pools(seen), _late(seen, rows),
+        _crashed(seen), _lost(seen), _clocks(seen), _pinned(seen), _paused(rows), _limited(seen, rows),
     )  # fmt: skip
     found = [problem for kind in kinds for problem in islice(kind, MOST_OF_A_KIND)]
-    return sorted(found, key=lambda problem: problem.level != "error")
+    return sorted(found, key=lambda problem: LEVELS.index(problem.level))
 
 
 def _no_executor(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
@@ -107,18 +112,31 @@ def _is_code_of_function(alias: str, code: str) -> bool:
     return False
 
 
+def _empty_pools(seen: Look) -> Iterator[Problem]:
+    late = seen.now - LATE
+    codes = {task.biz_code for task in seen.first_due if task.claim_at <= late and task.queue not in seen.paused}
+    pools = {code: handler.pool for code in codes if (handler := find(code)) and handler.pool}
+    usable = first_free(seen.alias, set(pools.values()))
+    for code, pool in sorted(pools.items()):
+        if pool not in usable:
+            text = _("Tasks of the code “%(code)s” wait, and the pool “%(pool)s” has no resource that is enabled.")
+            advice = _("Add resources to the pool, or enable those that it has.")
+            yield Problem("pool_empty", "error", text % {"code": code, "pool": pool}, advice, pool)
+
+
 def _late(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
     for queue in queues:
         if queue.latency <= VERY_LATE or queue.paused_at or not queue.served_by:
             continue
-        values = {"queue": queue.name, "tasks": tasks_text(queue.due), "time": duration_text(queue.latency)}
+        values = {"queue": queue.name, "tasks": tasks_text(queue.ready), "time": duration_text(queue.latency)}
+        values["threads"] = threads_clause(seen, queue.name)
         if grows(seen, queue):
-            text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows (%(tasks)s due).")
-            advice = _("Start more executors or give them more threads, unless these tasks wait for a limit.")
+            text = _("The queue “%(queue)s” is late by %(time)s, and the lateness grows (%(tasks)s due). %(threads)s.")
+            advice = _("If threads are busy, start more executors or give them more threads; if not, see their log.")
             yield Problem("late_and_growing", "error", text % values, advice, queue.name)
         else:
-            text = _("The queue “%(queue)s” is late by %(time)s (%(tasks)s due).")
-            advice = _("Executors are catching up, or these tasks wait for a limit or a handler.")
+            text = _("The queue “%(queue)s” is late by %(time)s (%(tasks)s due). %(threads)s.")
+            advice = _("Executors are catching up, or these tasks have no handler.")
             yield Problem("late", "warning", text % values, advice, queue.name)
 
 
@@ -127,9 +145,50 @@ def grows(seen: Look, queue: QueueBacklog) -> bool:
     now = seen.now.timestamp()
     for moment, latencies in seen.survey.data.get("late", []):
         if now - moment >= VERY_LATE.total_seconds():
-            before = timedelta(seconds=latencies.get(queue.name, 0))
+            before = timedelta(seconds=latencies.get(f"{queue.name}{_first_lane(seen, queue)}", 0))
             return queue.latency > before + _GROWTH
     return False
+
+
+def _first_lane(seen: Look, queue: QueueBacklog) -> str:
+    """Return the lane of the task that has been due for the longest time, of those that no limit holds back."""
+    levels = [level for level in seen.agenda.levels if level.queue == queue.name and level.earliest == queue.earliest]
+    return min((level.lane for level in levels), default="")
+
+
+def threads_clause(seen: Look, queue: str) -> str:
+    """Return, as a sentence without its end, whether the threads that serve a queue are busy, and with what."""
+    serving = {one.pk: one.threads for one in seen.serving(queue)}
+    threads, idle = sum(serving.values()), seen.idle_threads(queue)
+    codes = Counter(task.biz_code for task in seen.in_threads if task.executor in serving)
+    if idle:
+        text = ngettext("The only thread is idle", "%(idle)d of %(threads)d threads are idle", threads)
+    elif codes.total() > threads:
+        text = _("All threads (%(threads)d) are busy; claimed are %(codes)s")
+    else:
+        text = ngettext("The only thread is busy: %(codes)s", "All %(threads)d threads are busy: %(codes)s", threads)
+    named = [f"{count} {code}" for code, count in codes.most_common(MOST_OF_A_KIND)]
+    more = ["…"] if len(codes) > len(named) else []
+    return text % {"threads": threads, "idle": idle, "codes": ", ".join([*named, *more])}
+
+
+def _limited(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
+    for one in (one for queue in queues for one in queue.limited):
+        if seen.now - one.since > VERY_LATE:
+            text = ngettext(
+                "%(tasks)s of %(code)s waits for %(limit)s; more executors will not help.",
+                "%(tasks)s of %(code)s wait for %(limit)s; more executors will not help.",
+                one.tasks,
+            )
+            first = _("The first has waited for %s.") % duration_text(seen.now - one.since)
+            advice = _("Raise the limit if that is too long.")
+            yield Problem("limited", "info", f"{limited_text(one, text)} {first}", advice, one.code)
+
+
+def limited_text(one: Limited, text: str) -> str:
+    """Return a text about tasks that wait for a limit, with their number, code and limit filled in."""
+    tasks = tasks_text(one.tasks) if one.is_exact else _("at least %s") % tasks_text(one.tasks)
+    return text % {"tasks": tasks, "code": one.code, "limit": one.limit}
 
 
 def _crashed(seen: Look) -> Iterator[Problem]:
@@ -192,6 +251,17 @@ def tasks_text(count: int) -> str:
     if count > COUNTED:
         return _("more than %d tasks") % COUNTED
     return ngettext("%d task", "%d tasks", count) % count
+
+
+def bounded(count: float, text: Callable[[float], str]) -> str:
+    """Return a number of tasks as a text: one that stands for "more than" a bound is the bound with ">"."""
+    more_than = {COUNTED + 1: COUNTED, MOST_RUNNING + 1: MOST_RUNNING}.get(int(count))
+    return text(count) if more_than is None else f"> {text(more_than)}"
+
+
+def threads_text(count: int) -> str:
+    """Return a number of threads in words."""
+    return ngettext("%d thread", "%d threads", count) % count
 
 
 def served_text(queues: Sequence[str] | None, excluded: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ The next thousand tasks are read live. What comes after them, if anything, is kn
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -48,18 +48,24 @@ class Bar:
 class Peak:
     """The minute of the next day in which most tasks become due, and when the last of them starts.
 
-    ``last_start`` assumes ``rate``, the most runs per second of any minute in the last day; it is None if none ran.
+    ``last_start`` assumes ``rate``, in runs per second: that of these tasks' codes, one after the other, each in the
+    minute of the last day in which most of it ran. It is None if one of them has not run, or if ``held`` names queues
+    of these tasks: those that are paused, or that no executor serves.
     """
 
     start: datetime
     tasks: int
     rate: float
     last_start: datetime | None
+    held: list[str]
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures for JSON."""
         last = self.last_start.isoformat() if self.last_start else None
-        return {"start": self.start.isoformat(), "tasks": self.tasks, "rate": round(self.rate, 3), "last_start": last}
+        return {
+            "start": self.start.isoformat(), "tasks": self.tasks, "rate": round(self.rate, 3), "last_start": last,
+            "held": self.held,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -210,5 +216,28 @@ def _peak(due: Due, seen: Look) -> Peak | None:
     minute, tasks = max(totals.items(), key=lambda item: (item[1], -item[0]))
     if tasks < FEWEST_OF_A_PEAK:
         return None
-    start, rate = moment_of(minute), seen.survey.data.get("busiest_minute", 0) / 60
-    return Peak(start, tasks, rate, start + timedelta(seconds=tasks / rate) if rate else None)
+    codes = {code: times[minute] for code, times in due.items() if times[minute]}
+    start, rate, held = moment_of(minute), _rate_of(codes, seen), _held(codes, minute, seen)
+    is_told = rate and not held
+    return Peak(start, tasks, rate, start + timedelta(seconds=tasks / rate) if is_told else None, held)
+
+
+def _rate_of(codes: Mapping[str, int], seen: Look) -> float:
+    """Return the runs per second if these tasks run one code after the other; 0 if that of a code is not known."""
+    most: Mapping[str, int] = seen.survey.data.get("busiest_minutes", {})
+    if not all(most.get(code) for code in codes):
+        return 0.0
+    return sum(codes.values()) / sum(60 * tasks / most[code] for code, tasks in codes.items())
+
+
+def _held(codes: Iterable[str], minute: int, seen: Look) -> list[str]:
+    """Return the queues of tasks of these codes, due in this minute, in which nothing runs now."""
+    known = {code: set(queues) for code, queues in seen.survey.data.get("queues_of", {}).items()}
+    read: defaultdict[str, set[str]] = defaultdict(set)
+    for task in seen.next.tasks:
+        known.setdefault(task.biz_code, set()).add(task.queue)
+        if minute_of(task.claim_at) == minute:
+            read[task.biz_code].add(task.queue)
+    is_read = seen.next.until is None or minute_of(seen.next.until) > minute
+    queues = set[str]().union(*((is_read and read[code]) or known.get(code, set()) for code in codes))
+    return sorted(queue for queue in queues if queue in seen.paused or not seen.serving(queue))

@@ -1,5 +1,6 @@
 """One look at the tasks' database: each thing that several statistics need is read once."""
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -10,10 +11,11 @@ from django.db import connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.models import Executor, PausedQueue
+from django_delayed_tasks.handlers import registry
+from django_delayed_tasks.models import Executor, PausedQueue, Task
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store.claiming import waiting
-from django_delayed_tasks.store.claiming.agenda import Agenda
+from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.waiting import Next
 from django_delayed_tasks.store.statistics import survey
 
@@ -22,6 +24,10 @@ NEXT = 1000
 """Tasks that become due next and are read one by one."""
 FIRST = 20
 RECENT = timedelta(hours=1)
+MOST_RUNNING = 2000
+"""The most running tasks that are read."""
+LATE = timedelta(seconds=5)
+"""How long a task is due before it counts as late: executors look for tasks several times a second."""
 
 
 @dataclass
@@ -83,7 +89,26 @@ class Look:
     @cached_property
     def due(self) -> dict[str, int]:
         """How many tasks of each queue are due, exact up to a bound for each level."""
+        counts: Counter[str] = Counter()
+        for level, count in self.due_levels.items():
+            counts[level.queue] += count
+        return dict(counts)
+
+    @cached_property
+    def due_levels(self) -> dict[Level, int]:
+        """How many tasks of each level are due, exact up to a bound."""
         return waiting.count_due(self.alias, self.agenda)
+
+    @cached_property
+    def running(self) -> list[Task]:
+        """The running tasks; one more than ``MOST_RUNNING`` if there are more."""
+        columns = ("biz_code", "biz_num", "queue", "update_time", "executor", "progress_fraction", "progress_note")
+        return list(waiting.running_tasks(self.alias).only(*columns)[: MOST_RUNNING + 1])
+
+    @cached_property
+    def in_threads(self) -> list[Task]:
+        """The running tasks, without those on an event loop; they are more than the threads if some wait for one."""
+        return [task for task in self.running if task.biz_code not in registry.async_codes]
 
     @cached_property
     def next(self) -> Next:
@@ -101,9 +126,14 @@ class Look:
         row = survey.read(self.alias)
         return Surveyed(row.taken_at, row.data) if row and isinstance(row.data, dict) else Surveyed(None, {})
 
-    def serving(self, queue: str) -> list[str]:
-        """Return the names of the live executors that serve a queue."""
-        return [executor.name for executor in self.alive if serves(executor, queue)]
+    def serving(self, queue: str) -> list[Executor]:
+        """Return the live executors that serve a queue."""
+        return [executor for executor in self.alive if serves(executor, queue)]
+
+    def idle_threads(self, queue: str) -> int:
+        """Return how many threads of the executors that serve a queue run nothing."""
+        busy = Counter(task.executor for task in self.in_threads)
+        return sum(max(0, one.threads - busy[one.pk]) for one in self.serving(queue))
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.statistics import rollup
 from django_delayed_tasks.store.statistics.rollup import DAY, HOUR, MINUTE, Cell, Summed, folded, merged
 
-FAILED: Final = (RunOutcome.FAILED, RunOutcome.LOST, RunOutcome.EXPIRED)
-"""The outcomes of runs that were not done and will not be tried again by themselves, or died with their executor."""
-TROUBLES: Final = (*FAILED, RunOutcome.RETRIED)
+FAILED: Final = (RunOutcome.FAILED, RunOutcome.EXPIRED)
+"""The outcomes of runs that were not done and will not be tried again by themselves."""
+TROUBLES: Final = (*FAILED, RunOutcome.RETRIED, RunOutcome.LOST)
 HOURS: Final = timedelta(hours=1)
 
 
@@ -44,8 +44,13 @@ class Runs:
 
     @property
     def failed(self) -> int:
-        """The number of runs that failed for good, were lost or came too late."""
+        """The number of runs that failed for good or came too late."""
         return self._count(*FAILED)
+
+    @property
+    def lost(self) -> int:
+        """The number of runs that their executors' deaths cut short, and whose tasks run again."""
+        return self._count(RunOutcome.LOST)
 
     @property
     def retried(self) -> int:
@@ -99,19 +104,23 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The runs of a code that failed with one error: how many, how many of them were final, and until when."""
+    """The runs of a code that went wrong with one error, and until when.
+
+    ``final`` of them failed for good or came too late, and ``lost`` were cut short and run again, as the others do.
+    """
 
     code: str
     error: str
     count: int
     final: int
+    lost: int
     latest: datetime
 
     def as_json(self) -> dict[str, Any]:
         """Return the figures for JSON."""
         return {
             "code": self.code, "error": self.error, "count": self.count, "final": self.final,
-            "latest": self.latest.isoformat(),
+            "lost": self.lost, "latest": self.latest.isoformat(),
         }  # fmt: skip
 
 
@@ -149,7 +158,7 @@ def series_of(seen: Look, last: timedelta, code: str | None = None) -> list[Runs
 
 
 def failures(last: timedelta = HOURS, *, using: str | None = None) -> list[Failures]:
-    """Return what failed within about ``last`` before now, by code and error, the most frequent first."""
+    """Return what went wrong within about ``last`` before now, by code and error, the most frequent first."""
     return failures_of(look(using), last)
 
 
@@ -166,8 +175,9 @@ def failures_of(seen: Look, last: timedelta) -> list[Failures]:
 
 
 def _failures(code: str, error: str, rows: Sequence[Summed]) -> Failures:
-    final = sum(row.cell.runs for row in rows if row.by[2] != RunOutcome.RETRIED)
-    return Failures(code, error, sum(row.cell.runs for row in rows), final, max(row.latest for row in rows))
+    final = sum(row.cell.runs for row in rows if row.by[2] in FAILED)
+    lost = sum(row.cell.runs for row in rows if row.by[2] == RunOutcome.LOST)
+    return Failures(code, error, sum(row.cell.runs for row in rows), final, lost, max(row.latest for row in rows))
 
 
 def _by_first(rows: Iterable[Summed]) -> dict[Any, dict[RunOutcome, Cell]]:

@@ -15,6 +15,8 @@ from django_delayed_tasks import pause_queue
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Overview, Resource, Task
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
+from django_delayed_tasks.stats import backlogs, findings
+from django_delayed_tasks.store.claiming import waiting
 from tests.admin.pages import text_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_task, task
 from tests.stats.fills import ended
@@ -58,7 +60,7 @@ class TestShows:
         html = boss.get(PAGE).content.decode()
         assert "No executor is alive." in section(html, "problems")
         assert "No task becomes due in this time." in section(html, "forecast")
-        assert "No run has failed in the last day." in section(html, "failing")
+        assert "No run has gone wrong in the last day." in section(html, "failing")
         assert "No task is running." in section(html, "running")
         assert "There are no pools and no mutexes." in section(html, "pools")
 
@@ -73,10 +75,10 @@ class TestShows:
         assert "Failed tasks 1 waits for a decision" in tiles
         assert "Running 1 the longest for 1 min" in tiles
         assert "Done in the last hour 20" in tiles
-        assert f"{CODE} shop.Declined 3 3 3" in section(html, "failing")
+        assert f"{CODE} shop.Declined 3 3 0 3" in section(html, "failing")
         queues = section(html, "queues")
-        assert "mail no executor 5 min, since 11:25:00 1 due 0" in queues
-        assert "shop web1 – 0 in 10 min 0" in queues
+        assert "mail no executor 5 min, since 11:25:00 1 0 due 0" in queues
+        assert "shop web1 – 0 0 in 10 min 0" in queues
         assert f"{CODE} runs 1 min web1 50 %" in section(html, "running")
         assert "gateways 1 0 0 0" in section(html, "pools")
         assert f"{CODE} 23 3" in section(html, "codes")
@@ -98,9 +100,31 @@ class TestShows:
         ended(120, NOW - MINUTE)
         Task._base_manager.bulk_create(new_task(f"{i}", NOW + 2 * HOUR) for i in range(240))
         take_survey("default")
+        unserved = "240 tasks become due at 13:30, but the queue default is paused or has no executor."
+        assert unserved in shown(boss, "forecast")
+        executor(codes=[CODE])
         text = shown(boss, "forecast")
-        assert "240 tasks become due at 13:30; at 2 runs per second, the highest rate of the last day, " in text
-        assert "the last one starts at 13:32:00" in text
+        assert "240 tasks become due at 13:30; at 2 runs per second, the highest rate of their codes in " in text
+        assert "the last day, the last one starts at 13:32:00" in text
+
+    def test_runs_that_were_lost_and_run_again_have_not_failed(self, boss: Client) -> None:
+        ended(1200, NOW - MINUTE, outcome=RunOutcome.LOST, error="its executor died or lost its lease")
+        html = boss.get(PAGE).content.decode()
+        assert "Failed in the last hour 0 of 1,200 runs" in section(html, "tiles")
+        assert f"{CODE} its executor died or lost its lease 1,200 1,200 1,200 0" in section(html, "failing")
+        assert f"{CODE} 1,200 0" in section(html, "codes")
+        assert "lost: 1,200" in html
+        assert f"{list_of('taskrun')}?code={CODE}&amp;outcome={RunOutcome.LOST.value}" in html
+
+    def test_more_than_was_counted(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (waiting, backlogs, findings):
+            monkeypatch.setattr(module, "COUNTED", 10)
+        for number in range(14):
+            for status in (TaskStatus.PENDING, TaskStatus.FAILED):
+                task(f"{status} {number}", status=status)
+        html = boss.get(PAGE).content.decode()
+        assert "> 10 tasks are pending" in section(html, "now")
+        assert "Failed tasks > 10" in section(html, "tiles")
 
     def test_lines_of_lateness(self, boss: Client) -> None:
         ended(9, NOW - 4 * MINUTE, late=0.02)

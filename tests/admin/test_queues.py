@@ -17,6 +17,7 @@ from django_delayed_tasks.admin import queues
 from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.pages import messages_of, numbers_of, rows_of
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, list_of, new_task, task
@@ -49,10 +50,11 @@ class TestLooks:
         assert (rows["default"]["next"], rows["default"]["codes"]) == ("-", "test.mail")
 
     def test_tasks_that_only_a_limit_holds_are_not_late(self, boss: Client) -> None:
+        executor("web/1")
         blocked: dict[str, Any] = {"queue": "shop", "lane": blocked_lane(CODE, "key")}
         task("1", claim_at=NOW - HOUR, **blocked)
         row = shown(boss)["shop"]
-        assert (row["due"], row["next"]) == ("1", "blocked by limits")
+        assert (row["due"], row["due.second"], row["next"]) == ("1", "1 task waits for a limit", "blocked by limits")
         task("2", claim_at=NOW - MINUTE, queue="shop")
         row = shown(boss)["shop"]
         assert (row["due"], row["next"]) == ("2", "late by 1 min")
@@ -241,13 +243,14 @@ class TestStatements:
         """Those that are blocked, too."""
         due = {"claim_at": NOW - HOUR, "queue": "mail", "lane": lane}
         Task._base_manager.bulk_create(new_task(f"{i}", NOW - HOUR, **due) for i in range(3))
-        assert waiting.count_due(waiting.read_agenda()) == {"mail": 3}
+        assert look().due == {"mail": 3}
 
 
 def test_many_levels_are_counted_in_few_statements(boss: Client) -> None:
     due = {"claim_at": NOW - HOUR, "queue": "mail"}
     Task._base_manager.bulk_create(new_task(f"{i}", NOW - HOUR, priority=i - 60, **due) for i in range(120))
-    agenda = waiting.read_agenda()
+    seen = look()
+    assert len(seen.agenda.levels) == 120
     with CaptureQueriesContext(connection) as context:
-        assert waiting.count_due(agenda) == {"mail": 120}
+        assert seen.due == {"mail": 120}
     assert len(context.captured_queries) == 3

@@ -59,7 +59,12 @@ def test_sentence(boss: Client, fields: dict[str, Any], text: str) -> None:
         ({}, {"exclude_queues": ["default"]}, "no executor serves its queue"),
         ({}, {"codes": ["other"]}, "no executor of its queue has a handler for its code"),
         ({"biz_ext": {"function": CODE}}, {"codes": ["other"]}, "it waits for an executor"),
-        ({"lane": open_lane(CODE)}, {}, "it waits for an executor, or for a limit of its code"),
+        ({"lane": open_lane(CODE)}, {}, "it waits for an executor"),  # its handler is not limited any more
+        (
+            {"lane": open_lane("gone"), "biz_code": "gone"},
+            {"codes": ["gone"]},
+            "it waits for an executor, or for a limit of its code",
+        ),
         (
             {"lane": blocked_lane(CODE, "")},
             {},

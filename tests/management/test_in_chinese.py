@@ -110,8 +110,9 @@ def test_taskhealth(call: Call) -> None:
     assert call("taskhealth").out == "UNHEALTHY: 0 个执行器存活，需要 1 个\n"
     fill()
     called = call("taskhealth", "--max-failed", "1")
-    assert called.out == "UNHEALTHY: 队列 mail 延迟 5 分钟; 最近一小时有 3 次执行失败\n"
-    assert call("taskhealth", "--max-late", "3600").out == "OK: 2 个执行器存活，没有延迟的任务\n"
+    assert called.out == "UNHEALTHY: 队列 mail 延迟 5 分钟（上限 60 秒）; 最近一小时有 3 次执行失败（上限 1）\n"
+    in_time = "OK: 2 个执行器存活, 最迟的任务延迟 5 分钟（上限 3600 秒）\n"
+    assert call("taskhealth", "--max-late", "3600").out == in_time
 
 
 def test_prunetasks(call: Call) -> None:

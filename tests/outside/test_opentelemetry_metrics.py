@@ -113,7 +113,7 @@ def test_each_collection_looks_once(django_assert_num_queries: Any) -> None:
     try:
         collected()
         for _ in range(2):
-            with django_assert_num_queries(3):  # the agenda, the executors, the pools
+            with django_assert_num_queries(4):  # the agenda, the blocked levels, the executors, the pools
                 assert [name for name, _ in collected() if name == "delayed_tasks_executors"]
     finally:
         meter.unwatch(active)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from django_delayed_tasks import clock, stats
+from django_delayed_tasks import clock, pause_queue, stats
 from django_delayed_tasks.executor.membership import surveyor
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats import look
-from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, new_task, task
+from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, executor, new_task, task
 from tests.stats.fills import ended
 
 DAY = timedelta(days=1)
@@ -142,9 +142,39 @@ class TestPeak:
         ended(1200, NOW - 5 * HOUR)  # twenty a second
         ended(90_000, NOW - 30 * HOUR)
         fill(*(new_task(f"{i}", NOW + 2 * HOUR) for i in range(120)))
+        executor(codes=[CODE])
         take_survey("default")
         peak = stats.forecast().peak
-        assert peak == stats.Peak(NOW + 2 * HOUR, 120, 20.0, NOW + 2 * HOUR + timedelta(seconds=6))
+        assert peak == stats.Peak(NOW + 2 * HOUR, 120, 20.0, NOW + 2 * HOUR + timedelta(seconds=6), [])
+
+    def test_what_ran_of_other_codes_tells_nothing(self) -> None:
+        executor(codes=[CODE, OTHER])
+        ended(1200, NOW - HOUR, code=OTHER)
+        fill(*(new_task(f"{i}", NOW + 2 * HOUR) for i in range(120)))
+        take_survey("default")
+        peak = stats.forecast().peak
+        assert peak is not None
+        assert (peak.rate, peak.last_start) == (0.0, None)
+        ended(120, NOW - HOUR)
+        fill(*(new_task(f"{i}", NOW + 2 * HOUR, biz_code=OTHER) for i in range(1200)))
+        take_survey("default")
+        both = stats.forecast().peak
+        assert both == stats.Peak(NOW + 2 * HOUR, 1320, 11.0, NOW + 2 * HOUR + 2 * MINUTE, [])
+
+    @pytest.mark.parametrize("is_surveyed", [True, False])
+    def test_no_start_is_promised_where_nothing_runs(self, is_surveyed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whether its tasks are read one by one, or known from the survey."""
+        if is_surveyed:
+            monkeypatch.setattr(look, "NEXT", 20)
+        ended(1200, NOW - HOUR)
+        executor(codes=[CODE], queues=["default", "paused"])
+        fill(*(new_task(f"{i}", NOW + 2 * HOUR, queue=("gpu", "paused", "default")[i % 3]) for i in range(120)))
+        fill(new_task("elsewhere", NOW + 3 * HOUR, queue="other", biz_code=OTHER))
+        pause_queue("paused")
+        take_survey("default")
+        peak = stats.forecast().peak
+        assert peak is not None
+        assert (peak.tasks, peak.last_start, peak.held) == (120, None, ["gpu", "paused"])
 
     def test_without_runs_there_is_no_rate(self) -> None:
         fill(*(new_task(f"{i}", NOW + 2 * HOUR) for i in range(120)))

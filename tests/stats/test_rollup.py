@@ -126,9 +126,10 @@ class TestReading:
         ended(90, NOW)
         ended(1, NOW, outcome=RunOutcome.CANCELLED)
         first, second = stats.failures()
-        assert (first.code, first.error, first.count, first.final) == (CODE, "x.Timeout", 7, 2)
+        assert (first.code, first.error, first.count, first.final, first.lost) == (CODE, "x.Timeout", 7, 2, 0)
         assert first.latest == NOW - MINUTE
-        assert (second.code, second.count, second.final) == (OTHER, 3, 3)
+        assert (second.code, second.count, second.final, second.lost) == (OTHER, 3, 0, 3)
+        assert sorted((runs.code, runs.failed, runs.lost) for runs in stats.rates()) == [(OTHER, 0, 3), (CODE, 2, 0)]
 
 
 class TestDurations:

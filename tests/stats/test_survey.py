@@ -144,4 +144,4 @@ class TestProjection:
 
 
 def test_a_report_needs_no_database() -> None:
-    assert report(Survey(NOW), 0)["totals"] == {}
+    assert report(Survey(NOW), Counter())["totals"] == {}

@@ -11,6 +11,7 @@ from django_delayed_tasks.executor.tally import MOST_ERRORS, OTHER_ERRORS, Tally
 from django_delayed_tasks.models import Executor, Statistic
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.stats import failures, rates
+from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settlement import Settlement, released
 from django_delayed_tasks.store.statistics import rollup
 from tests.admin.rows import NOW
@@ -116,6 +117,20 @@ class TestWhatIsCounted:
     def test_a_failure_of_a_cancelled_task(self) -> None:
         tally = self.end(Then.GONE, RunOutcome.RETRIED, meant=Then.RETRY, error="x")
         assert self.keys(tally) == {(int(RunOutcome.CANCELLED), "")}
+
+    @pytest.mark.parametrize(
+        ("then", "outcome"),
+        [(Then.RESCUED, RunOutcome.LOST), (Then.FAILED, RunOutcome.FAILED), (Then.RECUR, RunOutcome.FAILED)],
+    )
+    def test_a_run_that_was_lost_has_failed_if_its_task_is_given_up(self, then: Then, outcome: RunOutcome) -> None:
+        task = claim_one()
+        tally = Tally()
+        end = Settlement(task.claim, RunOutcome.LOST, then, error="its executor died")
+        tally.count_lost([Taken(end, then, "code", 1, task)])
+        tally.count([end], {task.claim: then}, {task.claim: task}.get)
+        assert {key: cell.runs for key, cell in tally._counts.items()} == {
+            ("code", int(outcome), "its executor died"): 2
+        }
 
     def test_times(self) -> None:
         add()

@@ -34,7 +34,28 @@ def late(seconds: float, queue: str = "mail") -> None:
 def test_healthy() -> None:
     executor(codes=[CODE])
     late(60)
-    assert health() == (0, "OK: 1 alive, no task is late")
+    assert health() == (0, "OK: 1 alive, the latest task is late by 1 min (limit 60 s)")
+
+
+def test_what_was_measured() -> None:
+    executor(codes=[CODE])
+    late(4)
+    assert health("--max-late", "90", "--max-failed", "3") == (
+        0, "OK: 1 alive, no task is late (limit 90 s), 0 runs failed in the last hour (limit 3)",
+    )  # fmt: skip
+    late(15)
+    assert health()[1] == "OK: 1 alive, the latest task is late by 15 s (limit 60 s)"
+
+
+def test_a_queue_with_due_tasks_and_no_executor() -> None:
+    executor(codes=[CODE], queues=["mail"])
+    task("later", queue="gpu")
+    assert health()[0] == 0
+    late(15, "gpu")
+    assert health() == (1, "UNHEALTHY: queue gpu has no executor (1 task due, the first for 15 s)")
+    assert health("--queue", "mail")[0] == 0
+    pause_queue("gpu")
+    assert health()[0] == 0
 
 
 def test_executors() -> None:
@@ -50,8 +71,9 @@ def test_late() -> None:
     executor()
     late(61)
     late(600, "slow")
-    assert health() == (1, "UNHEALTHY: queue slow late by 10 min; queue mail late by 1 min 1 s")
-    assert health("--max-late", "61")[1] == "UNHEALTHY: queue slow late by 10 min"
+    late_mail = "queue mail late by 1 min 1 s (limit 60 s)"
+    assert health() == (1, f"UNHEALTHY: queue slow late by 10 min (limit 60 s); {late_mail}")
+    assert health("--max-late", "61")[1] == "UNHEALTHY: queue slow late by 10 min (limit 61 s)"
     assert health("--max-late", "600")[0] == 0
     pause_queue("slow")
     assert health("--max-late", "61")[0] == 0
@@ -61,7 +83,8 @@ def test_only_some_queues() -> None:
     executor("web1", queues=["mail"])
     late(600, "slow")
     assert health("--queue", "mail")[0] == 0
-    assert health("--queue", "slow") == (1, "UNHEALTHY: 0 executors alive, 1 needed; queue slow late by 10 min")
+    unserved = "queue slow has no executor (1 task due, the first for 10 min)"
+    assert health("--queue", "slow") == (1, f"UNHEALTHY: 0 executors alive, 1 needed; {unserved}")
     assert health("--queue", "mail", "--queue", "slow")[0] == 1
 
 
@@ -69,10 +92,11 @@ def test_failed() -> None:
     executor()
     ended(11, NOW - MINUTE, outcome=RunOutcome.FAILED, error="x")
     ended(90, NOW - MINUTE, outcome=RunOutcome.RETRIED, error="x")
+    ended(90, NOW - MINUTE, outcome=RunOutcome.LOST, error="its executor died")
     ended(90, NOW - 90 * MINUTE, outcome=RunOutcome.FAILED, error="x")
     assert health()[0] == 0
     assert health("--max-failed", "11")[0] == 0
-    assert health("--max-failed", "10") == (1, "UNHEALTHY: 11 runs failed in the last hour")
+    assert health("--max-failed", "10") == (1, "UNHEALTHY: 11 runs failed in the last hour (limit 10)")
 
 
 @pytest.mark.parametrize(
@@ -91,7 +115,7 @@ def test_no_database(monkeypatch: pytest.MonkeyPatch, error: Exception, said: st
     assert health() == (3, f"UNKNOWN: the database cannot be asked: {said}")
 
 
-@pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--database", "nowhere"]])
+@pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--max-limited", "-1"], ["--database", "nowhere"]])
 def test_wrong_options(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         health(*arguments)

@@ -11,10 +11,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from django_delayed_tasks import stats
+from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.management import status_screen, status_texts
 from django_delayed_tasks.management.commands import taskstatus
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.stats import backlogs, findings, look, resources
+from django_delayed_tasks.store.claiming import waiting
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.stats.fills import ended
 
@@ -60,12 +63,41 @@ def test_text() -> None:
     assert problem.startswith("ERROR: The queue “mail” has no executor (1 task due, the first for 5 min). Start")
     assert any(line.endswith("1 run due in the next hour") for line in rest)
     lines = [line.split() for line in rest]
-    assert ["mail", "no", "executor", "5", "min", "1", "0", "1"] in lines
-    assert [CODE, "shop.Declined", "3", "3", "11:27"] in lines
+    assert ["mail", "no", "executor", "5", "min", "1", "0", "0", "1"] in lines
+    assert [CODE, "shop.Declined", "3", "0", "3", "11:27"] in lines
     assert [CODE, "runs", "1", "min", "web1", "50%"] in lines
     assert ["web1", "web.example.org", "1", "of", "8", "shop", "running"] in lines
     assert ["gateways", "1", "0", "0", "0"] in lines
     assert lines.index(["Queues"]) < lines.index(["Executors"])
+
+
+def test_more_than_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (waiting, backlogs, findings):
+        monkeypatch.setattr(module, "COUNTED", 10)
+    for module in (look, backlogs, findings):
+        monkeypatch.setattr(module, "MOST_RUNNING", 12)
+    for number in range(14):
+        for status in (TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.FAILED):
+            task(f"{status} {number}", status=status)
+    assert "> 12 running, > 10 pending, > 10 failed;" in said()
+    take_survey("default")
+    assert "14 running, 14 pending, 14 failed;" in said()
+
+
+def test_a_pool_with_more_resources_than_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (resources, status_texts):
+        monkeypatch.setattr(module, "COUNTED", 2)
+    for number in range(4):
+        Resource.objects.create(pool="gateways", name=f"{number}", busy_before=NOW - HOUR, version=1)
+    assert ["gateways", "0", ">", "2", "0", "0"] in [line.split() for line in said().splitlines()]
+
+
+def test_runs_that_were_lost_are_not_failed() -> None:
+    ended(3, NOW - MINUTE, outcome=RunOutcome.LOST, error="its executor died or lost its lease")
+    text = said()
+    assert "in the last hour 0 done, 0 failed" in text
+    assert [*["Went", "wrong", "in", "the", "last", "hour"]] in [line.split() for line in text.splitlines()]
+    assert ["lease", "3", "3", "0", "11:29"] in [line.split()[-5:] for line in text.splitlines()]
 
 
 def test_an_empty_database() -> None:

@@ -19,11 +19,6 @@ def read_agenda() -> Agenda:
     return waiting.read_agenda(settings.DATABASE)
 
 
-def count_due(agenda: Agenda) -> dict[str, int]:
-    """Return how many tasks of each queue are due, exact up to ``COUNTED`` for each level."""
-    return waiting.count_due(settings.DATABASE, agenda)
-
-
 def range_of(level: Level) -> Q:
     """Return the condition for the pending tasks of this level, as one range of the claim index."""
     lane = Q(lane__gte=BLOCKED) if level.lane == BLOCKED else Q(lane=level.lane)

@@ -68,7 +68,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
         """Return what is wrong, as the banner of other pages."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        found = stats.problems(using=settings.DATABASE)
+        found = [problem for problem in stats.problems(using=settings.DATABASE) if problem.level != "info"]
         context = {
             "problems": linked(of_each_kind(found, MOST_OF_A_BANNER), self._address),
             "more": max(0, len(found) - MOST_OF_A_BANNER),

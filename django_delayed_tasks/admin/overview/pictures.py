@@ -56,13 +56,14 @@ def forecast(seen: Forecast, ahead: str) -> Ahead:
 
 
 def throughput(seen: Overview) -> Picture:
-    """Return the picture of the runs that ended, by period: done, tried again, failed."""
+    """Return the picture of the runs that ended, by period: done, tried again, lost, failed."""
     legend = [
         Key("ddt-good", _("done"), count_text(sum(runs.done for runs in seen.series))),
         Key("ddt-again", _("retried"), count_text(sum(runs.retried for runs in seen.series))),
+        Key("ddt-others", _("lost"), count_text(sum(runs.lost for runs in seen.series))),
         Key("ddt-bad", _("failed"), count_text(sum(runs.failed for runs in seen.series))),
     ]
-    drawn = [bar_of(runs.start, seen.span, [runs.done, runs.retried, runs.failed]) for runs in seen.series]
+    drawn = [bar_of(runs.start, seen.span, [runs.done, runs.retried, runs.lost, runs.failed]) for runs in seen.series]
     return charts.bars(_("Runs that ended"), drawn, legend, count_text, _("Time"))
 
 
@@ -123,7 +124,8 @@ def run_times(rates: Sequence[Runs]) -> list[dict[str, Any]]:
         {
             "half": f"{100 * _seconds(runs.run_time, 50) / most:.2f}",
             "most": f"{100 * _seconds(runs.run_time, 95) / most:.2f}",
-            "code": runs.code, "total": count_text(runs.total), "failed": runs.failed, "retried": runs.retried,
+            "code": runs.code, "total": count_text(runs.total), "failed": count_text(runs.failed),
+            "has_failed": runs.failed > 0,
             "median": _text(runs.run_time.percentile(50)), "p95": _text(runs.run_time.percentile(95)),
             "longest": _text(runs.run_time.longest if runs.run_time.count else None),
             "late": _text(runs.lateness.percentile(95)),

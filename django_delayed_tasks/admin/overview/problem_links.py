@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from django.utils.http import urlencode
 from django.utils.text import capfirst
 
-from django_delayed_tasks.models import Executor, PausedQueue, Task
-from django_delayed_tasks.stats.findings import Problem
+from django_delayed_tasks.models import Executor, PausedQueue, Resource, Task
+from django_delayed_tasks.stats.findings import LEVELS, Problem
 
 PAGES: Final = {
     "no_executor": (Executor, ""),
@@ -19,6 +19,8 @@ PAGES: Final = {
     "late": (Task, "queue"),
     "late_and_growing": (Task, "queue"),
     "code_without_handler": (Task, "code"),
+    "limited": (Task, "code"),
+    "pool_empty": (Resource, "pool"),
 }
 """For each kind of problem its page and the parameter that selects its subject there, among what is overdue."""
 
@@ -49,7 +51,7 @@ def of_each_kind(problems: Sequence[Problem], most: int) -> list[Problem]:
     seen: Counter[str] = Counter()
     ranked = []
     for problem in problems:
-        ranked.append((problem.level != "error", seen[problem.kind], problem))
+        ranked.append((LEVELS.index(problem.level), seen[problem.kind], problem))
         seen[problem.kind] += 1
     return [problem for *_, problem in sorted(ranked, key=lambda one: one[:2])[:most]]
 
@@ -58,5 +60,6 @@ def _page(problem: Problem, address: Callable[[str], str]) -> tuple[str, str]:
     model, parameter = PAGES.get(problem.kind, (None, ""))
     if model is None or not (page := address(f"{model._meta.model_name}_changelist")):
         return "", ""
-    query = f"?{urlencode({parameter: problem.subject, 'due': 'overdue'})}" if parameter else ""
+    due = {"due": "overdue"} if model is Task else {}
+    query = f"?{urlencode({parameter: problem.subject, **due})}" if parameter else ""
     return page + query, capfirst(str(model._meta.verbose_name_plural))

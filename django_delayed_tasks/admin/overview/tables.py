@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks.admin.overview import pictures
-from django_delayed_tasks.admin.overview.pictures import count_text, seconds_text
+from django_delayed_tasks.admin.overview.pictures import count_text
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats import Failures, Overview, QueueBacklog
-from django_delayed_tasks.stats.findings import busy_text, served_text, tasks_text
+from django_delayed_tasks.stats.findings import bounded, busy_text, served_text, tasks_text, threads_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
 
@@ -67,11 +67,17 @@ class Tables:
         waits = self.seen.backlog
         address = self._tasks(due="overdue")
         if not waits.late:
-            return Tile(_("Late"), _("none"), _("every due task was claimed in time"), "good", address)
+            return Tile(_("Late"), _("none"), self._in_time(), "good", address)
         kind = "bad" if waits.latency.total_seconds() > 60 else "warn"
         since = self._moment(min(queue.earliest for queue in waits.late if queue.earliest))
         note = _("%(tasks)s, since %(time)s") % {"tasks": tasks_text(waits.late_tasks), "time": since}
         return Tile(_("Late"), longest_unit(waits.latency), note, kind, address)
+
+    def _in_time(self) -> str:
+        limited = sum(one.tasks for queue in self.seen.backlog.queues for one in queue.limited)
+        if not limited:
+            return _("every due task was claimed in time")
+        return ngettext("%s waits for a limit", "%s wait for a limit", limited) % tasks_text(limited)
 
     def _failing(self) -> Tile:
         failed, total = self.seen.last_hour.failed, self.seen.last_hour.total
@@ -85,7 +91,7 @@ class Tables:
         note = waits if failed else _("no task waits for a decision")
         return Tile(
             _("Failed tasks"),
-            count_text(failed),
+            bounded(failed, count_text),
             note,
             "warn" if failed else "",
             self._tasks(status__exact=TaskStatus.FAILED.value),
@@ -96,7 +102,7 @@ class Tables:
         note = _("the longest for %s") % duration_text(longest[0].duration) if longest else ""
         return Tile(
             _("Running"),
-            count_text(self.seen.backlog.running),
+            bounded(self.seen.backlog.running, count_text),
             note,
             "",
             self._tasks(status__exact=TaskStatus.RUNNING.value),
@@ -145,7 +151,8 @@ class Tables:
             "address": self._tasks(queue=queue.name),
             "served_by": served,
             "is_unserved": not queue.served_by and queue.earliest is not None,
-            "due": f"> {count_text(COUNTED)}" if queue.due > COUNTED else count_text(queue.due),
+            "due": _due(queue.due),
+            "limited": _due(sum(one.tasks for one in queue.limited)),
             "late": duration_text(queue.latency) if queue.is_late else "",
             "since": self._moment(queue.earliest) if queue.is_late else "",
             "next": self._next(queue),
@@ -162,27 +169,31 @@ class Tables:
 
     @cached_property
     def failures(self) -> list[dict[str, Any]]:
-        """The rows of the table of failures of the last day, with how many of them there were in the last hour."""
+        """The rows of the table of what went wrong in the last day, with how many of them in the last hour."""
         of_hour = {(one.code, one.error): one.count for one in self.seen.failures_of_hour}
         known = {(one.code, one.error) for one in self.seen.failures_of_day}
         rows = [
             *self.seen.failures_of_day,
             *(one for one in self.seen.failures_of_hour if (one.code, one.error) not in known),
         ]
-        found = [self._failure(one, of_hour.get((one.code, one.error), 0)) for one in rows]
-        return sorted(found, key=lambda row: (-row["hour"], -row["day"]))[:MOST_ROWS]
+        counts = [(of_hour.get((one.code, one.error), 0), one) for one in rows]
+        counts.sort(key=lambda count: (-count[0], -count[1].count))
+        return [self._failure(one, hour) for hour, one in counts[:MOST_ROWS]]
 
     def _failure(self, failures: Failures, hour: int) -> dict[str, Any]:
         return {
-            "code": failures.code, "error": failures.error or _("(no error)"), "hour": hour,
-            "day": max(failures.count, hour), "final": failures.final, "address": self._failed_of(failures),
+            "code": failures.code, "error": failures.error or _("(no error)"), "hour": count_text(hour),
+            "day": count_text(max(failures.count, hour)), "lost": count_text(failures.lost),
+            "final": count_text(failures.final), "address": self._failed_of(failures),
+            "is_alarm": hour > 0 and failures.lost < failures.count,
         }  # fmt: skip
 
     def _failed_of(self, failures: Failures) -> str:
-        """Return the address of the tasks that failed for good, or of the runs that failed if all were retried."""
+        """Return the address of the tasks that failed for good, or of the runs if all run again."""
         if failures.final:
             return self._tasks(code=failures.code, status__exact=TaskStatus.FAILED.value)
-        return self._runs(code=failures.code, outcome=RunOutcome.RETRIED.value)
+        outcome = RunOutcome.LOST if failures.lost == failures.count else RunOutcome.RETRIED
+        return self._runs(code=failures.code, outcome=outcome.value)
 
     @cached_property
     def longest(self) -> list[dict[str, Any]]:
@@ -219,7 +230,10 @@ class Tables:
         """The rows of the table of pools."""
         resources = self.address("resource_changelist")
         return [
-            pool.as_json() | {
+            pool.as_json()
+            | {name: _due(getattr(pool, name)) for name in ("busy", "free", "disabled", "waiters")}
+            | {
+                "has_waiters": pool.waiters > 0,
                 "name": _("mutexes") if pool.is_mutexes else pool.name,
                 "address": resources and f"{resources}?{urlencode({'pool': pool.name})}",
             }
@@ -238,13 +252,20 @@ class Tables:
         if peak is None:
             return ""
         values = {"tasks": count_text(peak.tasks), "time": f"{timezone.localtime(peak.start):%H:%M}"}
+        if peak.held:
+            text = ngettext(
+                "%(tasks)s tasks become due at %(time)s, but the queue %(queues)s is paused or has no executor.",
+                "%(tasks)s tasks become due at %(time)s, but the queues %(queues)s are paused or have no executor.",
+                len(peak.held),
+            )
+            return text % {**values, "queues": ", ".join(peak.held)}
         if peak.last_start is None:
             return _("%(tasks)s tasks become due at %(time)s.") % values
         rate = count_text(round(peak.rate, 1))
         last = f"{timezone.localtime(peak.last_start):%H:%M:%S}"
         text = _(
-            "%(tasks)s tasks become due at %(time)s; at %(rate)s runs per second, the highest rate of the last day, "
-            "the last one starts at %(last)s."
+            "%(tasks)s tasks become due at %(time)s; at %(rate)s runs per second, the highest rate of their codes in "
+            "the last day, the last one starts at %(last)s."
         )
         return text % (values | {"rate": rate, "last": last})
 
@@ -264,22 +285,15 @@ class Tables:
     def pending(self) -> str:
         """How many tasks are pending, in words."""
         count = self.seen.backlog.pending
-        return ngettext("%s task is pending", "%s tasks are pending", count) % count_text(count)
-
-    @property
-    def latest(self) -> str:
-        """How late 95 % of the first attempts of the last hour started."""
-        late = self.seen.last_hour.lateness.percentile(95)
-        return seconds_text(late.total_seconds()) if late is not None else "–"
+        return ngettext("%s task is pending", "%s tasks are pending", count) % bounded(count, count_text)
 
 
 def _with_query(address: str, query: dict[str, Any]) -> str:
     return f"{address}?{urlencode(query)}" if address and query else address
 
 
-def threads_text(count: int) -> str:
-    """Return a number of threads in words."""
-    return ngettext("%d thread", "%d threads", count) % count
+def _due(count: int) -> str:
+    return f"> {count_text(COUNTED)}" if count > COUNTED else count_text(count)
 
 
 def longest_unit(duration: timedelta) -> str:

@@ -15,13 +15,10 @@ from django_delayed_tasks.admin.lists.executor_names import executor_link
 from django_delayed_tasks.admin.lists.tracebacks import folded
 from django_delayed_tasks.admin.tasks.timeline import Event, timeline
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.handlers.functions import is_function
-from django_delayed_tasks.models import PausedQueue, Task
+from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.blocked import blocked_text, pool_text
+from django_delayed_tasks.stats.blocked import reason
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.executors import Peer
-from django_delayed_tasks.store.sql.lanes import is_blocked
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ def sentence(site: str, task: Task) -> SafeString | str:
 
 def _running(site: str, task: Task) -> SafeString | str:
     executor = executor_link(site, task)
-    if task.executor not in {peer.id for peer in _alive(database_now(task))}:
+    if not _is_alive(task.executor, database_now(task)):
         say = _("Was running on {executor}, attempt {attempt}. That executor is not alive; another one takes the task.")
         return format_html(say, executor=executor, attempt=task.attempts)
     # A cancel request and a new schedule write update_time, too: then it is not the moment of the claim.
@@ -76,34 +73,14 @@ def _pending(site: str, task: Task) -> SafeString | str:
     now = database_now(task)
     values = {"moment": columns.moment_text(task.claim_at), "time": columns.duration_text(task.claim_at - now)}
     if task.claim_at <= now:
-        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": _reason(task, now)}
+        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": reason(task, now)}
     if task.attempts:
         return _("Its next attempt is at %(moment)s, in %(time)s.") % values
     return _("Waits until %(moment)s, in %(time)s.") % values
 
 
-def _reason(task: Task, now: datetime) -> str:
-    """Return why a due task has not started, as far as its row, its queue and the executors' rows tell."""
-    alive = _alive(now)
-    serving = [peer for peer in alive if peer.serves(task.queue)]
-    if PausedQueue.objects.using(settings.DATABASE).filter(queue=task.queue).exists():
-        return _("its queue is paused")
-    if not alive:
-        return _("no executor is alive")
-    if not serving:
-        return _("no executor serves its queue")
-    # Executors import the module of a function when they claim the first task of it.
-    if not is_function(task.biz_ext) and not any(task.biz_code in peer.codes for peer in serving):
-        return _("no executor of its queue has a handler for its code")
-    if is_blocked(task.lane):
-        return blocked_text(task)
-    if waits := pool_text(task, now):
-        return waits
-    return _("it waits for an executor, or for a limit of its code") if task.lane else _("it waits for an executor")
-
-
-def _alive(now: datetime) -> list[Peer]:
-    return [peer for peer in executors.live(settings.DATABASE) if peer.expires_at >= now]
+def _is_alive(executor: int | None, now: datetime) -> bool:
+    return any(peer.id == executor and peer.expires_at >= now for peer in executors.live(settings.DATABASE))
 
 
 def _failed(site: str, task: Task) -> str:

@@ -55,14 +55,17 @@ def read_into(current: Survey, alias: str, size: int) -> bool:
 def publish(current: Survey, alias: str) -> None:
     """Store what a finished survey has shown."""
     now = read_now(alias)
-    busiest_minute = rollup.busiest_minute(alias, now - timedelta(days=1))
+    busiest = Counter(rollup.busiest_minutes(alias, now - timedelta(days=1)))
     seconds = (now - current.began).total_seconds()
     more = {"seconds": seconds, "late": _latencies(alias)}
-    survey.write(alias, now, report(current, busiest_minute) | more)
+    survey.write(alias, now, report(current, busiest) | more)
 
 
 def _latencies(alias: str) -> list[Any]:
-    """Return how late each queue was in the last minutes and is now, in seconds: from this it is seen what grows."""
+    """Return how late each queue was in the last minutes and is now, in seconds: from this it is seen what grows.
+
+    Tasks of limited codes, which may wait for their limits, are told apart: their lane follows the queue's name.
+    """
     before = survey.read(alias)
     known = before.data.get("late", []) if before and isinstance(before.data, dict) else []
     agenda = waiting.read_agenda(alias)
@@ -70,7 +73,8 @@ def _latencies(alias: str) -> list[Any]:
     for level in agenda.levels:
         seconds = (agenda.now - level.earliest).total_seconds()
         if seconds > 1:
-            late[level.queue] = max(round(seconds, 1), late.get(level.queue, 0.0))
+            name = f"{level.queue}{level.lane}"
+            late[name] = max(round(seconds, 1), late.get(name, 0.0))
     return [*known[-MOST_LATENCIES:], (agenda.now.timestamp(), late)]
 
 
@@ -82,7 +86,7 @@ def take_survey(alias: str) -> None:
     publish(current, alias)
 
 
-def report(current: Survey, busiest_minute: int) -> dict[str, Any]:
+def report(current: Survey, busiest: Counter[str]) -> dict[str, Any]:
     """Return what a survey has shown, as it is stored: counts by status, code and queue, and by due time."""
     recurring = project(list(current.recurring.values()), current.began)
     sizes = Counter({code: times.total() for code, times in current.due.items()})
@@ -93,11 +97,20 @@ def report(current: Survey, busiest_minute: int) -> dict[str, Any]:
         "statuses": {str(status): dict(codes.most_common(1000)) for status, codes in current.statuses.items()},
         "totals": {str(status): codes.total() for status, codes in current.statuses.items()},
         "queues": dict(current.queues.most_common(1000)),
+        "queues_of": _queues_of(current, kept),
         "due": _by_code(current.due, kept),
         "recurring": _by_code(recurring, kept),
         "fine": survey.minute_of(current.began + survey.BY_MINUTE),
-        "busiest_minute": busiest_minute,
+        "busiest_minutes": dict(busiest.most_common(1000)),
     }
+
+
+def _queues_of(current: Survey, kept: set[str]) -> dict[str, list[str]]:
+    """Return the queues that the tasks of each code wait in, as :func:`_by_code` returns their times."""
+    found: dict[str, set[str]] = {}
+    for code, queues in current.queues_of.items():
+        found.setdefault(code if code in kept else OTHERS, set()).update(queues)
+    return {code: sorted(queues)[:1000] for code, queues in found.items()}
 
 
 def _by_code(due: Mapping[str, Counter[int]], kept: set[str]) -> dict[str, list[tuple[int, int]]]:

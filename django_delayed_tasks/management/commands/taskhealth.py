@@ -3,7 +3,7 @@
 import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
@@ -13,12 +13,16 @@ from django.utils.translation import ngettext
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.management.migrations import text_of
-from django_delayed_tasks.stats.backlogs import queues_of
+from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
+from django_delayed_tasks.stats.findings import limited_text, tasks_text
+from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import Look, look, serves
 from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.support.durations import duration_text
 
 UNHEALTHY = 1
+MOST_QUEUES = 3
+"""The most queues, or codes with a limit, that are named."""
 UNKNOWN = 3
 """The exit code if the database cannot be asked."""
 
@@ -31,24 +35,33 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "--max-late", type=float, default=60.0, help="seconds that a due task may wait (default 60)"
+            "--max-late",
+            type=float,
+            default=60.0,
+            help="seconds that a due task may wait, unless a limit of its handler holds it back (default 60)",
+        )
+        parser.add_argument(
+            "--max-limited",
+            type=float,
+            help="seconds that a due task may wait for a limit of its handler (default: any number)",
         )
         parser.add_argument(
             "--max-failed",
             type=int,
-            help="runs, in all queues, that may fail for good or be lost in an hour (default: any number)",
+            help="runs, in all queues, that may fail for good in an hour (default: any number)",
         )
         parser.add_argument("--executors", type=int, default=1, help="executors that must be alive (default 1)")
         parser.add_argument("--queue", action="append", help="look at this queue only; may be given several times")
         parser.add_argument("--database", default=None, help="alias of the tasks' database")
 
     def handle(self, *args: Any, **given: Any) -> None:
-        if given["max_late"] < 0:
-            raise CommandError(_("--max-late=%s: must not be negative") % f"{given['max_late']:g}")
+        for name in ("max_late", "max_limited"):
+            if (given[name] or 0) < 0:
+                values = {"option": name.replace("_", "-"), "value": f"{given[name]:g}"}
+                raise CommandError(_("--%(option)s=%(value)s: must not be negative") % values)
         try:
             seen = look(given["database"])
-            wrong = [*_executors(seen, given), *_late(seen, given), *_failed(seen, given)]
-            good = _("%(count)d alive, no task is late") % {"count": len(_alive(seen, given["queue"]))}
+            wrong, good = _found(seen, given)
         except TaskException as error:
             raise CommandError(str(error)) from None
         except Error as error:
@@ -56,9 +69,29 @@ class Command(BaseCommand):
             why = _("the database cannot be asked: %s") % problem
             self.stdout.write(f"UNKNOWN: {why}")
             sys.exit(UNKNOWN)
-        self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {good}")
+        self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {', '.join(good)}")
         if wrong:
             sys.exit(UNHEALTHY)
+
+
+def _found(seen: Look, given: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Return what is wrong, and what was measured and is not."""
+    queues = [
+        queue
+        for queue in queues_of(seen)
+        if not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
+    ]
+    limited = sorted((one for queue in queues for one in queue.limited), key=lambda one: one.since)
+    wrong = [
+        *_executors(seen, given),
+        *_late(queues, given["max_late"]),
+        *_limited(limited, seen.now, given["max_limited"]),
+    ]
+    good = [_("%d alive") % len(_alive(seen, given["queue"])), *_how_late(queues, limited, given["max_late"])]
+    if given["max_failed"] is not None:
+        failed = sum(runs.failed for runs in rates_of(seen, timedelta(hours=1)))
+        (wrong if failed > given["max_failed"] else good).append(_failed_text(failed, given["max_failed"]))
+    return wrong, good
 
 
 def _alive(seen: Look, queues: list[str] | None) -> list[str]:
@@ -75,21 +108,45 @@ def _executors(seen: Look, given: dict[str, Any]) -> Iterator[str]:
         yield text % {"alive": alive, "needed": given["executors"]}
 
 
-def _late(seen: Look, given: dict[str, Any]) -> Iterator[str]:
-    most = timedelta(seconds=given["max_late"])
-    late = [
-        queue
-        for queue in queues_of(seen)
-        if queue.latency > most and not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
-    ]
-    for queue in sorted(late, key=lambda queue: -queue.latency)[:3]:
-        values = {"queue": queue.name, "time": duration_text(queue.latency)}
-        yield _("queue %(queue)s late by %(time)s") % values
+def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
+    late = [queue for queue in queues if queue.latency.total_seconds() > most or _is_unserved(queue)]
+    for queue in sorted(late, key=lambda queue: -queue.latency)[:MOST_QUEUES]:
+        values = {"queue": queue.name, "time": duration_text(queue.latency), "limit": f"{most:g}"}
+        if _is_unserved(queue):
+            text = _("queue %(queue)s has no executor (%(tasks)s due, the first for %(time)s)")
+            yield text % {**values, "tasks": tasks_text(queue.due)}
+        else:
+            yield _("queue %(queue)s late by %(time)s (limit %(limit)s s)") % values
 
 
-def _failed(seen: Look, given: dict[str, Any]) -> Iterator[str]:
-    if given["max_failed"] is None:
-        return
-    failed = sum(runs.failed for runs in rates_of(seen, timedelta(hours=1)))
-    if failed > given["max_failed"]:
-        yield ngettext("%d run failed in the last hour", "%d runs failed in the last hour", failed) % failed
+def _is_unserved(queue: QueueBacklog) -> bool:
+    return bool(queue.due) and not queue.served_by
+
+
+def _limited(limited: list[Limited], now: datetime, most: float | None) -> Iterator[str]:
+    for one in limited[:MOST_QUEUES]:
+        if most is not None and (now - one.since).total_seconds() > most:
+            text = limited_text(one, _("%(tasks)s of %(code)s waiting for %(limit)s"))
+            values = {"waiting": text, "time": duration_text(now - one.since), "limit": f"{most:g}"}
+            yield _("%(waiting)s, the first for %(time)s (limit %(limit)s s)") % values
+
+
+def _how_late(queues: list[QueueBacklog], limited: list[Limited], most: float) -> Iterator[str]:
+    """Yield what was measured and is no reason for alarm."""
+    latency = max((queue.latency for queue in queues if queue.is_late), default=timedelta())
+    text = _("the latest task is late by %(time)s (limit %(limit)s s)")
+    if not latency:
+        text = _("no task is late (limit %(limit)s s)")
+    yield text % {"time": duration_text(latency), "limit": f"{most:g}"}
+    if tasks := sum(one.tasks for one in limited):
+        text = ngettext("%s waits for a limit of its handler", "%s wait for limits of their handlers", tasks)
+        yield text % tasks_text(tasks)
+
+
+def _failed_text(failed: int, most: int) -> str:
+    text = ngettext(
+        "%(failed)d run failed in the last hour (limit %(limit)d)",
+        "%(failed)d runs failed in the last hour (limit %(limit)d)",
+        failed,
+    )
+    return text % {"failed": failed, "limit": most}

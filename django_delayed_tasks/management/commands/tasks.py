@@ -18,6 +18,7 @@ from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
+from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
 WRONG: Final = 2
@@ -98,13 +99,14 @@ class Command(BaseCommand):
         task = selection.named(given).first()
         code, number = (task.biz_code, task.biz_num) if task else (given["code"], given["number"])
         runs = list(api._runs_of(code, str(number), given["database"])[:LATEST_RUNS])
+        now = read_now(api.database(given["database"]))
         if task is None:
             self._show_ended(runs, given)
         elif given["format"] == "json":
-            shown = output.task_as_dict(task) | {"runs": [output.run_as_dict(run) for run in runs]}
+            waits = {"waits_for": "; ".join(reasons(task, now))}
+            shown = output.task_as_dict(task) | waits | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:
-            now = read_now(api.database(given["database"]))
             self.stdout.write("\n".join(output.as_text(task, runs, now)))
         return task is not None
 

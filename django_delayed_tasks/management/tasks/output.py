@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.stats.blocked import blocked_text, pool_text
+from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
@@ -98,7 +98,7 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     ``now`` is the time of the database.
     """
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
-    fields["status"] = "; ".join(filter(None, (_state(task), blocked_text(task) or pool_text(task, now))))
+    fields["status"] = "; ".join([_state(task), *reasons(task, now)])
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     model: Any = Task._meta
     labels = {name: str(model.get_field(name).verbose_name) for name in fields}

@@ -47,7 +47,7 @@ class Agenda:
 
     ``is_complete``: whether a full scan has read it, so that no level and no task is missing. ``lanes`` has the levels
     of limited codes, without their blocked tasks. ``paused`` are the queues of which nothing is claimed, and ``asleep``
-    has their levels.
+    has their levels. ``blocked`` has the levels of blocked tasks, of each key; only pages and statistics read these.
     """
 
     now: datetime
@@ -56,6 +56,7 @@ class Agenda:
     lanes: tuple[Level, ...] = ()
     paused: frozenset[str] = frozenset()
     asleep: tuple[Level, ...] = ()
+    blocked: tuple[Level, ...] = ()
 
     def due(self, ahead: timedelta = timedelta()) -> list[Level]:
         """Return the levels that have tasks that are due, or will be within ``ahead``, in no particular order."""

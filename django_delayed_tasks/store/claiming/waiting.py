@@ -3,9 +3,9 @@
 Everything outside of executors that reads the claim index does it here: pages, statistics, checks.
 """
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.db import connections
@@ -18,7 +18,7 @@ from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_le
 from django_delayed_tasks.store.claiming.agenda import read_agenda as agenda_of
 from django_delayed_tasks.store.claiming.request import rows_of
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.lanes import BLOCKED
+from django_delayed_tasks.store.sql.lanes import BLOCKED, code_of
 from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
@@ -34,12 +34,15 @@ _ONE_STATEMENT: Final = 50
 def read_agenda(alias: str) -> Agenda:
     """Return every level with pending tasks, including those of paused queues, which executors skip.
 
-    The levels of blocked tasks, which are due, have the lane ``BLOCKED``, which stands for all lanes of keys.
+    Blocked tasks, which are due, are in levels with the lane ``BLOCKED``, which stands for all lanes of keys.
     """
-    agenda = agenda_of(alias)
-    blocked = sorted({level[:2] for level in blocked_levels(alias)})
-    levels = [Level(queue, priority, agenda.now, BLOCKED) for queue, priority in blocked]
-    return Agenda(agenda.now, (*agenda.levels, *agenda.lanes, *agenda.asleep, *levels))
+    agenda, blocked = agenda_of(alias), blocked_levels(alias)
+    first: dict[tuple[str, int], datetime] = {}
+    for level in blocked:
+        first[level[:2]] = min(level.earliest, first.get(level[:2], level.earliest))
+    levels = [Level(*level, earliest, BLOCKED) for level, earliest in sorted(first.items())]
+    found = (*agenda.levels, *agenda.lanes, *agenda.asleep, *levels)
+    return Agenda(agenda.now, found, blocked=tuple(blocked))
 
 
 def pending_lanes(alias: str) -> set[str]:
@@ -48,19 +51,27 @@ def pending_lanes(alias: str) -> set[str]:
     return {level.lane for level in (*agenda.levels, *agenda.lanes, *agenda.asleep, *blocked_levels(alias))}
 
 
-def count_due(alias: str, agenda: Agenda, late_by: timedelta = timedelta()) -> dict[str, int]:
-    """Return how many tasks of each queue are due, exact up to ``COUNTED`` for each level.
-
-    At most ``MOST_LEVELS`` levels are counted. ``late_by``: count only tasks that have been due for as long as this.
-    """
-    counts: defaultdict[str, int] = defaultdict(int)
-    until = agenda.now - late_by
-    due = [level for level in agenda.levels if level.earliest <= until][:MOST_LEVELS]
+def count_due(alias: str, agenda: Agenda) -> dict[Level, int]:
+    """Return how many tasks of each level are due, exact up to ``COUNTED``, of at most ``MOST_LEVELS`` levels."""
+    due = [level for level in agenda.levels if level.earliest <= agenda.now][:MOST_LEVELS]
+    counts: list[int] = []
     for start in range(0, len(due), _ONE_STATEMENT):
-        some = due[start : start + _ONE_STATEMENT]
-        for level, count in zip(some, _counts(alias, some, until), strict=True):
-            counts[level.queue] += count
-    return dict(counts)
+        counts += _counts(alias, due[start : start + _ONE_STATEMENT], agenda.now)
+    return dict(zip(due, counts, strict=True))
+
+
+def count_blocked(alias: str) -> Counter[tuple[str, str]]:
+    """Return how many tasks are blocked, by (queue, code); all together are exact up to ``COUNTED``, as a status is."""
+    table = dialect_of(connections[alias]).by_index(TASK, "ddt_task_claim")
+
+    def read(cursor: CursorWrapper) -> Counter[tuple[str, str]]:
+        cursor.execute(
+            f"SELECT queue, lane FROM {table} WHERE status = {PENDING} AND lane >= '{BLOCKED}'"
+            f" ORDER BY lane, queue, priority, claim_at, id LIMIT {COUNTED + 1:d}"
+        )
+        return Counter((queue, code_of(lane)) for queue, lane in cursor.fetchall())
+
+    return in_one_statement(alias, read)
 
 
 def _counts(alias: str, levels: Iterable[Level], until: datetime) -> list[int]:

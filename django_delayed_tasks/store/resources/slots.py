@@ -88,7 +88,7 @@ def delete_unused_slots(alias: str, batch: int) -> int:
 
     def read(cursor: CursorWrapper) -> list[Slot]:
         cursor.execute(
-            f"SELECT r.id, r.version FROM {RESOURCE} r {_HOLDER} WHERE r.pool LIKE %s"
+            f"SELECT r.id, r.version FROM {RESOURCE} r {HOLDER} WHERE r.pool LIKE %s"
             f" AND r.busy_before < {past} AND t.id IS NULL LIMIT {batch:d}",
             [f"{SLOTS}%"],
         )
@@ -103,7 +103,8 @@ def delete_unused_slots(alias: str, batch: int) -> int:
     return in_one_write(alias, delete) if unused else 0
 
 
-_HOLDER: Final = f"LEFT JOIN {TASK} t ON t.id = r.task_id AND t.version = r.task_version AND {in_status(RUNNING, 't.')}"
+HOLDER: Final = f"LEFT JOIN {TASK} t ON t.id = r.task_id AND t.version = r.task_version AND {in_status(RUNNING, 't.')}"
+"""Joins a slot ``r`` with the running task ``t`` that holds it, if there is one."""
 
 
 def _look(alias: str, pool: str, names: Iterable[str]) -> list[_Found]:
@@ -111,7 +112,7 @@ def _look(alias: str, pool: str, names: Iterable[str]) -> list[_Found]:
     marks = ", ".join(["%s"] * len(chosen))
     sql = (
         f"SELECT r.id, r.version, r.name, CASE WHEN t.id IS NULL THEN 1 ELSE 0 END"
-        f" FROM {RESOURCE} r {_HOLDER}"
+        f" FROM {RESOURCE} r {HOLDER}"
         f" WHERE r.pool = %s AND r.name IN ({marks}) ORDER BY r.id"
     )
 

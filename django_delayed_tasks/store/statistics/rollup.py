@@ -254,18 +254,17 @@ def _cell(values: Sequence[int]) -> Cell:
     )
 
 
-def busiest_minute(alias: str, since: datetime) -> int:
-    """Return the most runs that ended in one minute since then; 0 if none did."""
+def busiest_minutes(alias: str, since: datetime) -> dict[str, int]:
+    """Return the most runs of each code that ended in one minute since then."""
     dialect = dialect_of(connections[alias])
     table, periods = _periods(dialect, MINUTE)
 
-    def work(cursor: CursorWrapper) -> int:
+    def work(cursor: CursorWrapper) -> dict[str, int]:
+        minutes = f"SELECT biz_code, {_sum('runs')} AS ended FROM {table} WHERE {periods} AND start >= %s"
         cursor.execute(
-            f"SELECT {_sum('runs')} FROM {table} WHERE {periods} AND start >= %s"
-            " GROUP BY start ORDER BY 1 DESC LIMIT 1",
+            f"SELECT biz_code, MAX(ended) FROM ({minutes} GROUP BY biz_code, start) minutes GROUP BY biz_code",
             [dialect.stored(since)],
         )
-        found = cursor.fetchone()
-        return int(found[0]) if found else 0
+        return {code: int(runs) for code, runs in cursor.fetchall()}
 
     return in_one_statement(alias, work)

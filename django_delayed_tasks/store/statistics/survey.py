@@ -72,6 +72,7 @@ class Survey:
     tasks: int = 0
     statuses: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     queues: Counter[str] = field(default_factory=Counter)
+    queues_of: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     due: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     recurring: dict[tuple[str, str], Recurring] = field(default_factory=dict)
 
@@ -82,6 +83,7 @@ class Survey:
             self.statuses[found.status][found.biz_code] += found.tasks
             if found.status == PENDING:
                 self.queues[found.queue] += found.tasks
+                self.queues_of[found.biz_code].add(found.queue)
                 self.due[found.biz_code][found.minute] += found.tasks
         for one in portion.recurring:
             key = one.biz_code, one.trigger_text

@@ -1,0 +1,62 @@
+"""How far limits are used up, for pages and commands: read, and nothing locked."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple
+
+from django.db import connections
+from django.db.backends.utils import CursorWrapper
+
+from django_delayed_tasks.store.resources.slots import HOLDER, SLOTS
+from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.tables import RESOURCE
+from django_delayed_tasks.store.sql.transactions import in_one_statement
+
+_ONE_STATEMENT: Final = 50
+"""The pools that are looked at in one statement."""
+
+
+class SlotUse(NamedTuple):
+    """How many slots of a code are held by runs, and how many others were taken a short time ago."""
+
+    held: int
+    recent: int
+
+
+def slot_use(alias: str, codes: Iterable[str], since: datetime) -> dict[str, SlotUse]:
+    """Return the use of the slots of these codes; ``since``: from when on a slot counts as taken a short time ago."""
+    pools = [SLOTS + code for code in codes]
+    if not pools:
+        return {}
+    recent = f"r.busy_before > {dialect_of(connections[alias]).moment_literal(since)}"
+    sql = (
+        f"SELECT r.pool, COUNT(t.id), SUM(CASE WHEN t.id IS NULL AND {recent} THEN 1 ELSE 0 END)"
+        f" FROM {RESOURCE} r {HOLDER} WHERE r.pool IN ({', '.join(['%s'] * len(pools))}) GROUP BY r.pool"
+    )
+
+    def read(cursor: CursorWrapper) -> dict[str, SlotUse]:
+        cursor.execute(sql, pools)
+        return {pool.removeprefix(SLOTS): SlotUse(int(held), int(taken)) for pool, held, taken in cursor.fetchall()}
+
+    return in_one_statement(alias, read)
+
+
+def first_free(alias: str, pools: Iterable[str]) -> dict[str, datetime]:
+    """Return from when on a resource, or a rate token, of each pool is free; pools without an enabled one are left out.
+
+    This moment has passed if one is free now.
+    """
+    dialect = dialect_of(connections[alias])
+    rows = f"{dialect.by_index(RESOURCE, 'ddt_resource_lease')} WHERE pool = %s AND enabled = TRUE"
+    first = f"SELECT pool, busy_before FROM {rows} ORDER BY busy_before, id LIMIT 1"
+
+    def read(cursor: CursorWrapper, some: Sequence[str]) -> dict[str, datetime]:
+        cursor.execute(dialect.union([first] * len(some)), some)
+        return {pool: dialect.to_datetime(moment) for pool, moment in cursor.fetchall()}
+
+    found: dict[str, datetime] = {}
+    names = sorted(pools)
+    for start in range(0, len(names), _ONE_STATEMENT):
+        found |= in_one_statement(alias, partial(read, some=names[start : start + _ONE_STATEMENT]))
+    return found
