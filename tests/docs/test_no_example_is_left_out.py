@@ -11,7 +11,7 @@ from tests.pages import ROOT
 
 pytestmark = pytest.mark.same_everywhere
 
-EXAMPLES = 139
+EXAMPLES = 137
 FOLLOWED = {
     "README.md": "test_docs_followed.py",
     "docs/tutorial/first-task.md": "test_docs_followed.py",
