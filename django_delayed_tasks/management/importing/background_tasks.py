@@ -34,7 +34,7 @@ def move_of(row: Any) -> Move:
         ValueError: its arguments are no JSON.
     """
     if row.failed_at:
-        raise NotMoved(_("it has failed for good: %s") % row.last_error.strip().rpartition("\n")[2])
+        raise NotMoved(_("it has failed for good"))
     if not Task.objects.unlocked(timezone.now()).filter(pk=row.pk).exists():
         text = _("process_tasks is running it, or was killed while it did: it is free %(count)s s after %(moment)s")
         raise NotMoved(text % {"count": app_settings.BACKGROUND_TASK_MAX_RUN_TIME, "moment": row.locked_at})
