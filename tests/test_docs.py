@@ -179,7 +179,17 @@ def test_attributes_of_handlers_are_those_of_the_reference() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["starttask", "tasks", "prunetasks", "taskstatus", "taskhealth", "pausequeue", "runmutex", "importbeat"],
+    [
+        "starttask",
+        "tasks",
+        "prunetasks",
+        "taskstatus",
+        "taskhealth",
+        "pausequeue",
+        "runmutex",
+        "importbeat",
+        "importtasks",
+    ],
 )
 def test_options_of_the_command_are_those_of_the_reference(name: str) -> None:
     own = options_of(load_command_class("django_delayed_tasks", name)) - options_of(BaseCommand())

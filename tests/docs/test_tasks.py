@@ -1,11 +1,15 @@
 """The examples of the pages about tasks do what the pages say."""
 
+import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from types import ModuleType, SimpleNamespace
 from unittest import mock
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from django_delayed_tasks import Task, add_task
@@ -112,11 +116,29 @@ def test_api() -> None:
     assert waiting("end-promotion") == ["12"]
 
 
-def test_faq() -> None:
+def test_faq(monkeypatch: pytest.MonkeyPatch) -> None:
+    schemas: list[str] = []
+    tenants = ModuleType("django_tenants.utils")
+    vars(tenants).update(get_public_schema_name=lambda: "public", schema_context=lambda name: entered(schemas, name))
+    monkeypatch.setitem(sys.modules, "django_tenants", ModuleType("django_tenants"))
+    monkeypatch.setitem(sys.modules, "django_tenants.utils", tenants)
+    monkeypatch.setattr(connection, "schema_name", "berlin", raising=False)
     know("cancel-unpaid-order")
     with shown("explanation/faq.md", Order=Order) as page:
         page.run()
-    assert waiting("cancel-unpaid-order") == [Order.objects.get().number]
+        assert waiting("cancel-unpaid-order") == [Order.objects.get().number]
+        page.run()
+    run = page["InSchemaOfTask"](lambda run: [*schemas])
+    numbers = (page["number_of"](17), "recurring")
+    assert [run(SimpleNamespace(task=Task(biz_num=number))) for number in numbers] == [["berlin"], ["public"]]
+    assert schemas == []
+
+
+@contextmanager
+def entered(schemas: list[str], name: str) -> Iterator[None]:
+    schemas.append(name)
+    yield
+    schemas.remove(name)
 
 
 def test_scaling() -> None:

@@ -142,6 +142,7 @@ def test_pausequeue(call: Call) -> None:
         (["runmutex", "nightly", "--database", "no"], "没有数据库 'no'；可用的别名有 default"),
         (["pausequeue", "--resume"], "哪个队列？pausequeue NAME --resume"),
         (["importbeat"], "INSTALLED_APPS 中没有 django_celery_beat"),
+        (["importtasks", "django-q2"], "INSTALLED_APPS 中没有 django_q"),
         (["taskstatus", "--interval", "0"], "--interval=0：必须大于 0"),
         (["taskhealth", "--max-late=-1"], "--max-late=-1：不能为负数"),
         (["starttask", "--processes", "0"], "--processes=0：必须在 1 到 1000 之间"),

@@ -1,6 +1,8 @@
 """The guides for coming from other packages, followed with these packages."""
 
 import ast
+import json
+from uuid import UUID
 
 from tests.newcomer import Newcomer
 from tests.pages import ROOT
@@ -26,25 +28,70 @@ def notify_user(user, greeting="Hello"):
     print("the old function")
 """
 CELERY = """
+import json
+import logging
 import time
+import uuid
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from pathlib import Path
 
-from celery import Celery
+from celery import Celery, chain, signature
 from celery.contrib.testing.worker import start_worker
 
-app = Celery("mysite", broker="memory://", backend="cache+memory://")
+folder = Path("messages")
+folder.mkdir()
+folders = dict.fromkeys(["data_folder_in", "data_folder_out", "control_folder"], str(folder))
+app = Celery("mysite", broker="filesystem://", backend="cache+memory://")
 app.set_default()
+app.conf.update(task_serializer="pickle", accept_content=["json", "pickle"])
+app.conf.broker_transport_options = {**folders, "polling_interval": 0.02}
 
 import shop.celery_tasks
 from django_delayed_tasks import Task
 
+NAME = "shop.tasks.cancel_unpaid_order"
+MOMENT = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
+VALUES = [
+    "A-1", 7, 1.5, None, [1, "2"], {"a": MOMENT.date()}, uuid.UUID(int=7), MOMENT, MOMENT.date(), clock_time(7, 8),
+    Decimal("1.10"), b"text",
+]
+KEPT = [b"\\xff", {1, 2}, {1: "key"}, "NUL \\0", float("nan"), 2**70, timedelta(days=1)]
+
+
+said = []
+
+
+class Said(logging.Handler):
+    def emit(self, record):
+        said.extend(["kept"] if "is kept in the broker" in record.getMessage() else [])
+
+
+logging.getLogger("django_delayed_tasks.celery").addHandler(Said())
+
+
+def send(value, **options):
+    return app.send_task(NAME, args=[value], **options)
+
 
 def forward():
-    with start_worker(app, perform_ping_check=False, pool="solo", loglevel="error"):
-        app.send_task("shop.tasks.cancel_unpaid_order", args=["A-1"], countdown=0.5)
+    options = [{}, {"countdown": 0.2}, {"eta": datetime.now(UTC)}, {"expires": 3600}, {"priority": 3}]
+    step = signature(NAME, args=["next"], immutable=True)
+    with start_worker(app, perform_ping_check=False, pool="solo", loglevel="critical"):
+        for number, value in enumerate(VALUES):
+            send(value, serializer="json", **options[number % len(options)])
+        for value in KEPT:
+            send(value)
+        chain(signature(NAME, args=["first"]), step).apply_async()
+        send("called back", link=step)
+        send("errs back", link_error=step)
         deadline = time.monotonic() + 60
-        while not Task.objects.exists() and time.monotonic() < deadline:
+        while time.monotonic() < deadline and (len(said), Task.objects.count()) < (len(KEPT) + 3, len(VALUES)):
             time.sleep(0.05)
-    print(Task.objects.get().biz_ext["args"])
+    found = [task.biz_ext["args"][0] for task in Task.objects.all()]
+    expiring = Task.objects.exclude(expires_at=None).count()
+    print(json.dumps([sorted(found, key=str), expiring, len(list(folder.glob("*.celery.msg")))]))
 """
 BEAT = """
 import json
@@ -84,6 +131,7 @@ Q2 = """
 from datetime import datetime, timedelta, timezone
 
 from django_q.models import Schedule
+from django_q.tasks import async_task
 
 past = datetime(2026, 1, 31, 9, 30, tzinfo=timezone.utc)
 later = datetime(2099, 3, 15, 9, 30, tzinfo=timezone.utc)
@@ -100,8 +148,10 @@ add("W", args="'weekly'")
 add("Q", args="'quarterly'")
 add("Y", args="'yearly'")
 add("C", args="'cron'", cron="0 3 * * 1")
-add("H", args="'five times'", repeats=5)
+add("H", args="'never'", repeats=0)
+async_task("shop.tasks.send_report", "queued", full=True)
 """
+KEPT_MESSAGES = 7 + 3
 TRIGGERS = TASKS + (
     "print({task.biz_ext['args'][0]: str(task.trigger) for task in Task.objects.order_by('pk') if task.trigger})"
 )
@@ -150,7 +200,12 @@ def test_from_celery(newcomer: Newcomer) -> None:
     newcomer.has_a_project('INSTALLED_APPS += ["shop"]\n')
     newcomer.follows(HOW_TO / "migrate-from-celery.md")
     newcomer.append("bridge.py", CELERY)
-    assert "['A-1']" in newcomer.types("from bridge import forward; forward()")
+    printed = newcomer.types("from bridge import forward; forward()")
+    found, expiring, left = json.loads(printed.splitlines()[-1])
+    text = ["A-1", "1.10", "07:08:00", "2026-03-04", "2026-03-04T05:06:00+00:00", "text", str(UUID(int=7))]
+    plain = [7, 1.5, None, [1, "2"], {"a": "2026-03-04"}]
+    assert found == sorted([*text, *plain], key=str)
+    assert (expiring, left) == (2, KEPT_MESSAGES)
     assert "Order A-1 was not paid: cancelled." in newcomer.run("python manage.py starttask --drain")
 
 
@@ -199,16 +254,19 @@ def test_from_django_q2(newcomer: Newcomer) -> None:
     newcomer.run("python manage.py migrate --verbosity 0")
     newcomer.types("import entries")
     newcomer.follows(HOW_TO / "migrate-from-django-q2.md")
-    assert "left out, since it repeats only 5 times" in newcomer.saw("from shop.move")
     assert "Report for once, full: False." in newcomer.saw("starttask")
+    assert "Report for queued, full: True." in newcomer.saw("starttask")
+    assert "8 would be moved, 1 left." in newcomer.saw("--dry-run")
+    assert "8 moved, 1 left." in newcomer.outputs["python manage.py importtasks django-q2"]
     assert ast.literal_eval(newcomer.types(TRIGGERS)) == {
-        "minutes": "Interval(minutes=20)",
-        "daily": "Cron('30 9 * * *')",
-        "weekly": "Cron('30 9 * * 7')",
-        "quarterly": "Cron('30 9 15 3,6,9,12 *')",
-        "yearly": "Cron('30 9 15 3 *')",
+        "minutes": "Interval(minutes=20, misfire='catch_up', limit=1000)",
+        "daily": "Cron('30 9 * * *', misfire='catch_up', limit=1000)",
+        "weekly": "Cron('30 9 * * 7', misfire='catch_up', limit=1000)",
+        "quarterly": "Cron('30 9 15 3,6,9,12 *', misfire='catch_up', limit=1000)",
+        "yearly": "Cron('30 9 15 3 *', misfire='catch_up', limit=1000)",
         "cron": "Cron('0 3 * * 1')",
     }
+    assert "0 moved, 1 left." in newcomer.run("python manage.py importtasks django-q2")
 
 
 def test_from_a_cron_table(newcomer: Newcomer) -> None:
