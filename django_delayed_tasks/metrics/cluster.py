@@ -1,17 +1,19 @@
 """What the metrics of the whole cluster are read from: the database, with a few short queries."""
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from django.db import Error
 from django.db.models import Count, Q
 
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Executor, Resource
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
+V = TypeVar("V")
 
 
 class Cluster(NamedTuple):
@@ -22,6 +24,8 @@ class Cluster(NamedTuple):
         overdue: by queue, the seconds for which it is overdue.
         executors: how many executors are alive.
         pools: by pool, how many resources it has, and how many of them are leased.
+
+    Of more than ``MOST_SERIES`` queues or pools, the last have one value, under the name ``OTHERS``.
     """
 
     is_known: bool
@@ -30,6 +34,10 @@ class Cluster(NamedTuple):
     pools: Mapping[str, tuple[int, int]]
 
 
+MOST_SERIES: Final = 100
+"""The most queues, and the most pools, that have values of their own: those of handlers first, then by name."""
+OTHERS: Final = "others"
+"""The name of the queues, or pools, that have none: the value is the largest one of the queues, or the pools' sum."""
 UNKNOWN: Final = Cluster(False, {}, 0, {})
 
 
@@ -48,8 +56,25 @@ def _read(alias: str) -> Cluster:
     for level in (*agenda.levels, *agenda.lanes):
         seconds = (agenda.now - level.earliest).total_seconds()
         overdue[level.queue] = max(0.0, seconds, overdue.get(level.queue, 0.0))
+    handlers = get_task_handlers().values()
+    overdue = _bounded(overdue, {handler.queue for handler in handlers}, max)
     live = Executor.objects.using(alias).filter(alive=True, expires_at__gt=agenda.now).count()
     resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED)
     busy = Count("id", filter=Q(busy_before__gt=agenda.now))
     rows = resources.order_by("pool").values_list("pool").annotate(total=Count("id"), busy=busy)
-    return Cluster(True, overdue, live, {pool: (total, leased) for pool, total, leased in rows})
+    sizes = {pool: (total, leased) for pool, total, leased in rows}
+    return Cluster(True, overdue, live, _bounded(sizes, {handler.pool for handler in handlers}, _sum))
+
+
+def _bounded(values: Mapping[str, V], first: Container[str | None], joined: Callable[[Iterable[V]], V]) -> dict[str, V]:
+    """Return at most ``MOST_SERIES`` of the values by their names, and one for the others."""
+    names = sorted(values, key=lambda name: (name not in first, name))
+    found = {name: values[name] for name in names[:MOST_SERIES]}
+    if others := [values[name] for name in names[MOST_SERIES:]]:
+        found[OTHERS] = joined([*others, *([found[OTHERS]] if OTHERS in found else [])])
+    return found
+
+
+def _sum(sizes: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    totals, leased = zip(*sizes, strict=True)
+    return sum(totals), sum(leased)

@@ -64,7 +64,7 @@ class TestAdd:
             ("biz_ext", '{"a": NaN}', "not JSON"),
             ("biz_ext", '"\\u0000"', "nul"),
             ("biz_ext", '"\\ud800"', "lone surrogate"),
-            ("biz_ext", json.dumps("x" * 70_000), "65536 at most"),
+            ("biz_ext", json.dumps("x" * 70_000), "65,536 at most"),
             ("priority", "101", "from -100 to 100"),
             ("priority", "x", "whole number"),
             ("queue", "q" * 51, "at most 50 characters"),

@@ -189,6 +189,17 @@ def test_add(call: Call) -> None:
         call("tasks", "add", "code", "1", "--if-exists", "raise")
 
 
+def test_data_from_standard_input(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of processes and the history of the shell show every argument."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"token": "s3cret"}\n'))
+    call("tasks", "add", "code", "1", "--data", "-")
+    assert Task.objects.get().biz_ext == {"token": "s3cret"}
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"token": "s3cret"'))
+    with pytest.raises(CommandError, match="delimiter") as wrong:
+        call("tasks", "add", "code", "1", "--data", "-")
+    assert "s3cret" not in str(wrong.value)
+
+
 def test_add_what_expires_now(call: Call) -> None:
     call("tasks", "add", "code", "1", "--expires", "now")
     expires_at = Task.objects.get().expires_at

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db.models import IntegerChoices
 from django.utils import timezone
-from django.utils.formats import date_format
+from django.utils.formats import date_format, number_format
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
@@ -19,6 +19,8 @@ from django_delayed_tasks.support.redaction import redacted
 EMPTY = "-"
 SHORT = 24
 """The most characters of a code that is never broken."""
+LONGEST_INDENTED = 1_000_000
+"""The most characters of JSON that is indented."""
 
 
 def moment_text(moment: datetime | None) -> str:
@@ -41,6 +43,11 @@ def short_text(duration: timedelta) -> str:
     """Return the duration in milliseconds if it is shorter than a second: "12 ms", "5 min 12 s"."""
     seconds = duration.total_seconds()
     return milliseconds_text(seconds) if abs(seconds) < 1 else duration_text(duration)
+
+
+def number_text(count: float) -> str:
+    """Return a number with separators of thousands."""
+    return str(number_format(count, force_grouping=True))
 
 
 def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
@@ -88,13 +95,23 @@ def preformatted(text: str) -> SafeString | str:
 
 
 def pretty_json(value: Any) -> str:
-    """Return the value as indented JSON."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    """Return the value as JSON, which is indented as long as that does not make it too long (as deep nesting does)."""
+    text = _indented(value) or json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # a lone surrogate in a submitted value
-        return json.dumps(value, indent=2)
+    except UnicodeEncodeError:  # a lone surrogate in a value that was written by other means
+        return json.dumps(value)
     return text
+
+
+def _indented(value: Any) -> str | None:
+    chunks, length = [], 0
+    for chunk in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        chunks.append(chunk)
+        length += len(chunk)
+        if length > LONGEST_INDENTED:
+            return None
+    return "".join(chunks)
 
 
 def json_block(value: Any) -> SafeString | str:

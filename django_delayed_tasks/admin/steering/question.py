@@ -8,11 +8,11 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks.admin.lists.base import page_context
+from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import seen
 
 SHOWN: Final = 20
@@ -36,9 +36,9 @@ class Question:
     def count_text(self) -> str:
         """The number of rows, which is exact up to a bound."""
         if self.count > COUNTED:
-            return _("More than %(count)s are selected.") % {"count": _number(COUNTED)}
+            return _("More than %(count)s are selected.") % {"count": number_text(COUNTED)}
         text = ngettext("%(count)s is selected.", "%(count)s are selected.", self.count)
-        return text % {"count": _number(self.count)}
+        return text % {"count": number_text(self.count)}
 
     @property
     def more(self) -> int:
@@ -47,11 +47,7 @@ class Question:
 
     @property
     def more_text(self) -> str:
-        return _("and %s more") % _number(self.more) if self.count <= COUNTED else _("and many more")
-
-
-def _number(count: int) -> str:
-    return str(number_format(count, force_grouping=True))
+        return _("and %s more") % number_text(self.more) if self.count <= COUNTED else _("and many more")
 
 
 def is_across(request: HttpRequest) -> bool:
