@@ -10,7 +10,7 @@ from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import question
@@ -33,9 +33,11 @@ MOST_PROBLEMS: Final = 5
 
 def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     effect = _("Each function of these runs is called once more, as soon as an executor is free.")
+    yes = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
     if count > MOST:
+        yes = _("Yes, enqueue the latest %s again") % number_text(MOST)
         effect = _("Each function of the latest %s of these runs is called once more.") % number_text(MOST)
-    return question.Question(_("Enqueue these functions again?"), effect, count, question.some_of(runs))
+    return question.Question(_("Enqueue these functions again?"), yes, effect, count, question.some_of(runs))
 
 
 class EnqueuesAgain(Base):

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
@@ -35,6 +35,7 @@ HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool_
 DISABLE: Final = Verb(
     partial(steering.enable_all, enabled=False),
     gettext_lazy("Disable these resources?"),
+    ngettext_lazy("Yes, disable %(shown)s resource", "Yes, disable %(shown)s resources", "count"),
     gettext_lazy("No process can acquire them from now on. Their holders keep them."),
     gettext_lazy("disabled"),
     None,
@@ -42,6 +43,7 @@ DISABLE: Final = Verb(
 ENABLE: Final = Verb(
     partial(steering.enable_all, enabled=True),
     gettext_lazy("Enable these resources?"),
+    ngettext_lazy("Yes, enable %(shown)s resource", "Yes, enable %(shown)s resources", "count"),
     gettext_lazy("Processes can acquire them again."),
     gettext_lazy("enabled"),
     None,
@@ -49,6 +51,7 @@ ENABLE: Final = Verb(
 RELEASE: Final = Verb(
     steering.release_by_force,
     gettext_lazy("Release these resources by force?"),
+    ngettext_lazy("Yes, release %(shown)s resource", "Yes, release %(shown)s resources", "count"),
     gettext_lazy(
         "Their holders notice that at their next renewal or check, and other processes can acquire them at once."
     ),
@@ -155,7 +158,7 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         """Change the selected resources, in one request with a transaction for each portion; ask first if needed."""
         is_across = question.is_across(request)
         if not question.is_confirmed(request) and (is_across or verb.asks_from):
-            asked = question.Question(verb.question, verb.effect, question.count(rows), question.some_of(rows))
+            asked = verb.asked(question.count(rows), question.some_of(rows))
             return question.ask(self, request, asked)
         versions, progress = seen.versions(request), Progress.begin(rows, total=0)
         while portion := progress.portion(rows.only("pool", "name", "version")):

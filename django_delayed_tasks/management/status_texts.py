@@ -26,7 +26,7 @@ Table = tuple[str, Sequence[str], list[Sequence[str]]]
 def plain(seen: Overview) -> str:
     """Return everything as text without colors."""
     parts = [summary(seen), *(f"{LEVELS[problem.level]} {problem.text} {problem.advice}" for problem in seen.problems)]
-    parts += [f"{line} {text}" for line, text in forecasts(seen)]
+    parts += [f"{line} {text}".lstrip() if line.isspace() else f"{line} {text}" for line, text in forecasts(seen)]
     parts += [_aligned(table) for table in tables(seen) if table[2]]
     return "\n".join(parts)
 
@@ -90,7 +90,7 @@ def _queues(seen: Overview) -> Table:
         (
             queue.name, ", ".join(queue.served_by) or _("no executor"),
             _("paused") if queue.paused_at else duration_text(queue.latency) if queue.is_late else "-",
-            f"> {COUNTED}" if queue.due > COUNTED else str(queue.due), str(queue.running),
+            f"> {COUNTED:,}" if queue.due > COUNTED else f"{queue.due:,}", f"{queue.running:,}",
             "-" if queue.pending is None else f"{queue.pending:,}",
         )
         for queue in sorted(seen.backlog.queues, key=lambda queue: -queue.latency)[:MOST_ROWS]
@@ -101,7 +101,7 @@ def _queues(seen: Overview) -> Table:
 
 def _failures(seen: Overview) -> Table:
     rows = [
-        (one.code, one.error or "-", str(one.count), str(one.final), f"{timezone.localtime(one.latest):%H:%M}")
+        (one.code, one.error or "-", f"{one.count:,}", f"{one.final:,}", f"{timezone.localtime(one.latest):%H:%M}")
         for one in seen.failures_of_hour[:MOST_ROWS]
     ]
     head = (_("code"), _("error"), _("runs"), _("for good"), _("latest"))
@@ -138,7 +138,7 @@ def _codes(seen: Overview) -> Table:
     for runs in seen.rates[:MOST_ROWS]:
         late, took = runs.lateness.percentile(95), runs.run_time.percentile(95)
         times = [duration_text(value) if value is not None else "-" for value in (took, late)]
-        rows.append((runs.code, f"{runs.total:,}", str(runs.failed), *times))
+        rows.append((runs.code, f"{runs.total:,}", f"{runs.failed:,}", *times))
     title = {
         "hour": _("Codes in the last hour"), "day": _("Codes in the last day"), "week": _("Codes in the last week"),
     }[seen.span]  # fmt: skip
@@ -147,9 +147,12 @@ def _codes(seen: Overview) -> Table:
 
 def _pools(seen: Overview) -> Table:
     rows = [
-        (pool.name, str(pool.busy), str(pool.free), str(pool.disabled), str(pool.waiters))
+        (
+            _("mutexes") if pool.is_mutexes else pool.name,
+            f"{pool.busy:,}", f"{pool.free:,}", f"{pool.disabled:,}", f"{pool.waiters:,}",
+        )
         for pool in seen.pools[:MOST_ROWS]
-    ]
+    ]  # fmt: skip
     head = (_("pool"), _("leased"), _("free"), _("disabled"), _("waiting"))
     return _("Pools and mutexes"), head, list(rows)
 

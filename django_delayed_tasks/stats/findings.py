@@ -16,7 +16,7 @@ from django_delayed_tasks.stats.backlogs import LATE, QueueBacklog, queues_of
 from django_delayed_tasks.stats.look import Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
-from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.durations import duration_text, number_text
 
 Level = Literal["error", "warning"]
 
@@ -190,8 +190,8 @@ def _paused(queues: list[QueueBacklog]) -> Iterator[Problem]:
 def tasks_text(count: int) -> str:
     """Return a number of tasks in words: "1 task", "more than 1000 tasks"."""
     if count > COUNTED:
-        return _("more than %d tasks") % COUNTED
-    return ngettext("%d task", "%d tasks", count) % count
+        return _("more than %s tasks") % number_text(COUNTED)
+    return ngettext("%s task", "%s tasks", count) % number_text(count)
 
 
 def served_text(queues: Sequence[str] | None, excluded: Sequence[str]) -> str:

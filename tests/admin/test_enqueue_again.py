@@ -130,6 +130,7 @@ def test_all_that_match_are_the_latest_and_that_is_said(boss: Client, monkeypatc
     boxes = {"action": "enqueue_again", "_selected_action": [of.pk], "select_across": "1", "index": "0"}
     asked = boss.post(LIST, boxes)
     assert "Each function of the latest 1 of these runs is called once more." in asked.content.decode()
+    assert "Yes, enqueue the latest 1 again" in asked.content.decode()
     assert messages_of(confirm(boss, LIST, asked)) == [
         "1 function was enqueued again.",
         "Runs older than the latest 1 were left alone.",

@@ -176,6 +176,13 @@ def test_secrets_are_hidden(call: Call, settings: Any) -> None:
     assert "4711" in call("tasks", "show", "code", "1").out
 
 
+def test_a_task_that_waits_has_no_executor(call: Call) -> None:
+    add("1")
+    assert "executor" not in call("tasks", "show", "code", "1").out
+    claim(registered())
+    assert "executor" in call("tasks", "show", "code", "1").out
+
+
 def test_add(call: Call) -> None:
     arguments = ["--data", '{"order": 1}', "--queue", "slow", "--priority", "5", "--expires", "2h"]
     called = call("tasks", "add", "code", "1", "--when", "in 1 hour", *arguments, "--format", "json")

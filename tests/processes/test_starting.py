@@ -50,7 +50,7 @@ def test_what_a_handler_prints_appears_while_it_runs(starttask: Start, folder: F
     folder.shut("1")
     with override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True}):
         api.add_task(Task(biz_code="printing", biz_num="1"))
-    more = {"DDT_MORE_HANDLERS": '["tests.processes.failing.Printing"]'}
+    more = {"DDT_MORE_HANDLERS": '["tests.processes.failing.Printing"]', "PYTHONUNBUFFERED": ""}
     starttask(*options, environment=more).wait_for("printed for 1\n")
 
 

@@ -15,6 +15,7 @@ from django_delayed_tasks.management import status_screen, status_texts
 from django_delayed_tasks.management.commands import taskstatus
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.store.resources.resources import MUTEXES
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.stats.fills import ended
 
@@ -66,6 +67,16 @@ def test_text() -> None:
     assert ["web1", "web.example.org", "1", "of", "8", "shop", "running"] in lines
     assert ["gateways", "1", "0", "0", "0"] in lines
     assert lines.index(["Queues"]) < lines.index(["Executors"])
+
+
+def test_numbers_names_and_blanks() -> None:
+    Resource.objects.create(pool=MUTEXES, name="nightly", busy_before=NOW + HOUR, version=1)
+    ended(1200, NOW - MINUTE, outcome=RunOutcome.FAILED, error="shop.Declined", late=None, took=None)
+    lines = said().splitlines()
+    assert "0 runs due in the next hour" in lines
+    words = [line.split() for line in lines]
+    assert [CODE, "shop.Declined", "1,200", "1,200", "11:29"] in words
+    assert ["mutexes", "1", "0", "0", "0"] in words
 
 
 def test_an_empty_database() -> None:

@@ -7,13 +7,14 @@ from typing import Any
 
 from django.db.models import IntegerChoices
 from django.utils import timezone
-from django.utils.formats import date_format, number_format
+from django.utils.formats import date_format
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text as duration_text
 from django_delayed_tasks.support.durations import milliseconds_text
+from django_delayed_tasks.support.durations import number_text as number_text
 from django_delayed_tasks.support.redaction import redacted
 
 EMPTY = "-"
@@ -43,11 +44,6 @@ def short_text(duration: timedelta) -> str:
     """Return the duration in milliseconds if it is shorter than a second: "12 ms", "5 min 12 s"."""
     seconds = duration.total_seconds()
     return milliseconds_text(seconds) if abs(seconds) < 1 else duration_text(duration)
-
-
-def number_text(count: float) -> str:
-    """Return a number with separators of thousands."""
-    return str(number_format(count, force_grouping=True))
 
 
 def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:

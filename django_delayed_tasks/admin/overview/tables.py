@@ -43,6 +43,7 @@ class Tables:
 
     seen: Overview
     address: Address
+    has_all_codes: bool = False
 
     @cached_property
     def tiles(self) -> list[Tile]:
@@ -174,8 +175,9 @@ class Tables:
 
     def _failure(self, failures: Failures, hour: int) -> dict[str, Any]:
         return {
-            "code": failures.code, "error": failures.error or _("(no error)"), "hour": hour,
-            "day": max(failures.count, hour), "final": failures.final, "address": self._failed_of(failures),
+            "code": failures.code, "error": failures.error.removeprefix("builtins.") or _("(no error)"),
+            "hour": hour, "day": max(failures.count, hour), "final": failures.final,
+            "address": self._failed_of(failures),
         }  # fmt: skip
 
     def _failed_of(self, failures: Failures) -> str:
@@ -198,8 +200,9 @@ class Tables:
 
     @cached_property
     def codes(self) -> list[dict[str, Any]]:
-        """The rows of the table of codes."""
-        return pictures.run_times(self.seen.rates[:MOST_ROWS])
+        """The rows of the table of codes: the first of them, or all."""
+        rows = pictures.run_times(self.seen.rates if self.has_all_codes else self.seen.rates[:MOST_ROWS])
+        return [{**row, "address": self._runs(code=row["code"])} for row in rows]
 
     @cached_property
     def executors(self) -> list[dict[str, Any]]:
@@ -229,7 +232,7 @@ class Tables:
     @property
     def more_codes(self) -> int:
         """How many codes the table leaves out."""
-        return max(0, len(self.seen.rates) - MOST_ROWS)
+        return 0 if self.has_all_codes else max(0, len(self.seen.rates) - MOST_ROWS)
 
     @property
     def peak(self) -> str:

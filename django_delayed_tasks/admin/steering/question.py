@@ -25,9 +25,13 @@ CONFIRMED: Final = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed."""
+    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed.
+
+    ``yes`` is the text of the button, with the ``count`` of rows and how it is ``shown``.
+    """
 
     text: Any
+    yes: Any
     effect: Any
     count: int
     rows: Sequence[Any]
@@ -39,6 +43,13 @@ class Question:
             return _("More than %(count)s are selected.") % {"count": number_text(COUNTED)}
         text = ngettext("%(count)s is selected.", "%(count)s are selected.", self.count)
         return text % {"count": number_text(self.count)}
+
+    @property
+    def button(self) -> str:
+        """What the button says: how many rows it changes, or all of them if they were not counted."""
+        if self.count > COUNTED:
+            return _("Yes, all of them")
+        return str(self.yes % {"count": self.count, "shown": number_text(self.count)})
 
     @property
     def more(self) -> int:
