@@ -13,7 +13,9 @@ from django.db import connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.test import override_settings
 
+from django_delayed_tasks import Task, api
 from django_delayed_tasks.checks import databases as database_checks
+from django_delayed_tasks.checks.overdue import by_an_executor
 from django_delayed_tasks.handlers import TaskHandler, get_task_handlers, register_task_handler, registry
 from django_delayed_tasks.leases import Pool
 from tests.complaints import PREFIX, found, numbers, the_only
@@ -264,6 +266,10 @@ def payments() -> Iterator[None]:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("payments")
 def test_a_pool_that_a_handler_needs_has_resources() -> None:
+    assert numbers(DEFAULT_ONLY) == []  # nothing waits in a new database, such as that of each run of the tests
+    with by_an_executor():
+        assert numbers(DEFAULT_ONLY) == ["W017"]
+    api.add_task(Task(biz_code="payment", biz_num="1"))
     message = the_only(DEFAULT_ONLY)
     assert (message.id, message.level) == (PREFIX + "W017", checks.WARNING)
     assert f"{__name__}.Payment needs a resource of the pool 'gateways', which is empty" in message.msg
@@ -279,6 +285,19 @@ def test_a_pool_that_a_handler_needs_has_resources() -> None:
     assert "Pool('gateways').enable(...)" in str(message.hint)
     Pool("gateways").add("south")
     assert numbers(DEFAULT_ONLY) == []
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("payments")
+def test_a_pool_that_two_handlers_need_is_said_once() -> None:
+    class Refund(Payment):
+        biz_code = "refund"
+
+    register_task_handler(Refund)
+    with by_an_executor():
+        message = the_only(DEFAULT_ONLY)
+    assert "Payment, " in message.msg
+    assert "Refund need a resource of the pool 'gateways'" in message.msg
 
 
 @pytest.mark.usefixtures("payments")

@@ -1,5 +1,8 @@
 """Enqueuing the functions of runs again: an action of the history's list, and a button on a run's page."""
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
@@ -7,8 +10,9 @@ from django.contrib.admin.utils import unquote
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
+from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import question
 from django_delayed_tasks.admin.steering.verbs import SEVERAL
 from django_delayed_tasks.admin.tasks.actions import log
@@ -23,13 +27,17 @@ else:
 BUTTON: Final = "_enqueue_again"
 MOST: Final = 1_000
 """The most runs that the action is applied to if "all that match" are selected."""
+MOST_PROBLEMS: Final = 5
+"""The most reasons of refusals that are shown."""
 
 
 def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     effect = _("Each function of these runs is called once more, as soon as an executor is free.")
+    yes = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
     if count > MOST:
-        effect = _("Each function of the latest %d of these runs is called once more.") % MOST
-    return question.Question(_("Enqueue these functions again?"), effect, count, question.some_of(runs))
+        yes = _("Yes, enqueue the latest %s again") % number_text(MOST)
+        effect = _("Each function of the latest %s of these runs is called once more.") % number_text(MOST)
+    return question.Question(_("Enqueue these functions again?"), yes, effect, count, question.some_of(runs))
 
 
 class EnqueuesAgain(Base):
@@ -48,28 +56,35 @@ class EnqueuesAgain(Base):
         if count >= SEVERAL and not question.is_confirmed(request):
             return question.ask(self, request, _question(queryset, count))
         runs = {run.task_id: run for run in queryset.order_by("-id")[:MOST]}
-        done = [run for run in runs.values() if self._again(request, run)]
+        by_problem: defaultdict[str, list[TaskRun]] = defaultdict(list)
+        for run in runs.values():
+            by_problem[_enqueue(run)].append(run)
+        done = by_problem.pop("", [])
         log(request, done, _("enqueued again"))
         if done:
-            text = ngettext("%d function was enqueued again.", "%d functions were enqueued again.", len(done))
-            self.message_user(request, text % len(done), messages.SUCCESS)
+            text = ngettext("%s function was enqueued again.", "%s functions were enqueued again.", len(done))
+            self.message_user(request, text % number_text(len(done)), messages.SUCCESS)
+        if count > MOST:
+            self.message_user(request, _("Runs older than the latest %s were left alone.") % number_text(MOST))
+        self._say_refused(request, by_problem)
         return None
 
-    def _again(self, request: HttpRequest, run: TaskRun) -> bool:
-        enqueued = enqueued_by(run.biz_ext)
-        if enqueued is None:
-            self._refuse(request, run, _("only functions can be enqueued again"))
-            return False
-        try:
-            enqueue_again(run.biz_code, enqueued)
-        except Exception as error:  # such as a queue that is gone, or a receiver of task_enqueued
-            self._refuse(request, run, str(error))
-            return False
-        return True
-
-    def _refuse(self, request: HttpRequest, run: TaskRun, why: str) -> None:
-        text = _("“%(run)s” was not enqueued again: %(why)s") % {"run": run, "why": why}
-        self.message_user(request, text, messages.WARNING)
+    def _say_refused(self, request: HttpRequest, by_problem: Mapping[str, Sequence[TaskRun]]) -> None:
+        for why, refused in islice(by_problem.items(), MOST_PROBLEMS):
+            text = ngettext(
+                "“%(run)s” was not enqueued again: %(why)s",
+                "“%(run)s” and %(more)s more were not enqueued again: %(why)s",
+                len(refused),
+            )
+            values = {"run": refused[0], "more": number_text(len(refused) - 1), "why": why}
+            self.message_user(request, text % values, messages.WARNING)
+        if more := sum(len(refused) for refused in islice(by_problem.values(), MOST_PROBLEMS, None)):
+            text = ngettext(
+                "%s more was not enqueued again, for another reason.",
+                "%s more were not enqueued again, for other reasons.",
+                more,
+            )
+            self.message_user(request, text % number_text(more), messages.WARNING)
 
     def _say_gone(self: Any, request: HttpRequest, object_id: str) -> HttpResponse:
         """Answer as Django 6.1 does for a row that no longer exists; earlier versions would raise PermissionDenied."""
@@ -93,3 +108,15 @@ class EnqueuesAgain(Base):
         is_offered = run is not None and enqueued_by(run.biz_ext) is not None and self.has_enqueue_permission(request)
         context["again_button"] = BUTTON if is_offered else ""
         return super().render_change_form(request, context, *args, **kwargs)
+
+
+def _enqueue(run: TaskRun) -> str:
+    """Enqueue the run's function again; return why that was refused, or an empty text."""
+    enqueued = enqueued_by(run.biz_ext)
+    if enqueued is None:
+        return _("only functions can be enqueued again")
+    try:
+        enqueue_again(run.biz_code, enqueued)
+    except Exception as error:  # such as a queue that is gone, or a receiver of task_enqueued
+        return str(error) or type(error).__name__
+    return ""

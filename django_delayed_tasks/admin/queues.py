@@ -32,6 +32,7 @@ from django_delayed_tasks.stats.limits import waits_of
 from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
+from django_delayed_tasks.support.durations import number_text
 
 MOST: Final = 200
 """The most queues on the page: paused ones first, then those with the longest waiting task."""
@@ -91,7 +92,7 @@ class QueueRow:
 
     @property
     def due_text(self) -> str:
-        return _("more than %d") % COUNTED if self.due > COUNTED else str(self.due)
+        return _("more than %s") % number_text(COUNTED) if self.due > COUNTED else number_text(self.due)
 
     @property
     def limited_text(self) -> str:

@@ -1,36 +1,63 @@
 """The pages of resources and mutexes: their holders, and actions to disable, enable and release by force."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin import SimpleListFilter
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy, ngettext, ngettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin, database_now
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
 from django_delayed_tasks.admin.lists.filters import FOLDED
 from django_delayed_tasks.admin.steering import question, seen
+from django_delayed_tasks.admin.steering.portions import Progress
+from django_delayed_tasks.admin.steering.verbs import ALWAYS, Verb
+from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources import resources, steering
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
-from django_delayed_tasks.store.resources.resources import Wanted
 from django_delayed_tasks.store.resources.slots import SLOTS
 
 MOST_POOLS: Final = 100
 """The most pools that the filter offers; the URL can name others."""
-MOST: Final = 1000
-"""The most resources that one action is applied to."""
 HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS)
 """The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
+
+DISABLE: Final = Verb(
+    partial(steering.enable_all, enabled=False),
+    gettext_lazy("Disable these resources?"),
+    ngettext_lazy("Yes, disable %(shown)s resource", "Yes, disable %(shown)s resources", "count"),
+    gettext_lazy("No process can acquire them from now on. Their holders keep them."),
+    gettext_lazy("disabled"),
+    None,
+)
+ENABLE: Final = Verb(
+    partial(steering.enable_all, enabled=True),
+    gettext_lazy("Enable these resources?"),
+    ngettext_lazy("Yes, enable %(shown)s resource", "Yes, enable %(shown)s resources", "count"),
+    gettext_lazy("Processes can acquire them again."),
+    gettext_lazy("enabled"),
+    None,
+)
+RELEASE: Final = Verb(
+    steering.release_by_force,
+    gettext_lazy("Release these resources by force?"),
+    ngettext_lazy("Yes, release %(shown)s resource", "Yes, release %(shown)s resources", "count"),
+    gettext_lazy(
+        "Their holders notice that at their next renewal or check, and other processes can acquire them at once."
+    ),
+    gettext_lazy("released"),
+    ALWAYS,
+)
 
 
 class PoolFilter(SimpleListFilter):
@@ -116,44 +143,45 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         )  # fmt: skip
 
     @admin.action(description=gettext_lazy("Disable"), permissions=["steer"])
-    def disable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> None:
-        self._steer(request, queryset, lambda alias, row: enable(alias, row, False), _("disabled"))
+    def disable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
+        return self._steer(request, queryset, DISABLE)
 
     @admin.action(description=gettext_lazy("Enable"), permissions=["steer"])
-    def enable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> None:
-        self._steer(request, queryset, lambda alias, row: enable(alias, row, True), _("enabled"))
+    def enable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
+        return self._steer(request, queryset, ENABLE)
 
     @admin.action(description=gettext_lazy("Release by force"), permissions=["steer"])
     def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        if not question.is_confirmed(request):
-            return question.ask(self, request, release_question(queryset))
-        versions, is_across = seen.versions(request), question.is_across(request)
-        self._steer(
-            request, queryset,
-            lambda alias, row: resources.release_by_force(
-                alias, row.pk, versions.get(row.pk, row.version if is_across else -1)
-            ),
-            _("released"),
-        )  # fmt: skip
+        return self._steer(request, queryset, RELEASE)
+
+    def _steer(self, request: HttpRequest, rows: "QuerySet[Resource]", verb: Verb) -> HttpResponse | None:
+        """Change the selected resources, in one request with a transaction for each portion; ask first if needed."""
+        is_across = question.is_across(request)
+        if not question.is_confirmed(request) and (is_across or verb.asks_from):
+            asked = verb.asked(question.count(rows), question.some_of(rows))
+            return question.ask(self, request, asked)
+        versions, progress = seen.versions(request), Progress.begin(rows, total=0)
+        while portion := progress.portion(rows.only("pool", "name", "version")):
+            claims = [(row.pk, versions.get(row.pk, row.version if is_across else -1)) for row in portion]
+            ids = set(verb.do(settings.DATABASE, claims))
+            log(request, [row for row in portion if row.pk in ids], str(verb.done))
+            progress = progress.passed(portion, len(ids))
+        self._report(request, progress.changed, progress.asked, verb)
         return None
 
-    def _steer(
-        self, request: HttpRequest, rows: "QuerySet[Resource]", verb: Callable[[str, Resource], bool], done: str
-    ) -> None:
-        asked = list(rows.defer("payload", "state")[:MOST])
-        changed = [row for row in asked if verb(settings.DATABASE, row)]
+    def _report(self, request: HttpRequest, changed: int, asked: int, verb: Verb) -> None:
         if changed:
-            message: Any = _("%s.") % (done[:1].upper() + done[1:])
-            LogEntry.objects.log_actions(request.user.pk, changed, CHANGE, message)  # type: ignore[arg-type]
-            text = ngettext("%(count)d resource was %(done)s.", "%(count)d resources were %(done)s.", len(changed))
-            self.message_user(request, text % {"count": len(changed), "done": done}, messages.SUCCESS)
-        if left := len(asked) - len(changed):
+            text = ngettext("%(count)s resource was %(done)s.", "%(count)s resources were %(done)s.", changed)
+            self.message_user(
+                request, text % {"count": columns.number_text(changed), "done": verb.done}, messages.SUCCESS
+            )
+        if left := asked - changed:
             text = ngettext(
-                "%(count)d resource was left unchanged: it is free, or changed since the page was loaded.",
-                "%(count)d resources were left unchanged: free, or changed since the page was loaded.",
+                "%(count)s resource was left unchanged: it is free, or changed since the page was loaded.",
+                "%(count)s resources were left unchanged: free, or changed since the page was loaded.",
                 left,
             )
-            self.message_user(request, text % {"count": left}, messages.WARNING)
+            self.message_user(request, text % {"count": columns.number_text(left)}, messages.WARNING)
 
     @admin.display(description=gettext_lazy("pool"))
     def pool_(self, row: Resource) -> str:
@@ -213,20 +241,6 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
         return columns.json_block(row.state)
 
 
-def release_question(rows: "QuerySet[Resource]") -> question.Question:
-    """Return what the user is asked before leases are ended."""
-    effect = _(
-        "Their holders notice that at their next renewal or check, and other processes can acquire them at once."
-    )
-    count = question.count(rows)
-    return question.Question(_("Release these resources by force?"), effect, count, question.some_of(rows))
-
-
 def has_holder(row: Resource) -> bool:
     """Return whether the row names a holder: one that has the lease, let it run out, or keeps it for ``at_least``."""
     return bool(row.holder) and (row.holder != resources.KEPT or row.busy_before > database_now(row))
-
-
-def enable(alias: str, row: Resource, enabled: bool) -> bool:
-    """Enable or disable a resource; return whether it exists."""
-    return resources.enable(alias, Wanted(row.pool, row.name), enabled)

@@ -21,8 +21,10 @@ from django_delayed_tasks.admin.lists.lateness import lateness
 from django_delayed_tasks.admin.lists.searching import containing, is_searching
 from django_delayed_tasks.admin.lists.tracebacks import folded
 from django_delayed_tasks.conf import settings
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store.settling.settlement import WENT_WELL
 
 
 class RunChangeList(NamingChangeList):
@@ -131,8 +133,19 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
 
     @admin.display(description=_("data"))
     def data_block(self, run: TaskRun) -> SafeString | str:
-        return columns.json_block(run.biz_ext)
+        return columns.json_block(run.biz_ext) if run.biz_ext is not None else _without_data(run)
 
     @admin.display(description=_("error"))
     def error_block(self, run: TaskRun) -> SafeString | str:
         return folded(run.error)
+
+
+def _without_data(run: TaskRun) -> str:
+    """Return what is shown if the history has no data of this run: there were none, or they were not kept."""
+    if run.outcome == RunOutcome.CANCELLED and run.started is None:  # their data are always kept
+        return columns.EMPTY
+    handler = get_task_handlers().get(run.biz_code)
+    keeps = handler.keep_data if handler else None
+    if keeps is False or (keeps is None and run.outcome in (*WENT_WELL, RunOutcome.LOST)):
+        return gettext("not kept (keep_data)")
+    return gettext("none, or not kept (keep_data)")

@@ -28,9 +28,14 @@ def by_an_executor() -> Iterator[None]:
         _is_starting.reset(token)
 
 
+def is_by_an_executor() -> bool:
+    """Return whether an executor that is about to start runs the checks."""
+    return _is_starting.get()
+
+
 def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
-    if _is_starting.get() or not _is_migrated(connections[alias]):
+    if is_by_an_executor() or not _is_migrated(connections[alias]):
         return
     # Imported here: an executor begins sooner without the statistics.
     from django_delayed_tasks.stats.backlogs import queues_of

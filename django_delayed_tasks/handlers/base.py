@@ -39,7 +39,8 @@ class TaskHandler:
         timeout: how long one run may take, in seconds or as a timedelta; None for no limit.
         keep_history: which runs leave a row in the history: "all", "failures" or "none"; or a timedelta: all of
             them, for that long.
-        keep_data: whether the history keeps the data of a task that has ended.
+        keep_data: whether the history keeps the data of a task that has ended; None: of a run that failed, if they are
+            at most a kilobyte.
         log: whether the log gets a line at INFO for each run that is done; failed runs are always logged.
         max_lateness: how long after its time a run may still start, in seconds or as a timedelta; None for no limit.
         trigger: a trigger or its text: makes a task of this code recur, which exists as long as the handler does.
@@ -59,7 +60,7 @@ class TaskHandler:
     max_attempts: int = 5
     timeout: timedelta | float | None = None
     keep_history: KeepHistory | timedelta | str = KeepHistory.ALL
-    keep_data: bool = False
+    keep_data: bool | None = None
     log: bool = False
     max_lateness: timedelta | float | None = None
     trigger: Trigger | str | None = None

@@ -29,7 +29,7 @@ class HandlerOptions(TypedDict, total=False):
     max_attempts: int
     timeout: timedelta | float | None
     keep_history: KeepHistory | timedelta | Literal["all", "failures", "none"]
-    keep_data: bool
+    keep_data: bool | None
     log: bool
     max_lateness: timedelta | float | None
     trigger: Trigger | str | None

@@ -151,6 +151,10 @@ def _boolean(value: Any) -> str | None:
     return None if isinstance(value, bool) else "expected True or False"
 
 
+def _boolean_or_none(value: Any) -> str | None:
+    return None if value is None or isinstance(value, bool) else "expected True, False or None"
+
+
 def _alias(value: Any) -> str | None:
     return None if isinstance(value, str) and value else "expected the alias of a database"
 
@@ -224,7 +228,7 @@ _RULES: dict[str, Callable[[Any], str | None]] = {
     "max_lateness": _timeout,
     "trigger": _trigger,
     "keep_history": _keep_history,
-    "keep_data": _boolean,
+    "keep_data": _boolean_or_none,
     "log": _boolean,
     "atomic": _boolean,
     "database": _alias,

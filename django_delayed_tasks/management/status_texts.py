@@ -26,7 +26,7 @@ Table = tuple[str, Sequence[str], list[Sequence[str]]]
 def plain(seen: Overview) -> str:
     """Return everything as text without colors."""
     parts = [summary(seen), *(f"{LEVELS[problem.level]} {problem.text} {problem.advice}" for problem in seen.problems)]
-    parts += [f"{line} {text}" for line, text in forecasts(seen)]
+    parts += [f"{line} {text}".lstrip() if line.isspace() else f"{line} {text}" for line, text in forecasts(seen)]
     parts += [_aligned(table) for table in tables(seen) if table[2]]
     return "\n".join(parts)
 
@@ -94,7 +94,7 @@ def _queues(seen: Overview) -> Table:
         (
             queue.name, ", ".join(queue.served_by) or _("no executor"),
             _("paused") if queue.paused_at else duration_text(queue.latency) if queue.is_late else "-",
-            _due(queue.due), _due(sum(one.tasks for one in queue.limited)), str(queue.running),
+            _due(queue.due), _due(sum(one.tasks for one in queue.limited)), f"{queue.running:,}",
             "-" if queue.pending is None else f"{queue.pending:,}",
         )
         for queue in sorted(seen.backlog.queues, key=lambda queue: -queue.latency)[:MOST_ROWS]
@@ -162,7 +162,11 @@ def _codes(seen: Overview) -> Table:
 
 def _pools(seen: Overview) -> Table:
     rows = [
-        (pool.name, *map(_due, (pool.busy, pool.free, pool.disabled, pool.waiters))) for pool in seen.pools[:MOST_ROWS]
+        (
+            _("mutexes") if pool.is_mutexes else pool.name,
+            *map(_due, (pool.busy, pool.free, pool.disabled, pool.waiters)),
+        )
+        for pool in seen.pools[:MOST_ROWS]
     ]
     head = (_("pool"), _("leased"), _("free"), _("disabled"), _("waiting"))
     return _("Pools and mutexes"), head, list(rows)

@@ -1,11 +1,12 @@
 """What the metrics of the whole cluster are read from: the database, with a few short queries."""
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Final, NamedTuple, TypeVar
 
 from django.db import Error
 from django.db.models import Count, Q
 
+from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Executor, Resource
 from django_delayed_tasks.stats.limits import waits_of
 from django_delayed_tasks.stats.look import look
@@ -13,6 +14,7 @@ from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
+V = TypeVar("V")
 
 
 class Cluster(NamedTuple):
@@ -24,6 +26,9 @@ class Cluster(NamedTuple):
         limited: by queue and code, the seconds for which the first task has waited for a limit.
         executors: how many executors are alive.
         pools: by pool, how many resources it has, and how many of them are leased.
+
+    Of more than ``MOST_SERIES`` queues or pools, the last have one value, under the name ``OTHERS``. ``limited`` has at
+    most as many values: of those that have waited longest.
     """
 
     is_known: bool
@@ -33,6 +38,10 @@ class Cluster(NamedTuple):
     pools: Mapping[str, tuple[int, int]]
 
 
+MOST_SERIES: Final = 100
+"""The most queues, and the most pools, that have values of their own: those of handlers first, then by name."""
+OTHERS: Final = "others"
+"""The name of the queues, or pools, that have none: the value is the largest one of the queues, or the pools' sum."""
 UNKNOWN: Final = Cluster(False, {}, {}, 0, {})
 
 
@@ -53,11 +62,30 @@ def _read(alias: str) -> Cluster:
         if level.queue not in seen.paused:
             seconds = 0.0 if level in waits.levels else (seen.now - level.earliest).total_seconds()
             overdue[level.queue] = max(0.0, seconds, overdue.get(level.queue, 0.0))
+    handlers = get_task_handlers().values()
+    overdue = _bounded(overdue, {handler.queue for handler in handlers}, max)
     limited: dict[tuple[str, ...], float] = {
         (one.queue, one.code): (seen.now - one.since).total_seconds() for one in reversed(waits.limited)
     }
+    limited = dict(sorted(limited.items(), key=lambda item: -item[1])[:MOST_SERIES])
     live = Executor.objects.using(alias).filter(alive=True, expires_at__gt=seen.now).count()
     resources = Resource.objects.using(alias).filter(enabled=True).exclude(pool__startswith=RESERVED)
     busy = Count("id", filter=Q(busy_before__gt=seen.now))
     rows = resources.order_by("pool").values_list("pool").annotate(total=Count("id"), busy=busy)
-    return Cluster(True, overdue, limited, live, {pool: (total, leased) for pool, total, leased in rows})
+    sizes = {pool: (total, leased) for pool, total, leased in rows}
+    pools = _bounded(sizes, {handler.pool for handler in handlers}, _sum)
+    return Cluster(True, overdue, limited, live, pools)
+
+
+def _bounded(values: Mapping[str, V], first: Container[str | None], joined: Callable[[Iterable[V]], V]) -> dict[str, V]:
+    """Return at most ``MOST_SERIES`` of the values by their names, and one for the others."""
+    names = sorted(values, key=lambda name: (name not in first, name))
+    found = {name: values[name] for name in names[:MOST_SERIES]}
+    if others := [values[name] for name in names[MOST_SERIES:]]:
+        found[OTHERS] = joined([*others, *([found[OTHERS]] if OTHERS in found else [])])
+    return found
+
+
+def _sum(sizes: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    totals, leased = zip(*sizes, strict=True)
+    return sum(totals), sum(leased)

@@ -157,7 +157,8 @@ class TaskRun(models.Model):
     """The history: one row for each run that ended, purged from the lowest primary key upwards.
 
     ``exception`` is the dotted path of the class of the exception that ended the run. ``biz_ext`` holds the data of a
-    task that was cancelled while it waited, and of one that has ended, if its handler has ``keep_data``.
+    task that was cancelled while it waited, of one that has ended, if its handler has ``keep_data``, and otherwise of a
+    run that failed, if they are small.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -20,7 +20,7 @@ from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.usage import first_free
 from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
-from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.durations import duration_text, number_text
 
 Level = Literal["error", "warning", "info"]
 LEVELS: Final = ("error", "warning", "info")
@@ -249,8 +249,8 @@ def _paused(queues: list[QueueBacklog]) -> Iterator[Problem]:
 def tasks_text(count: int) -> str:
     """Return a number of tasks in words: "1 task", "more than 1000 tasks"."""
     if count > COUNTED:
-        return _("more than %d tasks") % COUNTED
-    return ngettext("%d task", "%d tasks", count) % count
+        return _("more than %s tasks") % number_text(COUNTED)
+    return ngettext("%s task", "%s tasks", count) % number_text(count)
 
 
 def bounded(count: float, text: Callable[[float], str]) -> str:

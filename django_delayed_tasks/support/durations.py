@@ -1,7 +1,8 @@
-"""Durations in words, for messages and pages."""
+"""Durations and numbers in words, for messages and pages."""
 
 from datetime import timedelta
 
+from django.utils.formats import number_format
 from django.utils.translation import pgettext, pgettext_lazy
 
 _UNITS = (
@@ -24,6 +25,11 @@ def duration_text(duration: timedelta) -> str:
             parts.append(f"{whole // size} {unit}")
             whole %= size
     return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+
+
+def number_text(number: float) -> str:
+    """Return a number with separators between thousands."""
+    return str(number_format(number, force_grouping=True))
 
 
 def seconds_text(number: str) -> str:

@@ -1,6 +1,6 @@
-"""``{% delayed_tasks_problems %}``: what is wrong, as a banner on pages of the admin.
+"""``{% delayed_tasks_problems %}``: what is wrong, as a banner on pages of the admin; and ``|ddt_number``.
 
-The page itself reads nothing for it: a script fetches it once the page has loaded.
+The page itself reads nothing for the banner: a script fetches it once the page has loaded.
 """
 
 from typing import Any
@@ -8,7 +8,10 @@ from typing import Any
 from django import template
 from django.urls import NoReverseMatch, reverse
 
+from django_delayed_tasks.support.durations import number_text
+
 register = template.Library()
+register.filter("ddt_number", number_text)
 
 
 @register.inclusion_tag("admin/django_delayed_tasks/overview/banner.html", takes_context=True)

@@ -40,7 +40,7 @@ def run_due_tasks(*, max_runs: int = MOST_RUNS, using: str | None = None) -> Run
     runs: list[Ran] = []
     with by_hand(database(using)) as executor:
         _run_due(executor, runs, max_runs)
-    return Runs(runs)
+        return Runs(runs, "" if runs else executor.waiting())
 
 
 def run_until(until: datetime | timedelta, *, max_runs: int = MOST_RUNS, using: str | None = None) -> Runs:
@@ -65,7 +65,7 @@ def run_until(until: datetime | timedelta, *, max_runs: int = MOST_RUNS, using: 
                 executor.begin()
                 _run_due(executor, runs, max_runs)
             journey.move(end)
-    return Runs(runs)
+            return Runs(runs, "" if runs else executor.waiting())
 
 
 def _run_due(executor: ByHand, runs: list[Ran], max_runs: int) -> None:

@@ -77,10 +77,11 @@ def ran(
 
 
 class Runs(Sequence[Ran]):
-    """The runs of one call, in the order in which they ended."""
+    """The runs of one call, in the order in which they ended; if there are none, which due tasks are ``waiting``."""
 
-    def __init__(self, runs: Iterable[Ran] = ()) -> None:
+    def __init__(self, runs: Iterable[Ran] = (), waiting: str = "") -> None:
         self._runs = tuple(runs)
+        self._waiting = waiting
 
     @overload
     def __getitem__(self, index: int) -> Ran: ...
@@ -99,7 +100,7 @@ class Runs(Sequence[Ran]):
 
     def __repr__(self) -> str:
         if not self._runs:
-            return "<nothing ran>"
+            return f"<nothing ran; {self._waiting}>" if self._waiting else "<nothing ran>"
         return "\n".join([f"<{len(self)} {'run' if len(self) == 1 else 'runs'}:", *(f"  {one}" for one in self)]) + ">"
 
     @property

@@ -50,6 +50,14 @@ class TestAllThatMatch:
         assert messages_of(response) == ["25 tasks were made claimable at once."]
         assert LogEntry.objects.count() == 25
 
+    def test_numbers_have_separators(self, boss: Client) -> None:
+        Task._base_manager.bulk_create(new_task(f"{i}") for i in range(1001))
+        first = ask(boss, "pause", Task.objects.all()[0], everything=True)
+        assert "1,001 are selected." in first.content.decode()
+        assert ">Yes, pause 1,001 tasks</button>" in first.content.decode()
+        assert "500 of 1,001 examined, 500 changed." in confirm_once(boss, first).content.decode()
+        assert "more than 1,000 tasks" in boss.get(LIST).content.decode()
+
     def test_what_is_added_meanwhile_is_left(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(portions, "PORTION", 1)
         task("seen 1")
@@ -103,10 +111,23 @@ class TestQuestion:
         assert "&lt;b&gt;20" not in html
         assert "and 2 more" in html
 
+    @pytest.mark.parametrize(
+        ("action", "count", "button"),
+        [
+            ("cancel", 1, "Yes, cancel 1 task"), ("cancel", 3, "Yes, cancel 3 tasks"),
+            ("run_now", 2, "Yes, run 2 tasks now"), ("postpone", 2, "Yes, postpone 2 tasks"),
+            ("retry_failed", 2, "Yes, retry 2 tasks"),
+        ],
+    )  # fmt: skip
+    def test_the_button_says_what_it_does(self, boss: Client, action: str, count: int, button: str) -> None:
+        html = ask(boss, action, *(task(f"{i}", status=STATUS[action]) for i in range(count))).content.decode()
+        assert f'<button type="submit" class="button default">{button}</button>' in html
+
     def test_counts_up_to_a_bound(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(question, "COUNTED", 2)
         html = ask(boss, "cancel", *(task(f"{i}") for i in range(3))).content.decode()
         assert "More than 2 are selected." in html
+        assert ">Yes, all of them</button>" in html
 
     def test_the_versions_are_those_of_the_list(self, boss: Client) -> None:
         response = ask(boss, "cancel", task())

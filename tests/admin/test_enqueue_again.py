@@ -10,6 +10,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.urls import reverse
 
+from django_delayed_tasks.admin import again
 from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Task, TaskRun
@@ -102,6 +103,39 @@ def test_what_cannot_be(boss: Client, change: Callable[[TaskRun], object], why: 
     [message] = messages_of(press(boss, of))
     assert why in message
     assert not waiting().exists()
+
+
+def test_reasons_are_said_once_each(boss: Client) -> None:
+    """One message for all runs of handlers; of many different reasons only the first."""
+    for i in range(4):
+        run(f"A-{i}", task_id=i)
+    boxes = {"action": "enqueue_again", "_selected_action": list(TaskRun.objects.values_list("pk", flat=True))}
+    [message] = messages_of(confirm(boss, LIST, boss.post(LIST, boxes)))
+    assert message.endswith("and 3 more were not enqueued again: only functions can be enqueued again")
+    of = ran("x")
+    copies = [TaskRun(**{field.attname: getattr(of, field.attname) for field in of._meta.fields[1:]}) for _ in range(9)]
+    for i, copy in enumerate(copies):
+        copy.task_id, copy.biz_code = -i, f"gone{i}"
+    TaskRun.objects.bulk_create(copies)
+    boxes["_selected_action"] = list(TaskRun.objects.filter(biz_code__startswith="gone").values_list("pk", flat=True))
+    said = messages_of(confirm(boss, LIST, boss.post(LIST, boxes)))
+    assert len(said) == again.MOST_PROBLEMS + 1
+    assert said[-1] == "4 more were not enqueued again, for other reasons."
+
+
+def test_all_that_match_are_the_latest_and_that_is_said(boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(again, "MOST", 1)
+    ran("old")
+    of = ran("new")
+    boxes = {"action": "enqueue_again", "_selected_action": [of.pk], "select_across": "1", "index": "0"}
+    asked = boss.post(LIST, boxes)
+    assert "Each function of the latest 1 of these runs is called once more." in asked.content.decode()
+    assert "Yes, enqueue the latest 1 again" in asked.content.decode()
+    assert messages_of(confirm(boss, LIST, asked)) == [
+        "1 function was enqueued again.",
+        "Runs older than the latest 1 were left alone.",
+    ]
+    assert [row.biz_ext["args"] for row in waiting()] == [["new"]]
 
 
 def change_data(of: TaskRun, **using: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
+from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -231,3 +232,35 @@ def test_other_inputs_are_too(boss: Client) -> None:
         assert response.status_code == 200, (field, value[:50])
         assert "errorlist" in response.content.decode(), (field, value[:50])
     assert Task.objects.get().version == task.version
+
+
+def nested(depth: int) -> str:
+    return '{"a":' * depth + "1" + "}" * depth
+
+
+@pytest.mark.parametrize("text", [nested(3000), "[" * 3000, f"[{nested(28)},{'1,' * 30_000}1]"])
+def test_data_that_is_refused_is_shown_as_it_was_typed(boss: Client, text: str) -> None:
+    """Indented, it would be megabytes: the page grows with the square of the depth."""
+    task = rows.task(biz_ext={"a": 1})
+    for page in (page_of(task), page_of(task).replace(f"{task.pk}/change", "add")):
+        answer = boss.post(page, {"biz_ext": text, "priority": "x", "seen": seen.mark(task)})
+        assert answer.status_code == 200
+        assert text in unescape(answer.content.decode())
+        assert len(answer.content) < 8 * len(text) + 100_000
+
+
+def test_data_that_is_too_long_is_refused_before_it_is_parsed(boss: Client) -> None:
+    task = rows.task(biz_ext={"a": 1})
+    for text in ("[" * 70_000, "1" * 70_000):
+        answer = boss.post(page_of(task), {"biz_ext": text, "priority": "0", "seen": seen.mark(task)})
+        assert "70,000 characters without white space, 65,536 at most" in answer.content.decode()
+    submit(boss, page_of(task), biz_ext=f"[{' ' * 70_000}1]")
+    task.refresh_from_db()
+    assert task.biz_ext == [1]
+
+
+def test_stored_data_that_would_be_long_when_indented_is_shown_on_one_line() -> None:
+    deep = json.loads(nested(900))
+    for value in (deep, [[[[[1] * 200_000]]]]):
+        assert len(columns.pretty_json(value)) <= columns.LONGEST_INDENTED
+    assert columns.pretty_json({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'

@@ -83,6 +83,44 @@ class TestShows:
         assert "gateways 1 0 0 0" in section(html, "pools")
         assert f"{CODE} 23 3" in section(html, "codes")
 
+    @pytest.mark.parametrize(
+        ("late", "labels"),
+        [
+            ((0.3, 7_000), ["3 h", "1 h", "10 min", "1 min", "10 s", "1 s"]),
+            ((0.02, 0.3), ["1 s", "100 ms"]),
+            ((90, 400_000), ["10 d", "1 d", "3 h", "1 h", "10 min"]),
+            ((2, 2), ["10 s"]),
+            ((0.002, 7_000), ["3 h", "1 h", "10 min", "1 min", "10 s", "1 s"]),
+        ],
+    )
+    def test_the_axis_of_lateness_has_round_times(
+        self, boss: Client, late: tuple[float, float], labels: list[str]
+    ) -> None:
+        """A label such as 16 min 40 s is wider than its place."""
+        for minute, seconds in enumerate(late):
+            ended(1, NOW - (minute + 2) * MINUTE, late=seconds)
+        found = re.search(r'<section id="ddt-lateness".*?</section>', boss.get(PAGE).content.decode(), re.DOTALL)
+        assert found
+        assert re.findall(r'<text class="ddt-axis" x="-8"[^>]*>([^<]*)</text>', found[0]) == labels
+
+    def test_all_codes_are_one_click_away(self, boss: Client) -> None:
+        for number in range(15):
+            ended(1, code=f"code{number:02}")
+        html = boss.get(PAGE).content.decode()
+        assert "code14" not in section(html, "codes")
+        link = re.search(r'<a href="([^"]*)">3 more codes</a>', html)
+        assert link
+        everything = boss.get(PAGE + unescape(link[1])).content.decode()
+        assert "code14" in section(everything, "codes")
+        assert "more code" not in section(everything, "codes")
+        assert f'<a href="{list_of("taskrun")}?code=code14">code14</a>' in everything
+
+    def test_numbers_have_separators(self, boss: Client) -> None:
+        ended(1200, NOW - MINUTE, outcome=RunOutcome.FAILED, error="builtins.ValueError", late=None, took=None)
+        html = boss.get(PAGE).content.decode()
+        assert f"{CODE} ValueError 1,200 1,200 1,200" in section(html, "failing")
+        assert f"{CODE} 1,200 1,200" in section(html, "codes")
+
     def test_failed_tasks_wait(self, boss: Client) -> None:
         for number in range(2):
             task(f"{number}", status=TaskStatus.FAILED)
@@ -138,8 +176,8 @@ class TestShows:
         ended(5, NOW - 4 * MINUTE, code="slow", took=2.0)
         ended(20, NOW - 4 * MINUTE, code="quick", took=0.5)
         html = boss.get(PAGE).content.decode()
-        longest = dict(re.findall(r'<th scope="row">(\w+)</th>.*?<rect class="ddt-c1" width="([\d.]+)%"', html))
-        median = dict(re.findall(r'<th scope="row">(\w+)</th>.*?<rect class="ddt-c0" width="([\d.]+)%"', html))
+        row = r'<th scope="row"><a[^>]*>(\w+)</a></th>.*?<rect class="ddt-c{}" width="([\d.]+)%"'
+        longest, median = (dict(re.findall(row.format(color), html)) for color in (1, 0))
         assert longest["slow"] == "100.00"
         assert 20 < float(longest["quick"]) < 35
         assert 30 < float(median["slow"]) < 70

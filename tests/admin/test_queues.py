@@ -94,11 +94,11 @@ class TestLooks:
     def test_counts_no_further_than_a_thousand(self, boss: Client) -> None:
         due = {"claim_at": NOW - HOUR, "queue": "mail"}
         Task._base_manager.bulk_create(new_task(f"{i}", NOW - HOUR, **due) for i in range(1000))
-        assert shown(boss)["mail"]["due"] == "1000"
+        assert shown(boss)["mail"]["due"] == "1,000"
         task("one more", NOW - HOUR, **due)
-        assert shown(boss)["mail"]["due"] == "more than 1000"
+        assert shown(boss)["mail"]["due"] == "more than 1,000"
         pause_queue("mail")
-        assert shown(boss)["mail"]["due"] == "more than 1000"
+        assert shown(boss)["mail"]["due"] == "more than 1,000"
 
     def test_links_lead_to_the_tasks(self, boss: Client) -> None:
         task("1", NOW - MINUTE, claim_at=NOW - MINUTE, queue="a&b c")

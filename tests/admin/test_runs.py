@@ -15,6 +15,7 @@ from django_delayed_tasks.models import Resource, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from tests.admin.pages import footer_of, numbers_of, rows_of
 from tests.admin.rows import CODE, MINUTE, NOW, OTHER, TRACEBACK, executor, list_of, new_run, page_of, run, task
+from tests.executor.parts import handler_of
 
 LIST = list_of("taskrun")
 
@@ -98,6 +99,27 @@ def test_page_of_a_run_that_kept_its_data(boss: Client, settings: Any) -> None:
     assert "shop.tasks.send" in html
     assert "shop.Error" in html
     assert "secret" not in html
+
+
+@pytest.mark.parametrize(
+    ("keep_data", "outcome", "shown"),
+    [
+        (None, RunOutcome.DONE, "not kept (keep_data)"),
+        (None, RunOutcome.FAILED, "none, or not kept (keep_data)"),
+        (False, RunOutcome.FAILED, "not kept (keep_data)"),
+        (True, RunOutcome.DONE, "none, or not kept (keep_data)"),
+    ],
+)
+def test_page_of_a_run_without_data_says_why(
+    boss: Client, keep_data: bool | None, outcome: RunOutcome, shown: str
+) -> None:
+    handler_of(lambda task: None, keep_data=keep_data)
+    html = boss.get(page_of(run("A-1", outcome, biz_code="code"))).content.decode()
+    assert re.search(rf'<div class="readonly">{re.escape(shown)}</div>', html)
+
+
+def test_a_task_that_was_cancelled_while_it_waited_had_no_data(boss: Client) -> None:
+    assert "keep_data" not in boss.get(page_of(run(outcome=RunOutcome.CANCELLED, started=None))).content.decode()
 
 
 def test_nothing_can_be_changed(boss: Client) -> None:

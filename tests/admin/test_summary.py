@@ -148,7 +148,7 @@ def test_timeline_of_a_task_that_was_changed_and_waits(boss: Client) -> None:
     row = task(create_time=NOW - HOUR)
     assert timeline_of(boss, row) == [
         "2031-05-17 12:30:00 next Can be claimed.",
-        "2031-05-17 11:30:00 Changed: rescheduled, replaced, edited, postponed, paused or resumed.",
+        "2031-05-17 11:30:00 Changed.",
         "2031-05-17 10:30:00 Added.",
     ]
 

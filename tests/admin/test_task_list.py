@@ -1,5 +1,6 @@
 """The list of tasks: what it shows, finds and filters."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -179,6 +180,14 @@ class TestFilters:
         assert f"?code={OTHER}" in html
         for queue in ("shop", "mail", "default"):  # of a handler, of tasks, of both
             assert f"?queue={queue}" in html
+
+    def test_choices_are_bounded(self, boss: Client) -> None:
+        """Callers name queues: each of twenty thousand as a choice made a page of megabytes."""
+        Task._base_manager.bulk_create(new_task(f"{i}", queue=f"q{i:04}") for i in range(300))
+        html = boss.get(LIST, {"queue": "q0299"}).content.decode()
+        assert len(set(re.findall(r"\?queue=(q\d+)", html))) <= filters.MOST_QUEUES
+        assert "queue=q0000" in html
+        assert numbers_of(boss.get(LIST, {"queue": "q0299"})) == ["299"]
 
 
 class TestPages:

@@ -64,7 +64,7 @@ class TestAdd:
             ("biz_ext", '{"a": NaN}', "not JSON"),
             ("biz_ext", '"\\u0000"', "nul"),
             ("biz_ext", '"\\ud800"', "lone surrogate"),
-            ("biz_ext", json.dumps("x" * 70_000), "65536 at most"),
+            ("biz_ext", json.dumps("x" * 70_000), "65,536 at most"),
             ("priority", "101", "from -100 to 100"),
             ("priority", "x", "whole number"),
             ("queue", "q" * 51, "at most 50 characters"),
@@ -250,3 +250,9 @@ def test_details_name_the_moment_of_a_failure(boss: Client, status: TaskStatus, 
     html = boss.get(page_of(task(status=status, claim_at=NOW - MINUTE))).content.decode()
     assert label in html
     assert other not in html
+
+
+def test_the_page_that_cancels_says_so_in_its_breadcrumbs(boss: Client) -> None:
+    html = boss.get(page_of(task(), "delete")).content.decode()
+    assert '<li aria-current="page">Cancel</li>' in html
+    assert "Delete" not in html

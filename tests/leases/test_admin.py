@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.admin.steering import portions
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources
@@ -143,6 +144,48 @@ def test_release_by_force_of_all_that_match(boss: Client) -> None:
     form = {"action": "release_by_force", "_selected_action": [shown.pk], "seen": f"{shown.pk}:{grants[0].version}"}
     response = confirm(boss, LIST, boss.post(LIST, {**form, "select_across": "1", "index": "0"}))
     assert messages_of(response) == ["2 resources were released."]
+
+
+def select_all(client: Client, action: str) -> Any:
+    """Select one of the resources, then all that match, and start an action."""
+    [shown] = Resource.objects.order_by("pk")[:1]
+    form = {"action": action, "_selected_action": [shown.pk], "seen": f"{shown.pk}:{shown.version}"}
+    return client.post(LIST, {**form, "select_across": "1", "index": "0"})
+
+
+@pytest.mark.per_database
+@pytest.mark.parametrize(
+    ("action", "fields", "done"),
+    [
+        ("disable", {"enabled": False}, "disabled"),
+        ("enable", {"enabled": True}, "enabled"),
+        ("release_by_force", {"holder": ""}, "released"),
+    ],
+)
+def test_an_action_on_all_that_match_changes_all_of_them(
+    boss: Client, monkeypatch: pytest.MonkeyPatch, action: str, fields: dict[str, Any], done: str
+) -> None:
+    monkeypatch.setattr(portions, "PORTION", 10)
+    held: dict[str, Any] = {"busy_before": clock.host_now() + TTL, "holder": "me", "enabled": action != "enable"}
+    Resource.objects.bulk_create(Resource(pool="p", name=f"{i:05}", version=i, **held) for i in range(25))
+    asked = select_all(boss, action)
+    assert "25 are selected." in asked.content.decode()
+    assert not Resource.objects.filter(**fields).exists()
+    with CaptureQueriesContext(connection) as context:
+        said = messages_of(confirm(boss, LIST, asked))
+    assert said == [f"25 resources were {done}."]
+    assert Resource.objects.filter(**fields).count() == LogEntry.objects.count() == 25
+    updates = [query for query in context.captured_queries if query["sql"].startswith("UPDATE")]
+    assert len(updates) == 3  # one for each portion, in one request
+
+
+def test_of_all_that_match_those_that_changed_since_the_page_was_loaded_are_left(boss: Client) -> None:
+    add("a", "b")
+    asked = select_all(boss, "release_by_force")
+    grants = [taken("a"), taken("b")]
+    said = messages_of(confirm(boss, LIST, asked))
+    assert said[0] == "1 resource was released."
+    assert [resources.is_held(ALIAS, grant) for grant in grants] == [True, False]
 
 
 def test_release_by_force(boss: Client) -> None:

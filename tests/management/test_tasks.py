@@ -176,6 +176,13 @@ def test_secrets_are_hidden(call: Call, settings: Any) -> None:
     assert "4711" in call("tasks", "show", "code", "1").out
 
 
+def test_a_task_that_waits_has_no_executor(call: Call) -> None:
+    add("1")
+    assert "executor" not in call("tasks", "show", "code", "1").out
+    claim(registered())
+    assert "executor" in call("tasks", "show", "code", "1").out
+
+
 def test_add(call: Call) -> None:
     arguments = ["--data", '{"order": 1}', "--queue", "slow", "--priority", "5", "--expires", "2h"]
     called = call("tasks", "add", "code", "1", "--when", "in 1 hour", *arguments, "--format", "json")
@@ -187,6 +194,17 @@ def test_add(call: Call) -> None:
     assert call("tasks", "add", "code", "1", "--if-exists", "keep").out == f"Task {task.pk}: kept.\n"
     with pytest.raises(CommandError, match="exists already"):
         call("tasks", "add", "code", "1", "--if-exists", "raise")
+
+
+def test_data_from_standard_input(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of processes and the history of the shell show every argument."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"token": "s3cret"}\n'))
+    call("tasks", "add", "code", "1", "--data", "-")
+    assert Task.objects.get().biz_ext == {"token": "s3cret"}
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"token": "s3cret"'))
+    with pytest.raises(CommandError, match="delimiter") as wrong:
+        call("tasks", "add", "code", "1", "--data", "-")
+    assert "s3cret" not in str(wrong.value)
 
 
 def test_add_what_expires_now(call: Call) -> None:

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from django_delayed_tasks import leases
 from django_delayed_tasks.api import add_task
 from django_delayed_tasks.executor import meter, tally
+from django_delayed_tasks.metrics import cluster
 from django_delayed_tasks.metrics.views import metrics
 from django_delayed_tasks.models import Task
 from tests.executor.conftest import own_handlers  # noqa: F401
@@ -95,6 +96,21 @@ def test_the_view_counts_what_this_process_ran(counting: meter.Meter) -> None:
     assert summed(samples, "overdue_seconds", queue="default") == 0
     assert summed(samples, "overdue_seconds", queue="slow") >= 299
     assert summed(samples, "overdue_seconds", queue="limits") >= 299
+
+
+def test_many_queues_and_pools_have_one_series_for_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "MOST_SERIES", 2)
+    handler_of(lambda task: None, queue="zebra")
+    now = timezone.now()
+    for queue, minutes in (("zebra", 1), ("a", 2), ("b", 3), ("c", 5), ("others", 4)):
+        Task.objects.filter(pk=add(queue, queue=queue)).update(claim_at=now - timedelta(minutes=minutes))
+    for pool in "pqrs":
+        leases.Pool(pool).add("1")
+    samples = seen_by_view()
+    late = {dict(had)["queue"]: value // 60 for (name, had), value in samples.items() if name == "overdue_seconds"}
+    sizes = {dict(had)["pool"]: value for (name, had), value in samples.items() if name == "pool_size"}
+    assert late == {"zebra": 1, "a": 2, "others": 5}
+    assert sizes == {"p": 1, "q": 1, "others": 2}
 
 
 def test_failures_are_counted_from_zero(counting: meter.Meter) -> None:

@@ -1,9 +1,10 @@
-"""A handler that always raises, with data in its variables."""
+"""Handlers that raise with data in their variables, and that print."""
 
 from datetime import timedelta
 from typing import Any
 
 from django_delayed_tasks import Fail, TaskHandler
+from tests.processes.folder import pass_gate
 
 
 class Failing(TaskHandler):
@@ -18,3 +19,11 @@ class Failing(TaskHandler):
             return Fail(f"order {task.biz_ext['order']} is closed")
         data, token = task.biz_ext, task.biz_ext["token"]
         raise ValueError(f"order {data['order']} cannot be paid with {len(token)} characters")
+
+
+class Printing(TaskHandler):
+    biz_code = "printing"
+
+    def handle(self, task: Any) -> None:
+        print(f"printed for {task.biz_num}")
+        pass_gate(task.biz_num)

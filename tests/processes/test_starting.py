@@ -15,13 +15,15 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection, transaction
 from django.db.migrations.recorder import MigrationRecorder
+from django.test import override_settings
 
 import django_delayed_tasks
-from django_delayed_tasks import TaskException, api
+from django_delayed_tasks import Task, TaskException, api
 from tests.pages import ROOT
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.database import incarnations
+from tests.processes.folder import Folder
 
 DISPLAY_NAMES = {"sqlite": "SQLite", "mariadb": "MariaDB", "mysql": "MySQL", "postgres": "PostgreSQL"}
 
@@ -40,6 +42,16 @@ def test_banner(starttask: Start, database: str) -> None:
         f"Ready (executor {row.pk}). Ctrl-C stops it gracefully.",
     ]
     assert (row.pid, row.threads, row.queues) == (child.pid, 3, ["a", "b"])
+
+
+@pytest.mark.parametrize("options", [[], ["--processes", "2"]])
+def test_what_a_handler_prints_appears_while_it_runs(starttask: Start, folder: Folder, options: list[str]) -> None:
+    """As in the journal of a service: the output is no terminal, and the process is killed in the end."""
+    folder.shut("1")
+    with override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True}):
+        api.add_task(Task(biz_code="printing", biz_num="1"))
+    more = {"DDT_MORE_HANDLERS": '["tests.processes.failing.Printing"]', "PYTHONUNBUFFERED": ""}
+    starttask(*options, environment=more).wait_for("printed for 1\n")
 
 
 def refused(child: Child) -> str:

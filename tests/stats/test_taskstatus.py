@@ -18,6 +18,7 @@ from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats import backlogs, findings, look, resources
 from django_delayed_tasks.store.claiming import waiting
+from django_delayed_tasks.store.resources.resources import MUTEXES
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.stats.fills import ended
 
@@ -98,6 +99,16 @@ def test_runs_that_were_lost_are_not_failed() -> None:
     assert "in the last hour 0 done, 0 failed" in text
     assert [*["Went", "wrong", "in", "the", "last", "hour"]] in [line.split() for line in text.splitlines()]
     assert ["lease", "3", "3", "0", "11:29"] in [line.split()[-5:] for line in text.splitlines()]
+
+
+def test_numbers_names_and_blanks() -> None:
+    Resource.objects.create(pool=MUTEXES, name="nightly", busy_before=NOW + HOUR, version=1)
+    ended(1200, NOW - MINUTE, outcome=RunOutcome.FAILED, error="shop.Declined", late=None, took=None)
+    lines = said().splitlines()
+    assert "0 runs due in the next hour" in lines
+    words = [line.split() for line in lines]
+    assert [CODE, "shop.Declined", "1,200", "0", "1,200", "11:29"] in words
+    assert ["mutexes", "1", "0", "0", "0"] in words
 
 
 def test_an_empty_database() -> None:

@@ -16,7 +16,7 @@ from django_delayed_tasks import (
 )
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.testing import run_due_tasks
+from django_delayed_tasks.testing import run_due_tasks, run_until
 from tests.executor.parts import add, claim, handler_of, registered
 from tests.testing.parts import DONE, HOUR, numbers
 
@@ -41,6 +41,25 @@ def test_nothing_due() -> None:
     handler_of(lambda task: None)
     assert run_due_tasks() == []
     assert repr(run_due_tasks()) == "<nothing ran>"
+
+
+def test_nothing_ran_although_tasks_are_due() -> None:
+    """What each waits for is said where a test fails, not only in the log."""
+    handler_of(lambda task: None, "geocode", pool="api-keys")
+    handler_of(lambda task: None)
+    add("1", "geocode")
+    assert repr(run_due_tasks()) == "<nothing ran; 1 due task waits: geocode x1, pool 'api-keys'>"
+    add("1", "geocode", queue="stopped")
+    add("2", queue="stopped")
+    handler_of(lambda task: None, "renamed")
+    add("3", "renamed")
+    withdraw(get_task_handlers()["renamed"])
+    pause_queue("stopped")
+    assert repr(run_due_tasks()) == (
+        "<nothing ran; 3 due tasks wait: code x1, queue 'stopped' is paused;"
+        " geocode x1, queue 'stopped' is paused; renamed x1, no handler>"
+    )
+    assert repr(run_due_tasks()) == repr(run_until(timedelta(0)))
 
 
 def test_runs_are_a_sequence() -> None:

@@ -14,11 +14,14 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text as duration_text
 from django_delayed_tasks.support.durations import milliseconds_text
+from django_delayed_tasks.support.durations import number_text as number_text
 from django_delayed_tasks.support.redaction import redacted
 
 EMPTY = "-"
 SHORT = 24
 """The most characters of a code that is never broken."""
+LONGEST_INDENTED = 1_000_000
+"""The most characters of JSON that is indented."""
 
 
 def moment_text(moment: datetime | None) -> str:
@@ -88,13 +91,23 @@ def preformatted(text: str) -> SafeString | str:
 
 
 def pretty_json(value: Any) -> str:
-    """Return the value as indented JSON."""
-    text = json.dumps(value, indent=2, ensure_ascii=False)
+    """Return the value as JSON, which is indented as long as that does not make it too long (as deep nesting does)."""
+    text = _indented(value) or json.dumps(value, ensure_ascii=False)
     try:
         text.encode()
-    except UnicodeEncodeError:  # a lone surrogate in a submitted value
-        return json.dumps(value, indent=2)
+    except UnicodeEncodeError:  # a lone surrogate in a value that was written by other means
+        return json.dumps(value)
     return text
+
+
+def _indented(value: Any) -> str | None:
+    chunks, length = [], 0
+    for chunk in json.JSONEncoder(indent=2, ensure_ascii=False).iterencode(value):
+        chunks.append(chunk)
+        length += len(chunk)
+        if length > LONGEST_INDENTED:
+            return None
+    return "".join(chunks)
 
 
 def json_block(value: Any) -> SafeString | str:

@@ -25,6 +25,9 @@ RECENT: Final = 100_000
 MOST_LEVELS: Final = 50
 """With more levels of queue and priority than this, a condition for each costs more than it saves."""
 
+MOST_QUEUES: Final = 100
+"""The most queues that the filter offers, unless handlers name more: anything may be the name of a task's queue."""
+
 SLACK: Final = timedelta(minutes=5)
 """How much later than its neighbors a run may have been written."""
 
@@ -58,7 +61,7 @@ class RunCodeFilter(CodeFilter):
 
 
 class QueueFilter(SimpleListFilter):
-    """Filters by the queues that handlers name or pending tasks are in."""
+    """Filters by the queues that handlers name or pending tasks are in, up to a bound; the URL can name others."""
 
     title = _("queue")
     parameter_name = "queue"
@@ -66,8 +69,9 @@ class QueueFilter(SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: "ModelAdmin[Any]") -> Choices:
         queues = {handler.queue for handler in get_task_handlers().values()}
-        queues |= {level.queue for level in waiting.read_agenda().levels}
         queues |= set(request.GET.getlist(self.parameter_name))
+        in_use = {level.queue for level in waiting.read_agenda().levels} - queues
+        queues |= set(sorted(in_use)[: max(0, MOST_QUEUES - len(queues))])
         yield from ((queue, queue) for queue in sorted(queues - {""}))
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":

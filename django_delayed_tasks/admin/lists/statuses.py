@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from django.contrib.admin import ChoicesFieldListFilter
 from django.urls import reverse
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.backlogs import StatusCount, count_statuses
@@ -36,7 +36,7 @@ class StatusFilter(ChoicesFieldListFilter):
 
 def count_text(count: StatusCount) -> str:
     """Return a count as the list shows it: "61", "about 5,000,000" or "more than 1,000"."""
-    number = number_format(count.tasks, force_grouping=True)
+    number = number_text(count.tasks)
     if count.is_exact:
         return str(number)
     return (_("about %s") if count.is_surveyed else _("more than %s")) % number

@@ -6,7 +6,7 @@ size. No attribute holds a style, so that the page works under a strict Content-
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor, log10
+from math import floor, log, log10
 from typing import Final
 
 from django.utils.html import escape
@@ -18,6 +18,11 @@ BOTTOM: Final = 168
 """The vertical ends of the plot; the labels of the time axis are below it."""
 GAP: Final = 0.22
 """The part of a column that is left free."""
+
+MARKS: Final = (0.001, 0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 3 * 3600.0, 86_400.0, 864_000.0, 8_640_000.0)
+"""The seconds that a logarithmic axis has labels for: round numbers of their units."""
+MOST_MARKS: Final = 7
+"""The most marks of an axis, which keeps its labels apart."""
 
 Text = Callable[[float], str]
 """A function that writes a value in words."""
@@ -133,14 +138,15 @@ def nice_top(value: float) -> float:
 
 
 def lines(label: str, points: Sequence[Bar], legend: Sequence[Key], text: Text, head: str) -> Picture:
-    """Return a picture of lines over time, on a logarithmic scale; a value of 0 or less interrupts its line."""
+    """Return a picture of seconds over time, on a logarithmic scale; a value of 0 or less interrupts its line."""
     known = [value for point in points for value in point.values if value > 0]
-    low, high = _decades(known)
+    low, *marks = _marks(known)
+    high = marks[-1]
     width = 100 / max(1, len(points))
     columns = _joined(
         _hover(number, width, [point.name, *_known(point, legend, text)]) for number, point in enumerate(points)
     )
-    grid = [Tick(_log_y(10.0**power, low, high), text(10.0**power)) for power in range(high, low, -1)]
+    grid = [Tick(_log_y(value, low, high), text(value)) for value in reversed(marks)]
     drawn = [
         Line(key.css, _pieces([point.values[number] for point in points], low, high))
         for number, key in enumerate(legend)
@@ -155,22 +161,25 @@ def _known(point: Bar, legend: Sequence[Key], text: Text) -> list[str]:
     return known or ["–"]
 
 
-def _decades(values: Sequence[float]) -> tuple[int, int]:
+def _marks(values: Sequence[float]) -> Sequence[float]:
+    """Return the marks of an axis, from the one below all values to the one above them, but the last few at most."""
     if not values:
-        return -3, 0
-    low, high = floor(log10(min(values))), ceil(log10(max(values)))
-    return max(low, high - 6), max(high, low + 1)
+        return MARKS[:4]
+    below = sum(mark <= min(values) for mark in MARKS[:-2])
+    above = sum(mark < max(values) for mark in MARKS[:-1])
+    low = max(0, below - 1)
+    return MARKS[low : max(above, low + 1) + 1][-MOST_MARKS:]
 
 
-def _log_y(value: float, low: int, high: int) -> float:
+def _log_y(value: float, low: float, high: float) -> float:
     return round(BOTTOM - (BOTTOM - TOP) * _part(value, low, high), 2)
 
 
-def _part(value: float, low: int, high: int) -> float:
-    return min(1.0, max(0.0, (log10(value) - low) / (high - low)))
+def _part(value: float, low: float, high: float) -> float:
+    return min(1.0, max(0.0, log(value / low) / log(high / low)))
 
 
-def _pieces(values: Sequence[float], low: int, high: int) -> list[str]:
+def _pieces(values: Sequence[float], low: float, high: float) -> list[str]:
     """Return the pieces of a line as the points of SVG polylines; one that has a single point is a short dash."""
     pieces: list[list[str]] = [[]]
     width = 100 / max(1, len(values))

@@ -23,6 +23,8 @@ from django_delayed_tasks.stats.overviews import SPANS
 MOST_OF_A_BANNER: Final = 3
 """The most problems that a banner names."""
 FRAGMENT: Final = "fragment"
+CODES: Final = "codes"
+"""The parameter of the address that asks for all codes."""
 FOLDER: Final = "admin/django_delayed_tasks/overview"
 
 
@@ -91,7 +93,7 @@ class OverviewAdmin(OnePageAdmin[Overview]):
             "forecast": pictures.forecast(seen.forecast, ahead),
             "throughput": pictures.throughput(seen),
             "lateness": pictures.lateness(seen),
-            "tables": Tables(seen, self._address),
+            "tables": Tables(seen, self._address, CODES in request.GET),
         }
 
     def _address(self, name: str, *arguments: Any) -> str:

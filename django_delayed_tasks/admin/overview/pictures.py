@@ -7,9 +7,10 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.utils import timezone
-from django.utils.formats import date_format, number_format
+from django.utils.formats import date_format
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.overview import charts
 from django_delayed_tasks.admin.overview.charts import Bar, Key, Picture
 from django_delayed_tasks.stats import Forecast, Overview, Runs
@@ -104,7 +105,7 @@ def name_of(start: datetime, span: str) -> str:
 
 def count_text(count: float) -> str:
     """Return a count with separators between thousands."""
-    return str(number_format(int(count) if count == int(count) else round(count, 1), force_grouping=True))
+    return number_text(int(count) if count == int(count) else round(count, 1))
 
 
 def seconds_text(seconds: float) -> str:

@@ -43,6 +43,7 @@ class Tables:
 
     seen: Overview
     address: Address
+    has_all_codes: bool = False
 
     @cached_property
     def tiles(self) -> list[Tile]:
@@ -182,8 +183,8 @@ class Tables:
 
     def _failure(self, failures: Failures, hour: int) -> dict[str, Any]:
         return {
-            "code": failures.code, "error": failures.error or _("(no error)"), "hour": count_text(hour),
-            "day": count_text(max(failures.count, hour)), "lost": count_text(failures.lost),
+            "code": failures.code, "error": failures.error.removeprefix("builtins.") or _("(no error)"),
+            "hour": count_text(hour), "day": count_text(max(failures.count, hour)), "lost": count_text(failures.lost),
             "final": count_text(failures.final), "address": self._failed_of(failures),
             "is_alarm": hour > 0 and failures.lost < failures.count,
         }  # fmt: skip
@@ -209,8 +210,9 @@ class Tables:
 
     @cached_property
     def codes(self) -> list[dict[str, Any]]:
-        """The rows of the table of codes."""
-        return pictures.run_times(self.seen.rates[:MOST_ROWS])
+        """The rows of the table of codes: the first of them, or all."""
+        rows = pictures.run_times(self.seen.rates if self.has_all_codes else self.seen.rates[:MOST_ROWS])
+        return [{**row, "address": self._runs(code=row["code"])} for row in rows]
 
     @cached_property
     def executors(self) -> list[dict[str, Any]]:
@@ -243,7 +245,7 @@ class Tables:
     @property
     def more_codes(self) -> int:
         """How many codes the table leaves out."""
-        return max(0, len(self.seen.rates) - MOST_ROWS)
+        return 0 if self.has_all_codes else max(0, len(self.seen.rates) - MOST_ROWS)
 
     @property
     def peak(self) -> str:

@@ -8,11 +8,11 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.formats import number_format
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks.admin.lists.base import page_context
+from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.steering import seen
 
 SHOWN: Final = 20
@@ -25,9 +25,13 @@ CONFIRMED: Final = "confirmed"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed."""
+    """What the user is asked: in a sentence, with its effect, about ``count`` rows, of which some are listed.
+
+    ``yes`` is the text of the button, with the ``count`` of rows and how it is ``shown``.
+    """
 
     text: Any
+    yes: Any
     effect: Any
     count: int
     rows: Sequence[Any]
@@ -36,9 +40,16 @@ class Question:
     def count_text(self) -> str:
         """The number of rows, which is exact up to a bound."""
         if self.count > COUNTED:
-            return _("More than %(count)s are selected.") % {"count": _number(COUNTED)}
+            return _("More than %(count)s are selected.") % {"count": number_text(COUNTED)}
         text = ngettext("%(count)s is selected.", "%(count)s are selected.", self.count)
-        return text % {"count": _number(self.count)}
+        return text % {"count": number_text(self.count)}
+
+    @property
+    def button(self) -> str:
+        """What the button says: how many rows it changes, or all of them if they were not counted."""
+        if self.count > COUNTED:
+            return _("Yes, all of them")
+        return str(self.yes % {"count": self.count, "shown": number_text(self.count)})
 
     @property
     def more(self) -> int:
@@ -47,11 +58,7 @@ class Question:
 
     @property
     def more_text(self) -> str:
-        return _("and %s more") % _number(self.more) if self.count <= COUNTED else _("and many more")
-
-
-def _number(count: int) -> str:
-    return str(number_format(count, force_grouping=True))
+        return _("and %s more") % number_text(self.more) if self.count <= COUNTED else _("and many more")
 
 
 def is_across(request: HttpRequest) -> bool:

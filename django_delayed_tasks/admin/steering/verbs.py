@@ -1,13 +1,15 @@
 """What actions do to tasks, and what the user is asked before."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
 
 from django_delayed_tasks.admin.steering import pauses
+from django_delayed_tasks.admin.steering.question import Question
 from django_delayed_tasks.store.schedules import edit
 from django_delayed_tasks.store.schedules.cancel import cancel_seen
 from django_delayed_tasks.store.sql.fences import Claim
@@ -20,17 +22,23 @@ SEVERAL: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What an action does: ``do`` changes the tasks that are in the versions given, and returns their ids.
+    """What an action does: ``do`` changes the rows that are in the versions given, and returns their ids.
 
-    ``asks_from``: the number of selected rows from which on the user is asked; None if the effect can be undone, so
-    that the user is asked only about rows that were not on the page.
+    ``yes``: what the button says, with the ``count`` of rows and how it is ``shown``. ``asks_from``: the number of
+    selected rows from which on the user is asked; None if the effect can be undone, so that the user is asked only
+    about rows that were not on the page.
     """
 
     do: Callable[[str, Collection[Claim]], list[int]]
     question: Any
+    yes: Any
     effect: Any
     done: Any
     asks_from: int | None
+
+    def asked(self, count: int, rows: Sequence[Any]) -> Question:
+        """Return what the user is asked before it is done to ``count`` rows."""
+        return Question(self.question, self.yes, self.effect, count, rows)
 
 
 def _postpone(alias: str, seen: Collection[Claim]) -> list[int]:
@@ -40,6 +48,7 @@ def _postpone(alias: str, seen: Collection[Claim]) -> list[int]:
 RUN_NOW: Final = Verb(
     edit.run_now,
     _("Run these tasks now?"),
+    ngettext_lazy("Yes, run %(shown)s task now", "Yes, run %(shown)s tasks now", "count"),
     _("Pending tasks become claimable at once. Their time is lost, unless they recur."),
     _("made claimable at once"),
     SEVERAL,
@@ -47,6 +56,7 @@ RUN_NOW: Final = Verb(
 POSTPONE: Final = Verb(
     _postpone,
     _("Postpone these tasks by an hour?"),
+    ngettext_lazy("Yes, postpone %(shown)s task", "Yes, postpone %(shown)s tasks", "count"),
     _("Pending tasks wait an hour longer than their time, or than now if it has passed."),
     _("postponed"),
     SEVERAL,
@@ -54,6 +64,7 @@ POSTPONE: Final = Verb(
 RETRY_FAILED: Final = Verb(
     edit.retry_failed,
     _("Retry these tasks?"),
+    ngettext_lazy("Yes, retry %(shown)s task", "Yes, retry %(shown)s tasks", "count"),
     _("Failed tasks become pending again, with their attempts reset. Their errors are kept in the history only."),
     _("made pending again"),
     SEVERAL,
@@ -61,6 +72,7 @@ RETRY_FAILED: Final = Verb(
 CANCEL: Final = Verb(
     cancel_seen,
     _("Cancel these tasks?"),
+    ngettext_lazy("Yes, cancel %(shown)s task", "Yes, cancel %(shown)s tasks", "count"),
     _("Waiting tasks are removed, and the history records that. Running tasks are asked to stop."),
     _("cancelled, or asked to stop if running"),
     ALWAYS,
@@ -68,6 +80,7 @@ CANCEL: Final = Verb(
 PAUSE: Final = Verb(
     pauses.pause_all,
     _("Pause these tasks?"),
+    ngettext_lazy("Yes, pause %(shown)s task", "Yes, pause %(shown)s tasks", "count"),
     _("They do not run until they are resumed. Running tasks finish first."),
     _("paused, or will be after the current run"),
     None,
@@ -75,6 +88,7 @@ PAUSE: Final = Verb(
 RESUME: Final = Verb(
     pauses.resume_all,
     _("Resume these tasks?"),
+    ngettext_lazy("Yes, resume %(shown)s task", "Yes, resume %(shown)s tasks", "count"),
     _("Paused tasks wait for their time again. Missed times of recurring tasks are not made up for."),
     _("resumed"),
     None,

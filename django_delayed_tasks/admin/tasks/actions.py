@@ -17,6 +17,7 @@ from django_delayed_tasks.admin.steering.verbs import Verb
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.notices import wakeup
+from django_delayed_tasks.support.durations import number_text
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Task]
@@ -75,7 +76,7 @@ class SteeringActions(Base):
         count = question.count(queryset)
         if not is_across and count < (verb.asks_from or 0):
             return None
-        return question.Question(verb.question, verb.effect, count, question.some_of(queryset))
+        return verb.asked(count, question.some_of(queryset))
 
     def _steer_all(self, request: HttpRequest, queryset: "QuerySet[Task]", verb: Verb) -> None:
         """Change the selected tasks, in the versions that the page showed."""
@@ -102,15 +103,15 @@ class SteeringActions(Base):
 
     def _report(self, request: HttpRequest, changed: int, asked: int, verb: Verb) -> None:
         if changed:
-            text = ngettext("%(count)d task was %(done)s.", "%(count)d tasks were %(done)s.", changed)
-            self.message_user(request, text % {"count": changed, "done": verb.done}, messages.SUCCESS)
+            text = ngettext("%(count)s task was %(done)s.", "%(count)s tasks were %(done)s.", changed)
+            self.message_user(request, text % {"count": number_text(changed), "done": verb.done}, messages.SUCCESS)
         if left := asked - changed:
             text = ngettext(
-                "%(count)d task was left unchanged: it changed since the page was loaded, or its state forbids this.",
-                "%(count)d tasks were left unchanged: changed since the page was loaded, or in the wrong state.",
+                "%(count)s task was left unchanged: it changed since the page was loaded, or its state forbids this.",
+                "%(count)s tasks were left unchanged: changed since the page was loaded, or in the wrong state.",
                 left,
             )
-            self.message_user(request, text % {"count": left}, messages.WARNING)
+            self.message_user(request, text % {"count": number_text(left)}, messages.WARNING)
 
 
 def light(tasks: "QuerySet[Task]") -> "QuerySet[Task]":

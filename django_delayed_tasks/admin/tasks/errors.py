@@ -17,7 +17,6 @@ from django.db.models.functions import Right
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import path
-from django.utils.formats import number_format
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -106,7 +105,7 @@ def latest_failures() -> Latest:
             "More than %(most)s tasks have failed, in too many queues and priorities to find those that failed last. "
             "These are %(most)s of them."
         )
-    shown = note % {"most": number_format(MOST, force_grouping=True)} if len(keys) > MOST else ""
+    shown = note % {"most": columns.number_text(MOST)} if len(keys) > MOST else ""
     of_keys = tasks.order_by().filter(pk__in=keys[:MOST])
     rows = of_keys.values_list("pk", "biz_code", "claim_at", Right("last_error", 500))
     found = [Failure(key, code, *error_of(end), failed_at) for key, code, failed_at, end in rows]
@@ -138,7 +137,7 @@ class ErrorFilter(admin.SimpleListFilter):
     def lookups(self, request: HttpRequest, model_admin: "admin.ModelAdmin[Any]") -> Iterator[tuple[str, str]]:
         label = _("%(error)s (of the %(most)s tasks that failed last)")
         for error in request.GET.getlist(self.parameter_name)[-1:]:
-            yield error, label % {"error": error, "most": number_format(MOST, force_grouping=True)}
+            yield error, label % {"error": error, "most": columns.number_text(MOST)}
 
     def queryset(self, request: HttpRequest, queryset: "QuerySet[Any]") -> "QuerySet[Any]":
         if not self.value():

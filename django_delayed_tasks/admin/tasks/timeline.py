@@ -91,4 +91,4 @@ def _first(task: Task, runs: list[Any]) -> Iterator[Event]:
     yield Event(task.create_time, _("Added."))
     known = [task.create_time, *(run.finished for run in runs)]
     if task.status in (TaskStatus.PENDING, TaskStatus.PAUSED) and task.update_time > max(known):
-        yield Event(task.update_time, _("Changed: rescheduled, replaced, edited, postponed, paused or resumed."))
+        yield Event(task.update_time, _("Changed."))

@@ -139,7 +139,8 @@ def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlemen
         trigger = task.trigger
     except InvalidTrigger as error:
         keep = keeps(handler, RunOutcome.FAILED)
-        return Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error), keep=keep)
+        invalid = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error), keep=keep)
+        return invalid._replace(keep_data=handler.keep_data)
     if trigger and is_early(task):
         return None
     now = max(now, task.when)  # it was claimed, so it is due: the estimate of the database's clock may be a bit behind

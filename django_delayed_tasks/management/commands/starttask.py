@@ -4,7 +4,7 @@ import os
 import sys
 from argparse import ArgumentParser
 from contextlib import AbstractContextManager
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
@@ -71,6 +71,7 @@ class Command(BaseCommand):
         probing.add_arguments(parser)
 
     def handle(self, *args: Any, **given: Any) -> None:
+        _write_lines_at_once()
         self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
         require_main_thread("starttask", _("elsewhere call django_delayed_tasks.start()"))
         options, self._probes = self._options(given), probing.probes_of(given)
@@ -177,6 +178,12 @@ class Command(BaseCommand):
         if self._out is sys.stdout:
             self.stdout.write(text)
             self.stdout.flush()
+
+
+def _write_lines_at_once() -> None:
+    """Make each line that a handler prints appear at once: into a pipe or file Python would write it in blocks."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
 
 
 def _queues_text(options: ExecutorOptions) -> str:

@@ -1,6 +1,7 @@
 """The arguments of ``manage.py tasks``: one sub-parser for each verb."""
 
 import json
+import sys
 from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -13,6 +14,8 @@ from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import IfExists
 from django_delayed_tasks.support.spans import parse_moment, parse_span, parse_when
 
+STDIN = "-"
+"""What stands for standard input, where a value must not be seen in the list of processes."""
 STATUSES = ("pending", "running", "failed", "paused")
 
 
@@ -38,12 +41,16 @@ def _parse_expiry(text: str) -> datetime | timedelta:
     return timedelta() if parsed is None else parsed
 
 
+def _parse_data(text: str) -> Any:
+    return json.loads(sys.stdin.read() if text == STDIN else text)
+
+
 span = _typed(parse_span)
 moment = _typed(parse_moment)
 past = _typed(_parse_past)
 when = _typed(parse_when)
 expiry = _typed(_parse_expiry)
-data = _typed(json.loads)
+data = _typed(_parse_data)
 WHEN = "now, a span such as 30m or '2 hours', or a date and time"
 
 
@@ -92,7 +99,7 @@ def _of_one(parser: ArgumentParser) -> None:
 def _of_add(parser: ArgumentParser) -> None:
     _of_one(parser)
     parser.add_argument("--when", type=when, metavar="WHEN", help=f"{WHEN} (default now)")
-    parser.add_argument("--data", type=data, metavar="JSON", help="the task's data")
+    parser.add_argument("--data", type=data, metavar="JSON", help="the task's data; - reads them from standard input")
     parser.add_argument("--queue", default="", help="its queue (default: that of its handler)")
     parser.add_argument("--priority", type=int, help="from -100 to 100 (default: that of its handler)")
     parser.add_argument("--trigger", help='makes it recur: "Cron(\'0 3 * * *\')", "Interval(minutes=5)"')

@@ -98,6 +98,8 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     ``now`` is the time of the database.
     """
     fields = {name: value for name, value in task_as_dict(task).items() if value not in (None, "")}
+    if not task.executor:
+        del fields["executor"]
     fields["status"] = "; ".join([_state(task), *reasons(task, now)])
     fields |= {name: local(value) for name, value in vars(task).items() if isinstance(value, datetime)}
     model: Any = Task._meta

@@ -3,8 +3,9 @@
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import IntEnum
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
@@ -23,11 +24,23 @@ OF_TASK = "t.id, t.version, t.biz_code, t.biz_num, t.attempts, NULLIF(t.executor
 """The expressions for the columns before ``when_time``, read from a task row ``t``."""
 
 
+SMALL: Final = 1024
+"""The most bytes of data that the history keeps of every run that failed."""
+
+
+class KeepsData(IntEnum):
+    """Which data of a task the history keeps."""
+
+    NONE = 0
+    SMALL = 1
+    ALL = 2
+
+
 class End(NamedTuple):
     """What the history says of how a run ended; ``result`` is JSON text.
 
-    ``exception`` is the path of the class of the exception that ended the run; ``keeps_data`` is whether the task's
-    data are kept. ``stood_for``: the time that the run of a recurring task was for, if it is not the row's.
+    ``exception`` is the path of the class of the exception that ended the run. ``stood_for``: the time that the run of
+    a recurring task was for, if it is not the row's.
     """
 
     id: int
@@ -38,7 +51,7 @@ class End(NamedTuple):
     result: str | None
     error: str
     exception: str | None
-    keeps_data: bool
+    keeps_data: KeepsData
     stood_for: datetime | None
 
 
@@ -53,7 +66,7 @@ class Ends(NamedTuple):
     result: list[str | None]
     error: list[str]
     exception: list[str | None]
-    keeps_data: list[bool]
+    keeps_data: list[KeepsData]
     stood_for: list[datetime | None]
 
 
@@ -77,7 +90,7 @@ _SENT = (
     Column("result", "text"),
     Column("error", "text"),
     Column("exception", "text"),
-    Column("keeps_data", "bool"),
+    Column("keeps_data", "int"),
     Column("stood_for", "moment"),
 )
 
@@ -93,7 +106,8 @@ def record(cursor: CursorWrapper, dialect: Dialect, ends: Ends) -> None:
         f"INSERT INTO {RUN} ({COLUMNS})"
         f" SELECT {OF_TASK}, COALESCE({of['stood_for']}, t.when_time), {of['outcome']}, {of['started']},"
         f" COALESCE({of['finished']}, {dialect.now}), {dialect.json(of['result'])}, {of['error']}, {of['exception']},"
-        f" CASE WHEN {of['keeps_data']} THEN t.biz_ext END"
+        f" CASE {of['keeps_data']} WHEN {KeepsData.ALL:d} THEN t.biz_ext WHEN {KeepsData.SMALL:d} THEN"
+        f" CASE WHEN {dialect.size('t.biz_ext')} <= {SMALL} THEN t.biz_ext END END"
         f" FROM {sent.source} {dialect.look_up(TASK, _same_claim(of))}",
         sent.parameters,
     )
@@ -113,9 +127,14 @@ def record_known(cursor: CursorWrapper, dialect: Dialect, task: Known, end: End)
         [
             end.id, end.version, task.biz_code, task.biz_num, task.attempts, task.executor, dialect.stored(when),
             end.outcome, end.started and dialect.stored(end.started), end.finished and dialect.stored(end.finished),
-            end.result, end.error, end.exception, task.biz_ext if end.keeps_data else None,
+            end.result, end.error, end.exception, _kept(task.biz_ext, end.keeps_data),
         ],
     )  # fmt: skip
+
+
+def _kept(data: str | None, keeps: KeepsData) -> str | None:
+    is_kept = keeps is KeepsData.ALL or (keeps is KeepsData.SMALL and len((data or "").encode()) <= SMALL)
+    return data if is_kept else None
 
 
 def record_without_run(

@@ -34,7 +34,8 @@ RESERVED: Final = "ddt."
 KEPT: Final = "at_least"
 """The holder of a mutex that was given back, and is not free before the end of its ``at_least``."""
 
-_FREE_NOW = "holder = '', task_id = NULL, task_version = NULL"
+FREE_NOW: Final = "holder = '', task_id = NULL, task_version = NULL"
+"""The assignments to a resource that is no longer held."""
 _ONE_STATEMENT = 100
 """The number of leases in one condition: a chain of a thousand ORs is deeper than SQLite allows."""
 
@@ -183,9 +184,9 @@ def _unlocked(alias: str, grants: list[Grant]) -> list[Grant]:
     if not dialect.skip_locked:
         return grants
     condition, parameters = _held(grants)
+    sql = f"SELECT id, version, holder FROM {dialect.by_key(RESOURCE)} WHERE {condition}{dialect.skip_locked}"
 
     def read(cursor: CursorWrapper) -> list[Grant]:
-        sql = f"SELECT id, version, holder FROM {dialect.by_key(RESOURCE)} WHERE {condition}{dialect.skip_locked}"
         cursor.execute(sql, parameters)
         return [Grant(*row) for row in cursor.fetchall()]
 
@@ -220,7 +221,7 @@ def release(alias: str, grant: Grant, kept_until: datetime | None = None) -> boo
     dialect = dialect_of(connections[alias])
     now = dialect.now
     if kept_until is None:
-        return bool(_change(alias, [grant], f"busy_before = {now}, {_FREE_NOW}"))
+        return bool(_change(alias, [grant], f"busy_before = {now}, {FREE_NOW}"))
     until = clock.literal(connections[alias], kept_until)
     holder = f"CASE WHEN {until} > {now} THEN '{KEPT}' ELSE '' END"
     return bool(_change(alias, [grant], f"busy_before = {dialect.greatest(now, until)}, holder = {holder}"))
@@ -229,7 +230,7 @@ def release(alias: str, grant: Grant, kept_until: datetime | None = None) -> boo
 def quarantine(alias: str, grant: Grant, period: timedelta) -> bool:
     """Release the resource but do not lease it again for ``period``; return False if it was no longer held."""
     later = dialect_of(connections[alias]).later(period)
-    return bool(_change(alias, [grant], f"busy_before = {later}, {_FREE_NOW}"))
+    return bool(_change(alias, [grant], f"busy_before = {later}, {FREE_NOW}"))
 
 
 def save_state(alias: str, grant: Grant, state: str) -> bool:
@@ -238,21 +239,13 @@ def save_state(alias: str, grant: Grant, state: str) -> bool:
     return bool(_change(alias, [grant], f"state = {value}", [state]))
 
 
-def release_by_force(alias: str, pk: int, version: int) -> bool:
-    """End the lease, or the quarantine, of a resource in this version; its holder finds out on its next use."""
-    now = dialect_of(connections[alias]).now
-    sql = f"UPDATE {RESOURCE} SET busy_before = {now}, {_FREE_NOW} WHERE id = %s AND version = %s"
-    return _write(alias, f"{sql} AND busy_before > {now}", [pk, version]) > 0
-
-
 def _change(
     alias: str, grants: list[Grant], assignments: str, values: Sequence[Any] = (), may_try_again: MayTryAgain = None
 ) -> set[Grant]:
     condition, parameters = _held(grants)
     now = dialect_of(connections[alias]).now
-    sql = (
-        f"{dialect_of(connections[alias]).update(RESOURCE)} SET {assignments} WHERE {condition} AND busy_before > {now}"
-    )
+    update = dialect_of(connections[alias]).update(RESOURCE)
+    sql = f"{update} SET {assignments} WHERE {condition} AND busy_before > {now}"
     changed = _write(alias, sql, [*values, *parameters], may_try_again)
     return set(grants) if changed == len(grants) else _still_held(alias, grants) if changed else set()
 

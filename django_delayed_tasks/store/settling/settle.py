@@ -22,7 +22,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, stored
 from django_delayed_tasks.store.records.history import End, Ends, Known, record, record_known
 from django_delayed_tasks.store.records.once import remember
 from django_delayed_tasks.store.settling.row_changes import row_changes
-from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.settling.settlement import Settlement, keeps_data
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import RUNNING, TASK
@@ -238,7 +238,7 @@ def _end(one: Settlement) -> End:
     """Return what the history says of a settlement."""
     return End(
         *one.claim, int(one.outcome), one.started, one.finished, one.result, one.error, _path(one.exception),
-        one.keep_data and one.then is Then.GONE, one.stood_for,
+        keeps_data(one), one.stood_for,
     )  # fmt: skip
 
 
@@ -257,7 +257,7 @@ def _ends(settlements: Sequence[Settlement]) -> Ends:
         [one.result for one in settlements],
         [one.error for one in settlements],
         [_path(one.exception) for one in settlements],
-        [one.keep_data and one.then is Then.GONE for one in settlements],
+        [keeps_data(one) for one in settlements],
         [one.stood_for for one in settlements],
     )
 

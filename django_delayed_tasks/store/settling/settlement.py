@@ -1,15 +1,17 @@
 """Settlements: values that say how a claim ends, and the form in which a database can hold them."""
 
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django_delayed_tasks.outcomes import UNCHANGED
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.records.history import KeepsData
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.escapes import in_ascii, json_in_ascii, json_with_escapes
 from django_delayed_tasks.store.sql.fences import Claim
 
+WENT_WELL: Final = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
 RESULT_CHANGED = "the database cannot store all characters of the result: they were replaced by escapes in its texts"
 
 
@@ -28,7 +30,8 @@ class Settlement(NamedTuple):
         once: whether the identity is remembered as one that has been done.
         stood_for: the time that the run of a recurring task was for, if it is not the row's.
         exception: what ended the run, for the log and for hooks; of it, only the path of its class is written.
-        keep_data: whether the history keeps the task's data, if the task is gone.
+        keep_data: whether the history keeps the task's data if the task is gone; None: if the run failed and they are
+            small. So do those of a failed run with True whose task remains.
     """
 
     claim: Claim
@@ -45,13 +48,20 @@ class Settlement(NamedTuple):
     once: bool = False
     stood_for: datetime | None = None
     exception: BaseException | None = None
-    keep_data: bool = False
+    keep_data: bool | None = False
     lane: str | None = None
 
 
 def released(task: ClaimedTask, after: timedelta = timedelta(), lane: str | None = None) -> Settlement:
     """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""
     return Settlement(task.claim, RunOutcome.LOST, Then.RELEASED, after=after, keep=False, lane=lane)
+
+
+def keeps_data(one: Settlement) -> KeepsData:
+    """Return which data of the task the history keeps for this run."""
+    if one.keep_data and one.then is Then.GONE:
+        return KeepsData.ALL
+    return KeepsData.NONE if one.keep_data is False or one.outcome in WENT_WELL else KeepsData.SMALL
 
 
 def is_final_failure(outcome: RunOutcome, became: Then | None) -> bool:

@@ -5,14 +5,14 @@ of the caller: runs, also those of async handlers, their settlement, and reports
 """
 
 from asyncio import CancelledError
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import chain
 from typing import Any, Final
 
 from asgiref.sync import async_to_sync
-from django.db.models import Min, Q, QuerySet
+from django.db.models import Count, Min, Q, QuerySet
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.claiming.levels import AgendaReader
@@ -229,11 +229,30 @@ class ByHand:
         pending = Task.objects.using(self._alias).filter(status=TaskStatus.PENDING)
         return pending.exclude(queue__in=paused).exclude(biz_code__in=self._unknown)
 
+    def waiting(self) -> str:
+        """Return which due tasks have not run, and what they wait for; empty if there are none."""
+        due = Q(claim_at__lte=clock.host_now()) | Q(biz_code__in=self._unknown)
+        tasks: Any = Task.objects.using(self._alias).filter(due, status=TaskStatus.PENDING).order_by()
+        counts = sorted(tasks.values_list("biz_code", "queue").annotate(Count("pk")))
+        paused = set(PausedQueue.objects.using(self._alias).values_list("queue", flat=True))
+        each = [f"{code} x{count}, {_reason(code, queue, paused)}" for code, queue, count in counts]
+        total = sum(count for *_, count in counts)
+        return f"{total} due {'task waits' if total == 1 else 'tasks wait'}: {'; '.join(each)}" if each else ""
+
     def end(self) -> None:
         """Release what has not run, and end the lease."""
         self._held.release([*self._queue.take_back(), *chain(*self._awaited.batches)])
         self._settle({})
         self._lease.end()
+
+
+def _reason(code: str, queue: str, paused: Container[str]) -> str:
+    handler = find(code)
+    if queue in paused:
+        return f"queue {queue!r} is paused"
+    if handler is None:
+        return "no handler"
+    return f"pool {handler.pool!r}" if handler.pool else "a limit" if handler.is_limited else "claimed elsewhere"
 
 
 def _place(level: Level) -> tuple[int, datetime]:

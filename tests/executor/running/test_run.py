@@ -7,11 +7,12 @@ import pytest
 
 from django_delayed_tasks import Fail, Retry, signals
 from django_delayed_tasks.clock import DatabaseClock
+from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.schedules.cancel import cancel
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.settling.settlement import Settlement
-from tests.executor.parts import add, claim, claim_one, handler_of, registered
+from tests.executor.parts import add, claim, claim_one, drain, handler_of, registered
 from tests.executor.runs import run_one
 from tests.recurring.machine import MINUTE, NOON, HandClock
 
@@ -122,6 +123,21 @@ def test_reaped_tasks_of_the_dead_do_not_touch_the_living() -> None:
     add("mine")
     claim(registered())
     assert reap("default", 3) == {}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_by_default_the_history_has_the_data_of_runs_that_failed() -> None:
+    def handle(task: Any) -> None:
+        if task.biz_num != "good":
+            raise ValueError
+
+    handler_of(handle, max_attempts=1)
+    handler_of(handle, "never", max_attempts=1, keep_data=False)
+    for num, code in (("good", "code"), ("bad", "code"), ("bad", "never")):
+        add(num, code, biz_ext={"num": num})
+    drain()
+    runs = TaskRun.objects.order_by("biz_code", "-biz_num").values_list("biz_code", "biz_ext")
+    assert list(runs) == [("code", None), ("code", {"num": "bad"}), ("never", None)]
 
 
 @pytest.mark.parametrize(("keep_history", "is_kept"), [("all", True), ("failures", True), ("none", False)])

@@ -159,12 +159,43 @@ def test_data_and_exceptions_are_kept_if_they_are_wanted(db: None, how: str) -> 
     batch = [
         verbs.done(a, keep_data=True),
         verbs.done(b),
-        verbs.retry(c, error="x")._replace(keep_data=True, exception=KeyError("x")),
+        verbs.retry(c, error="x")._replace(exception=KeyError("x")),
     ]
     for part in [batch] if how == "together" else [[one] for one in batch]:
         verbs.settle(*part)
     found = TaskRun.objects.order_by("biz_num").values_list("biz_ext", "exception")
     assert list(found) == [({"num": "a", "é": [1.5, None]}, None), (None, None), (None, "builtins.KeyError")]
+
+
+@pytest.mark.per_database
+@pytest.mark.parametrize("how", ["together", "alone"])
+def test_small_data_of_a_failed_run_are_kept_unless_the_handler_says_no(db: None, how: str) -> None:
+    """With which input did it fail? The task itself may have ended well since, or have other data."""
+    size = {"a": 1022, "b": 1023}  # with their quotes, one byte more than is kept
+    api.add_tasks([verbs.task(num, biz_ext="é" + "x" * (size.get(num, 3) - 2)) for num in "abcdefg"])
+    a, b, c, d, e, f, g = sorted(verbs.claim(), key=str)
+    batch = [
+        verbs.failed(a, "x")._replace(keep_data=None),
+        verbs.failed(b, "x")._replace(keep_data=None),
+        verbs.retry(c, error="x")._replace(keep_data=None),
+        verbs.failed(d, "x")._replace(keep_data=False),
+        verbs.failed(e, "x")._replace(keep_data=True),
+        verbs.done(f, keep_data=None),
+        verbs.again(g, NOW + HOUR)._replace(keep_data=None),
+    ]
+    for part in [batch] if how == "together" else [[one] for one in batch]:
+        verbs.settle(*part)
+    kept = TaskRun.objects.filter(biz_ext__isnull=False).order_by("biz_num")
+    assert [(run.biz_num, len(run.biz_ext.encode())) for run in kept] == [("a", 1022), ("c", 3), ("e", 3)]
+
+
+@pytest.mark.parametrize(("size", "is_kept"), [(1022, True), (1023, False)])
+def test_an_atomic_run_that_failed_keeps_small_data(db: None, size: int, is_kept: bool) -> None:
+    verbs.add(biz_ext="x" * size)
+    run = verbs.claim_one()
+    cancelled = verbs.done(run, finished=NOW, keep_data=None)._replace(outcome=RunOutcome.CANCELLED)
+    assert settle_run(verbs.ALIAS, run, cancelled)
+    assert (TaskRun.objects.get().biz_ext is not None) == is_kept
 
 
 def test_an_atomic_run_keeps_the_data_too(db: None) -> None:

@@ -149,6 +149,10 @@ class Dialect:
         """Return a statement for the rows of all these SELECTs, of which each may have an order and a limit."""
         return selects[0] if len(selects) == 1 else " UNION ALL ".join(map(self.in_union.format, selects))
 
+    def size(self, column: str) -> str:
+        """Return the number of bytes of a column with JSON."""
+        return f"LENGTH({column})"
+
     def position(self, column: str) -> str:
         """Return the expression for where the parameter's text begins in the column, compared exactly; 0 if nowhere."""
         return f"INSTR({column}, %s)"

@@ -37,6 +37,9 @@ class PostgreSQL(Dialect):
         # rows a fence matches. OFFSET keeps the subquery from being merged into the query.
         return f"CROSS JOIN LATERAL (SELECT * FROM {table} t WHERE {condition} OFFSET 0) t"
 
+    def size(self, column: str) -> str:
+        return f"OCTET_LENGTH({column}::text)"
+
     def position(self, column: str) -> str:
         return f"strpos({column}, %s)"
 

@@ -60,6 +60,9 @@ class SQLite(Dialect):
         # whatever the timeout; one whose first statement is a write waits. This DELETE matches no row.
         cursor.execute(f"DELETE FROM {table} WHERE id < 0")
 
+    def size(self, column: str) -> str:
+        return f"LENGTH(CAST({column} AS BLOB))"
+
     @contextmanager
     def turn(self) -> Iterator[None]:
         # SQLite has no queue for its write lock: a thread that finds it taken sleeps, longer each time, while others
