@@ -118,7 +118,7 @@ class TestShows:
     def test_numbers_have_separators(self, boss: Client) -> None:
         ended(1200, NOW - MINUTE, outcome=RunOutcome.FAILED, error="builtins.ValueError", late=None, took=None)
         html = boss.get(PAGE).content.decode()
-        assert f"{CODE} ValueError 1,200 1,200 1,200" in section(html, "failing")
+        assert f"{CODE} ValueError 1,200 1,200 0 1,200" in section(html, "failing")
         assert f"{CODE} 1,200 1,200" in section(html, "codes")
 
     def test_failed_tasks_wait(self, boss: Client) -> None:
