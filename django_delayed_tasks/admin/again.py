@@ -73,10 +73,10 @@ class EnqueuesAgain(Base):
         for why, refused in islice(by_problem.items(), MOST_PROBLEMS):
             text = ngettext(
                 "“%(run)s” was not enqueued again: %(why)s",
-                "“%(run)s” and %(more)s more were not enqueued again: %(why)s",
+                "%(count)s runs, such as “%(run)s”, were not enqueued again: %(why)s",
                 len(refused),
             )
-            values = {"run": refused[0], "more": number_text(len(refused) - 1), "why": why}
+            values = {"run": refused[0], "count": number_text(len(refused)), "why": why}
             self.message_user(request, text % values, messages.WARNING)
         if more := sum(len(refused) for refused in islice(by_problem.values(), MOST_PROBLEMS, None)):
             text = ngettext(
