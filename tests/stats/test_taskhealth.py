@@ -52,7 +52,8 @@ def test_late() -> None:
     late(600, "slow")
     assert health() == (1, "UNHEALTHY: queue slow late by 10 min; queue mail late by 1 min 1 s")
     assert health("--max-late", "61")[1] == "UNHEALTHY: queue slow late by 10 min"
-    assert health("--max-late", "600")[0] == 0
+    for enough in ("600", "1e300", "inf"):
+        assert health("--max-late", enough)[0] == 0
     pause_queue("slow")
     assert health("--max-late", "61")[0] == 0
 
@@ -91,7 +92,7 @@ def test_no_database(monkeypatch: pytest.MonkeyPatch, error: Exception, said: st
     assert health() == (3, f"UNKNOWN: the database cannot be asked: {said}")
 
 
-@pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--database", "nowhere"]])
+@pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--max-late", "nan"], ["--database", "nowhere"]])
 def test_wrong_options(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         health(*arguments)

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         parser.add_argument("--database", default=None, help="alias of the tasks' database")
 
     def handle(self, *args: Any, **given: Any) -> None:
-        if given["max_late"] < 0:
+        if not given["max_late"] >= 0:  # also of nan
             raise CommandError(_("--max-late=%s: must not be negative") % f"{given['max_late']:g}")
         try:
             seen = look(given["database"])
@@ -76,11 +76,12 @@ def _executors(seen: Look, given: dict[str, Any]) -> Iterator[str]:
 
 
 def _late(seen: Look, given: dict[str, Any]) -> Iterator[str]:
-    most = timedelta(seconds=given["max_late"])
     late = [
         queue
         for queue in queues_of(seen)
-        if queue.latency > most and not queue.paused_at and (given["queue"] is None or queue.name in given["queue"])
+        if queue.latency.total_seconds() > given["max_late"]
+        and not queue.paused_at
+        and (given["queue"] is None or queue.name in given["queue"])
     ]
     for queue in sorted(late, key=lambda queue: -queue.latency)[:3]:
         values = {"queue": queue.name, "time": duration_text(queue.latency)}
