@@ -113,9 +113,9 @@ def of_row(row: Any, deadline: timedelta | None = None) -> Entry:
         raise NotCopied(_follows_the_sun())
     lost = [name for name in COLUMNS if getattr(row, name) not in (None, "", "{}")]
     return Entry(
-        row.task, json.loads(row.args or "[]"), json.loads(row.kwargs or "{}"), row.schedule, row.queue, row.expires,
-        row.expire_seconds, row.start_time, row.last_run_at or row.date_changed, row.last_run_at is not None,
-        tuple(lost), deadline, row,
+        row.task, *_arguments(json.loads(row.args or "[]"), json.loads(row.kwargs or "{}")), row.schedule, row.queue,
+        row.expires, None if row.expires else row.expire_seconds, row.start_time, row.last_run_at or row.date_changed,
+        row.last_run_at is not None, tuple(lost), deadline, row,
     )  # fmt: skip
 
 
@@ -134,10 +134,16 @@ def of_configuration(given: Mapping[str, Any], app: Any) -> Entry:
     moment = expires if isinstance(expires, datetime) else None
     lost = tuple(sorted(options))
     return Entry(
-        given["task"], list(given.get("args") or ()), dict(given.get("kwargs") or {}),
+        given["task"], *_arguments(given.get("args") or (), given.get("kwargs") or {}),
         maybe_schedule(given["schedule"], app=app), getattr(queue, "name", queue), moment,
         None if moment else expires, lost=lost,
     )  # fmt: skip
+
+
+def _arguments(args: Any, kwargs: Any) -> tuple[list[Any], dict[str, Any]]:
+    if not isinstance(args, list | tuple) or not isinstance(kwargs, Mapping):
+        raise NotCopied(_("its arguments are not a list and an object"))
+    return list(args), dict(kwargs)
 
 
 def recurrence_of(entry: Entry) -> Recurrence:
@@ -178,9 +184,11 @@ def _trigger(entry: Entry) -> Trigger:
     schedule = entry.schedule
     kind = type(schedule).__name__
     if kind == "schedule" and not getattr(schedule, "relative", False):
-        return Interval(seconds=schedule.run_every.total_seconds(), grace=entry.expire_seconds)
+        return Interval(seconds=schedule.run_every.total_seconds(), grace=entry.expire_seconds or None)
+    if kind == "crontab" and schedule.nowfun:
+        raise NotCopied(_("it has a clock of its own (nowfun): write its times in the zone of that clock"))
     if kind in ("crontab", "TzAwareCrontab"):
-        return Cron(expression_of(schedule), tz=str(schedule.tz), grace=entry.expire_seconds)
+        return Cron(expression_of(schedule), tz=str(schedule.tz), grace=entry.expire_seconds or None)
     if kind == "solar":
         raise NotCopied(_follows_the_sun())
     raise NotCopied(_("its schedule is a %s, whose times only Celery knows") % kind)

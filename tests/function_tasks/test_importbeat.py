@@ -27,6 +27,7 @@ class crontab:  # noqa: N801 (named as Celery's)
     month_of_year: set[int] = field(default_factory=lambda: set(range(1, 13)))
     day_of_week: set[int] = field(default_factory=lambda: set(range(7)))
     tz: str = "UTC"
+    nowfun: Any = None
     _orig_minute: str = "0"
     _orig_hour: str = "3"
 
@@ -89,6 +90,16 @@ def test_a_crontab_that_has_expired_is_left_out_by_a_dry_run_too() -> None:
     entry = at_night(expires=now() - HOUR)
     with pytest.raises(NotCopied, match=f"does not run after .*{entry.expires:%H:%M}"):
         recurrence_of(entry)
+
+
+def test_a_crontab_with_a_clock_of_its_own_is_left_out() -> None:
+    with pytest.raises(NotCopied, match="nowfun"):
+        recurrence_of(hourly(schedule=crontab(nowfun=now)))
+
+
+@pytest.mark.parametrize(("seconds", "grace"), [(120, 120), (0, None), (None, None)])
+def test_how_late_a_message_may_be_is_the_grace(seconds: int | None, grace: int | None) -> None:
+    assert recurrence_of(at_night(expire_seconds=seconds)).trigger.grace == grace
 
 
 def test_a_schedule_of_another_class_is_left_out() -> None:

@@ -48,7 +48,7 @@ def compare_times() -> None:
     from django_delayed_tasks.management.beat import NotCopied, expression_of
 
     compared = left = refused = 0
-    for fields in crontabs(45, 120):
+    for fields in crontabs(45, 80):
         try:
             crontab: Any = CrontabSchedule(**fields, timezone="UTC").schedule
         except ValueError:  # beat cannot use it either
@@ -73,7 +73,7 @@ def compare_times() -> None:
             assert trigger.next_after(last) == start + delta, (fields, expression, last)
             last = start + delta
         compared += 1
-    assert compared > 100, compared
+    assert compared > 80, compared
     print(f"{compared} compared, {left} left out, {refused} refused by Celery")
 
 
@@ -140,6 +140,7 @@ def import_rows() -> None:
     row("kept", interval=hourly, last_run_at=now - timedelta(minutes=30), priority=5, headers='{"x": 1}')
     row("often", interval=hourly, last_run_at=now - timedelta(days=3))
     row("no json", interval=hourly, args="[")
+    row("no list", interval=hourly, args="{}")
     row("no queue", interval=hourly, queue="unknown")
     row("plain", interval=hourly, task="tests.outside.beat_functions.plain")
     assert [ModelEntry(one).is_due().is_due for one in (missed, starts)] == [True, False]
@@ -147,8 +148,9 @@ def import_rows() -> None:
     assert "missed: Cron('0 3 * * 1-6', tz='Asia/Tokyo')\n" in said, said
     assert "kept: Interval(hours=1), without priority, headers\n" in said, said
     assert "no json: left out: " in said, said
+    assert "no list: left out: its arguments are not a list" in said, said
     assert "no queue: left out: " in said, said
-    assert "4 entries copied, 3 left out." in said, said
+    assert "4 entries copied, 4 left out." in said, said
     first = dict(Task.objects.values_list("biz_num", "when"))
     assert now <= first["missed"] <= timezone.now()
     assert now <= first["often"] <= timezone.now()

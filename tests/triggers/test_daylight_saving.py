@@ -193,7 +193,8 @@ def test_with_a_star_it_fires_whenever_clocks_show_that_time(
     expected = [at for at, wall in shown if wall.minute in minutes and wall.hour in hours]
     trigger = Cron(expression, tz=zone)
     assert trigger.preview(len(expected), begin) == expected
-    backwards = [trigger.latest_in(begin, expected[-1])]
-    while found := trigger.latest_in(begin, backwards[-1] - timedelta(microseconds=1)):
+    backwards, before = [], expected[-1]
+    while found := trigger.latest_in(begin, before):
         backwards.append(found)
+        before = found - timedelta(microseconds=1)
     assert backwards[::-1] == expected
