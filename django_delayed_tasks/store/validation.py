@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
-from django_delayed_tasks.models import CODE_LENGTH, EARLIEST, LATEST, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
+from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.store.json_limits import problem_of
 from django_delayed_tasks.store.sql.escapes import without_unstorable
 from django_delayed_tasks.support.exact_json import in_full
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger, parse
+from django_delayed_tasks.triggers.values import LONGEST, OUT_OF_RANGE, is_in_range
 
 PRIORITIES = range(-100, 101)
-LONGEST = timedelta(days=366 * 100)
-_MARGIN = timedelta(days=1)
 
 When = datetime | timedelta | None
 
@@ -166,7 +165,7 @@ def _unstorable(text: str) -> str | None:
 
 
 def valid_when(value: Any, field: str = "when") -> When:
-    """Return an aware datetime in every database's range (1000 to 9999), a timedelta from now, or None for at once.
+    """Return an aware datetime in the range of :func:`is_in_range`, a timedelta from now, or None for at once.
 
     Raises:
         InvalidTask: the value is anything else.
@@ -179,13 +178,13 @@ def valid_when(value: Any, field: str = "when") -> When:
         raise InvalidTask(field, value, "must be an aware datetime, a timedelta from now, or None", shown(value))
     if value.utcoffset() is None:
         raise InvalidTask(field, value, "is naive; give it a time zone")
-    if not EARLIEST + _MARGIN <= value <= LATEST - _MARGIN:
-        raise InvalidTask(field, value, "is out of the range of databases (years 1000 to 9999)")
+    if not is_in_range(value):
+        raise InvalidTask(field, value, OUT_OF_RANGE)
     return value.astimezone(UTC)
 
 
 def valid_moment(value: Any, field: str = "when") -> datetime:
-    """Return an aware datetime in every database's range.
+    """Return an aware datetime in the range of :func:`is_in_range`.
 
     Raises:
         InvalidTask: the value is anything else.

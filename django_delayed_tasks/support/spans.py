@@ -1,10 +1,12 @@
-"""Spans of time and moments as people write them at a terminal: "90s", "1h 30m", "in 2 days", "2030-01-31 18:00"."""
+"""Spans of time and moments as people write and read them: "90s", "1h 30m", "in 2 days", "2030-01-31 18:00"."""
 
 import re
-from datetime import datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+
+from django_delayed_tasks.triggers.values import LONGEST
 
 _UNITS = {
     "s": "seconds", "sec": "seconds", "second": "seconds", "seconds": "seconds",
@@ -36,7 +38,9 @@ def parse_span(text: str) -> timedelta:
     except KeyError as error:
         raise ValueError(f"{text!r}: {error} is no unit; {EXPECTED}") from None
     except OverflowError:
-        raise ValueError(f"{text!r}: is too long") from None
+        total = timedelta.max
+    if total > LONGEST:
+        raise ValueError(f"{text!r}: is more than a hundred years")
     return sign * total
 
 
@@ -47,7 +51,8 @@ def parse_when(text: str) -> datetime | timedelta | None:
     in the current time zone.
 
     Raises:
-        ValueError: the text describes no moment.
+        ValueError: the text describes no moment, or a local time that does not exist or comes twice because clocks
+            are changed.
     """
     words = text.strip()
     if words.lower() == "now":
@@ -55,9 +60,12 @@ def parse_when(text: str) -> datetime | timedelta | None:
     if moment := _parse_moment(words):
         return moment
     sign = -1 if words.lower().endswith(" ago") else 1
+    span = re.sub(r"^(in\s+|\+)|\s+ago$", "", words, flags=re.IGNORECASE)
     try:
-        return sign * parse_span(re.sub(r"^(in\s+|\+)|\s+ago$", "", words, flags=re.IGNORECASE))
+        return sign * parse_span(span)
     except ValueError:
+        if _WHOLE.fullmatch(span.lower()):
+            raise
         expected = "expected now, a span such as 30m or '2 hours ago', or a date and time such as '2030-01-31 18:00'"
         raise ValueError(f"{text!r}: {expected}") from None
 
@@ -69,12 +77,7 @@ def parse_moment(text: str) -> datetime:
         ValueError: the text describes no moment.
     """
     when = parse_when(text)
-    if isinstance(when, datetime):
-        return when
-    try:
-        return timezone.now() + (when or timedelta())
-    except OverflowError:
-        raise ValueError(f"{text!r}: is out of range") from None
+    return when if isinstance(when, datetime) else timezone.now() + (when or timedelta())
 
 
 def _parse_moment(words: str) -> datetime | None:
@@ -85,4 +88,23 @@ def _parse_moment(words: str) -> datetime | None:
         raise ValueError(f"{words!r}: {error}") from None
     if date:
         moment = datetime.combine(date, time())
-    return timezone.make_aware(moment) if moment and timezone.is_naive(moment) else moment
+    return _in_current_zone(moment, words) if moment and timezone.is_naive(moment) else moment
+
+
+def _in_current_zone(wall: datetime, words: str) -> datetime:
+    zone = timezone.get_current_timezone()
+    first, second = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    if first.utcoffset() != second.utcoffset():
+        moments = [moment.astimezone(UTC) for moment in (first, second)]
+        problem = "does not exist" if moments[0] > moments[1] else "comes twice"
+        choice = " or ".join(f"'{moment.astimezone(zone)}'" for moment in sorted(moments))
+        raise ValueError(f"{words!r}: {problem} in {zone}, where clocks are changed then; write {choice}")
+    return first
+
+
+def local(moment: datetime) -> datetime:
+    """Return the moment in the current time zone; in UTC at the ends of the calendar, where local time has none."""
+    try:
+        return timezone.localtime(moment)
+    except (OverflowError, ValueError):
+        return moment.astimezone(UTC)

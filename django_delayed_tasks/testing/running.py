@@ -11,6 +11,7 @@ from django_delayed_tasks.executor.membership.recurrences import declaration_of
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.store.schedules import declare
+from django_delayed_tasks.store.validation import valid_offset
 from django_delayed_tasks.testing.clocks import destination, under_way
 from django_delayed_tasks.testing.executing.by_hand import ByHand, by_hand
 from django_delayed_tasks.testing.runs import Ran, Runs
@@ -55,7 +56,7 @@ def run_until(until: datetime | timedelta, *, max_runs: int = MOST_RUNS, using: 
     """
     runs: list[Ran] = []
     with under_way() as journey:
-        end = journey.now + until if isinstance(until, timedelta) else destination(until, None)
+        end = journey.now + valid_offset(until, "until") if isinstance(until, timedelta) else destination(until, None)
         if end < journey.now:
             raise ValueError(f"{end} is past: it is {journey.now}")
         with by_hand(database(using)) as executor:

@@ -12,7 +12,7 @@ from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, TaskStatus
 from django_delayed_tasks.store.acceptance import known_code
-from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment, valid_trigger
+from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_moment, valid_offset, valid_trigger
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.triggers import Trigger
 
@@ -72,7 +72,7 @@ def assert_scheduled(
     """
     if when is None and within is not None:
         raise TypeError("within is how far the time may be from when, which is not given")
-    moment = clock.host_now() + when if isinstance(when, timedelta) else when
+    moment = clock.host_now() + valid_offset(when, "when") if isinstance(when, timedelta) else when
     expected = {
         "when": None if moment is None else valid_moment(moment),
         "queue": queue,

@@ -74,20 +74,17 @@ class Trigger(ABC):
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first time later than ``moment`` (aware), in UTC; None if there is none."""
-        moment = moment.astimezone(UTC)  # arithmetic on datetimes in a zone counts local time
-        if self.start and moment < self.start:
-            moment = self._just_before(self.start)
-        found = self._next(moment)
-        return None if found is None or (self.end and found > self.end) else found.astimezone(UTC)
+        moment = min(max(moment, self._just_before(self.start or values.FIRST)), values.LAST)
+        found = self._next(moment.astimezone(UTC))  # arithmetic on datetimes in a zone counts local time
+        return None if found is None or found > (self.end or values.LAST) else found.astimezone(UTC)
 
     def latest_in(self, after: datetime, until: datetime) -> datetime | None:
         """Return the latest time later than ``after`` and not later than ``until``, in UTC; None if there is none."""
-        after, until = after.astimezone(UTC), until.astimezone(UTC)
-        until = min(until, self.end) if self.end else until
-        after = max(after, self._just_before(self.start)) if self.start else after
+        until = min(until, self.end or values.LAST)
+        after = max(after, self._just_before(self.start or values.FIRST))
         if until <= after:
             return None
-        found = self._latest(after, until)
+        found = self._latest(after.astimezone(UTC), until.astimezone(UTC))
         return None if found is None or found <= after else found.astimezone(UTC)
 
     @abstractmethod

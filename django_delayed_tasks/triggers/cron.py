@@ -1,6 +1,7 @@
 """Cron expressions, parsed by the library cronsim; how they behave across DST changes is decided here."""
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -63,34 +64,30 @@ class Cron(Trigger):
 
     def _next(self, moment: datetime) -> datetime | None:
         local = moment.astimezone(self.zone)
-        return self._first(local, lambda found: found > moment)
+        # Local times before this one may be still to come, if clocks are about to be set back over them.
+        return self._first(local - _repeated(local, fold=0), lambda found: found > moment)
 
     def _latest(self, after: datetime, until: datetime) -> datetime | None:
         # Backwards, cronsim starts before the given moment, which may be a time itself.
         local = (until + timedelta(microseconds=1)).astimezone(self.zone)
-        if self._is_on_the_wall:
-            local += _repeated(local)
-        return self._first(local, lambda found: found <= until, reverse=True)
+        return self._first(local + _repeated(local, fold=1), lambda found: found <= until, reverse=True)
 
     def _first(self, local: datetime, suits: Callable[[datetime], bool], reverse: bool = False) -> datetime | None:
+        # cronsim knows no time zones here: its own ways over changes of clocks are for those by a whole hour.
+        walls = CronSim(self.expression, local.replace(tzinfo=None), reverse=reverse)
+        times = map(self._once, walls) if self._is_on_the_wall else _as_shown(walls, self.zone, reverse)
         try:
-            return next(filter(suits, self._times(local, reverse)), None)
-        except OverflowError:
+            return next(filter(suits, times), None)
+        except (OverflowError, ValueError):  # at the ends of the calendar
             return None
 
-    def _times(self, local: datetime, reverse: bool) -> Iterator[datetime]:
-        if not self._is_on_the_wall:
-            yield from CronSim(self.expression, local, reverse=reverse)
-            return
-        for wall in CronSim(self.expression, local.replace(tzinfo=None), reverse=reverse):
-            yield _on(wall, self.zone)
+    def _once(self, wall: datetime) -> datetime:
+        """Return when the local time ``wall`` first occurs; if a DST change skips it, the end of the gap."""
+        return next(iter(_shown(wall, self.zone)), None) or _end_of_gap(wall, self.zone)
 
     @property
     def _is_on_the_wall(self) -> bool:
-        """Whether the expression follows local time: as in Debian's cron, if neither minutes nor hours have a star.
-
-        cronsim does so itself for five fields, but goes back in time during an hour that occurs a second time.
-        """
+        """Whether the expression follows local time: as in Debian's cron, if neither minutes nor hours have a star."""
         minutes, hours = self.expression.split()[-5:-3]
         return not minutes.startswith("*") and not hours.startswith("*")
 
@@ -124,27 +121,40 @@ def _in_fields(expression: str) -> str:
     return NICKNAMES[fields]
 
 
-def _on(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return when the local time ``wall`` first occurs in the zone; if a DST change skips it, the end of the gap."""
-    found = wall.replace(tzinfo=zone)
-    if _is_shown(found):
-        return found
-    found = found.replace(second=0)
-    while not _is_shown(found):
-        found += timedelta(minutes=1)
-    return found
+def _shown(wall: datetime, zone: ZoneInfo) -> list[datetime]:
+    """Return the moments, in UTC, at which clocks in the zone show this local time: none, one or two."""
+    moments = sorted({wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1)})
+    return [moment for moment in moments if moment.astimezone(zone).replace(tzinfo=None, fold=0) == wall]
 
 
-def _is_shown(local: datetime) -> bool:
-    return local.astimezone(UTC).astimezone(local.tzinfo).replace(tzinfo=None) == local.replace(tzinfo=None)
+def _as_shown(walls: Iterable[datetime], zone: ZoneInfo, reverse: bool) -> Iterator[datetime]:
+    """Yield all moments at which these local times are shown, in order: all of a repeated hour before it repeats."""
+    again: deque[datetime] = deque()
+    for wall in walls:
+        moments = _shown(wall, zone)[:: -1 if reverse else 1]
+        while moments and again and (again[0] < moments[0]) is not reverse:
+            yield again.popleft()
+        yield from moments[:1]
+        again += moments[1:]
+    yield from again
 
 
-def _repeated(local: datetime) -> timedelta:
-    """Return by how much clocks were set back if ``local`` is in an hour that occurs a second time; otherwise zero."""
-    first, now = local.replace(fold=0).utcoffset(), local.utcoffset()
+def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the moment, in UTC, at which clocks were set forward over this local time."""
+    before, after = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (1, 0))
+    offset = before.astimezone(zone).utcoffset()
+    while after - before > timedelta(seconds=1):
+        middle = before + (after - before) // timedelta(seconds=2) * timedelta(seconds=1)
+        before, after = (middle, after) if middle.astimezone(zone).utcoffset() == offset else (before, middle)
+    return after
+
+
+def _repeated(local: datetime, fold: int) -> timedelta:
+    """Return by how much clocks are set back if ``local`` occurs twice and is the one of this fold; otherwise zero."""
+    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
     assert first is not None
-    assert now is not None
-    return max(first - now, timedelta())
+    assert second is not None
+    return max(first - second, timedelta()) if local.fold == fold else timedelta()
 
 
 def _checked(tz: Any) -> str | None:

@@ -4,6 +4,8 @@ Python's own parser reads it, and it is never executed: it is one of three names
 """
 
 import ast
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidTrigger
@@ -11,7 +13,7 @@ from django_delayed_tasks.triggers.base import LONGEST_TEXT, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Interval
 from django_delayed_tasks.triggers.once import Once
-from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP
+from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP, nearest
 
 _KINDS: dict[str, type[Trigger]] = {kind.__name__: kind for kind in (Once, Interval, Cron)}
 EXAMPLE = (
@@ -29,11 +31,14 @@ def parse(text: str) -> Trigger:
 
 
 def parse_stored(text: str) -> Trigger:
-    """Parse the text in a row: as :func:`parse`, but a larger ``limit``, from an earlier release, is lowered."""
-    return _parse(text, MOST_CAUGHT_UP)
+    """Parse the text in a row: as :func:`parse`, but what is out of range, from an earlier release, is brought in.
+
+    These are a larger ``limit``, and moments in the first and the last day of the calendar that databases have.
+    """
+    return _parse(text, is_stored=True)
 
 
-def _parse(text: str, largest_limit: int | None = None) -> Trigger:
+def _parse(text: str, *, is_stored: bool = False) -> Trigger:
     if not isinstance(text, str) or len(text) > LONGEST_TEXT:
         raise InvalidTrigger("trigger", text, f"expected a string of at most {LONGEST_TEXT} characters")
     call = _call(text)
@@ -41,8 +46,10 @@ def _parse(text: str, largest_limit: int | None = None) -> Trigger:
     if len({keyword.arg for keyword in call.keywords}) < len(call.keywords):
         raise InvalidTrigger("trigger", text, "an argument is given twice")
     options = {_name(text, keyword.arg): _literal(text, keyword.value) for keyword in call.keywords}
-    if largest_limit and type(options.get("limit")) is int:
-        options["limit"] = min(options["limit"], largest_limit)
+    if is_stored:
+        arguments, options = [_in_range(value) for value in arguments], {k: _in_range(v) for k, v in options.items()}
+        if type(options.get("limit")) is int:
+            options["limit"] = min(options["limit"], MOST_CAUGHT_UP)
     try:
         return _KINDS[call.func.id](*arguments, **options)  # type: ignore[attr-defined]
     except TypeError as error:
@@ -68,6 +75,13 @@ def _literal(text: str, node: ast.expr) -> Any:
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str | int | float | None):
         raise InvalidTrigger("trigger", text, "expected literal strings and numbers as arguments")
     return node.value
+
+
+def _in_range(value: Any) -> Any:
+    """Return the text of a moment as the nearest moment that is accepted; any other value as it is."""
+    with suppress(TypeError, ValueError):
+        return nearest(datetime.fromisoformat(value))
+    return value
 
 
 def _name(text: str, name: str | None) -> str:

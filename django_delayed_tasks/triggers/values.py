@@ -7,11 +7,26 @@ from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidTrigger
 
-LONGEST = timedelta(days=36525)
+LONGEST = timedelta(days=366 * 100)
 MOST_CAUGHT_UP = 1000
 """The most missed times that are made up for: each catch-up run computes all of them."""
-EARLIEST_YEAR = 1000
-"""The earliest year that all databases can store."""
+FIRST = datetime(1000, 1, 2, tzinfo=UTC)
+LAST = datetime(9999, 12, 30, 23, 59, 59, 999999, tzinfo=UTC)
+"""The first and the last moment that are accepted: every database can store them, and every time zone show them."""
+OUT_OF_RANGE = (
+    f"is out of range: from {FIRST:%Y-%m-%d} to {LAST:%Y-%m-%d} in UTC, which every database can store and every time"
+    " zone can show"
+)
+
+
+def is_in_range(moment: datetime) -> bool:
+    """Return whether an aware datetime is accepted as a moment; of all values that become one, this is the rule."""
+    return FIRST <= moment <= LAST
+
+
+def nearest(moment: datetime) -> datetime:
+    """Return the moment in UTC if it is accepted, else the first or the last one that is."""
+    return min(max(moment, FIRST), LAST).astimezone(UTC)
 
 
 def moment(name: str, value: Any) -> datetime | None:
@@ -25,13 +40,9 @@ def moment(name: str, value: Any) -> datetime | None:
             raise InvalidTrigger(name, value, "is not a moment in ISO 8601") from None
     if not isinstance(value, datetime) or value.utcoffset() is None:
         raise InvalidTrigger(name, value, "expected an aware datetime")
-    try:
-        found = value.astimezone(UTC)
-    except OverflowError:
-        raise InvalidTrigger(name, value, "is outside the years 1 to 9999 in UTC") from None
-    if found.year < EARLIEST_YEAR:
-        raise InvalidTrigger(name, value, f"is before the year {EARLIEST_YEAR}")
-    return found
+    if not is_in_range(value):
+        raise InvalidTrigger(name, value, OUT_OF_RANGE)
+    return value.astimezone(UTC)
 
 
 def seconds(name: str, value: Any) -> float:

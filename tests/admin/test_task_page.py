@@ -1,8 +1,8 @@
 """A task's page: adding, changing, cancelling."""
 
 import json
-from collections.abc import Callable
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -256,3 +256,41 @@ def test_the_page_that_cancels_says_so_in_its_breadcrumbs(boss: Client) -> None:
     html = boss.get(page_of(task(), "delete")).content.decode()
     assert '<li aria-current="page">Cancel</li>' in html
     assert "Delete" not in html
+
+
+@pytest.fixture
+def in_lord_howe() -> Iterator[None]:
+    """Forms show and take the local time of Lord Howe Island."""
+    with override_settings(TIME_ZONE="Australia/Lord_Howe"):
+        yield
+
+
+@pytest.mark.usefixtures("in_lord_howe")
+class TestTimesThatComeTwiceOrNever:
+    """In Lord Howe, clocks show 01:30 to 02:00 twice on 2031-04-06, and do not show 02:00 to 02:30 on 2031-10-05."""
+
+    TWICE = datetime(2031, 4, 5, 15, 15, 7, 123456, tzinfo=UTC)  # the second time
+
+    @pytest.mark.parametrize("local", [("2031-04-06", "01:45"), ("2031-10-05", "02:15")])
+    @pytest.mark.parametrize("field", ["when", "expires_at"])
+    def test_typed_they_are_refused(self, boss: Client, field: str, local: tuple[str, str]) -> None:
+        response = add(boss, biz_num="1", **{f"{field}_0": local[0], f"{field}_1": local[1]})
+        assert "may be ambiguous or it may not exist" in str(errors_of(response)[field])
+        row = task()
+        response = submit(boss, page_of(row), **{f"{field}_0": local[0], f"{field}_1": local[1]})
+        assert "may be ambiguous or it may not exist" in str(errors_of(response)[field])
+
+    def test_unchanged_they_are_kept(self, boss: Client) -> None:
+        row = task(when=self.TWICE, expires_at=self.TWICE)
+        assert submit(boss, page_of(row), queue="mail").status_code == 302
+        changed = Task.objects.get()
+        assert (changed.when, changed.expires_at, changed.queue) == (self.TWICE, self.TWICE, "mail")
+
+    def test_an_offset_from_now_replaces_them(self, boss: Client) -> None:
+        row = task(when=self.TWICE)
+        assert submit(boss, page_of(row), when_2="in 2 h").status_code == 302
+        assert Task.objects.get().when == NOW + 2 * HOUR
+
+    def test_an_offset_of_more_than_a_hundred_years_is_refused(self, boss: Client) -> None:
+        response = add(boss, biz_num="1", when_2="in 36601 days")
+        assert "more than a hundred years" in str(errors_of(response)["when"])

@@ -81,7 +81,7 @@ class TestAdd:
 
     def test_naive_expiry_is_in_the_projects_zone_and_in_range(self, boss: Client) -> None:
         response = add(boss, biz_num="1", expires_at_0="9999-12-31", expires_at_1="23:59")
-        assert "out of the range" in errors_of(response)["expires_at"][0]
+        assert "out of range: from 1000-01-02 to 9999-12-30" in errors_of(response)["expires_at"][0]
 
 
 class TestOnce:

@@ -12,11 +12,12 @@ from django.test import override_settings
 
 from django_delayed_tasks import api, bulk
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
-from django_delayed_tasks.models import EARLIEST, LATEST, Task, TaskRun
+from django_delayed_tasks.models import EARLIEST, Task, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import bulk as portions
 from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.triggers.values import LAST
 from tests.store import recurring_states, states, verbs
 from tests.store.meters import UNIT, reads, statements
 from tests.store.verbs import ALIAS, CODE, HOUR, NOW
@@ -191,15 +192,15 @@ def test_an_unknown_code(db: None, call: Callable[..., int]) -> None:
 
 def test_no_time_is_beyond_the_last(db: None) -> None:
     """An error in the middle would leave a part of the tasks changed; nothing is lost by this date."""
-    last = LATEST - timedelta(days=2)
+    last = LAST - timedelta(days=2)
     verbs.add("1", last)
     verbs.add("2", HOUR)
     years = timedelta(days=36_500)
     assert bulk.reschedule_tasks(CODE, everything=True, by=years) == 2
-    assert Task.objects.get(biz_num="1").when == LATEST
+    assert Task.objects.get(biz_num="1").when == LAST
     assert bulk.reschedule_tasks(CODE, everything=True, by=years) == 2
     assert bulk.reschedule_tasks(CODE, everything=True, by=-years) == 2
-    assert Task.objects.get(biz_num="1").when == LATEST - years
+    assert Task.objects.get(biz_num="1").when == LAST - years
 
 
 @pytest.fixture

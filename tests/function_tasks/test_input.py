@@ -1,7 +1,7 @@
 """Arguments that a database could not store, or would not return unchanged, are refused before anything is written."""
 
 import math
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -85,6 +85,8 @@ def test_return_values_are_refused_too(value: Any, monkeypatch: pytest.MonkeyPat
     [
         {"run_after": timedelta(days=40_000)},
         {"expires": timedelta(days=40_000)},
+        {"run_after": datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)},
+        {"expires": datetime(1000, 1, 1, tzinfo=UTC)},
         {"biz_num": ""},
         {"biz_num": "x" * 256},
         {"biz_num": 1.5},

@@ -217,11 +217,11 @@ def test_from_celery_beat(newcomer: Newcomer) -> None:
     newcomer.follows(HOW_TO / "migrate-from-celery-beat.md")
 
     shown = newcomer.saw("--dry-run")
-    assert "at night: Cron('30 3 * * mon-fri', tz='Europe/Berlin', end=" in shown
+    assert "at night: Cron('30 3 * * 1-5', tz='Europe/Berlin', end=" in shown
     assert "every six hours: Interval(hours=6, grace=120)" in shown
     assert "friday 13th: left out: it restricts the day of the month and the day of the week" in shown
     assert "too often: left out: " in shown
-    assert "with the sun: left out: it is neither a crontab nor an interval entry" in shown
+    assert "with the sun: left out: it follows the sun" in shown
     assert "off: left out: it is disabled" in shown
     assert "once: left out: it runs only once" in shown
     assert "not there: left out: shop.tasks.gone cannot be imported" in shown

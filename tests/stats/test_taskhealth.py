@@ -74,7 +74,8 @@ def test_late() -> None:
     late_mail = "queue mail late by 1 min 1 s (limit 60 s)"
     assert health() == (1, f"UNHEALTHY: queue slow late by 10 min (limit 60 s); {late_mail}")
     assert health("--max-late", "61")[1] == "UNHEALTHY: queue slow late by 10 min (limit 61 s)"
-    assert health("--max-late", "600")[0] == 0
+    for enough in ("600", "1e300", "inf"):
+        assert health("--max-late", enough)[0] == 0
     pause_queue("slow")
     assert health("--max-late", "61")[0] == 0
 
@@ -115,7 +116,16 @@ def test_no_database(monkeypatch: pytest.MonkeyPatch, error: Exception, said: st
     assert health() == (3, f"UNKNOWN: the database cannot be asked: {said}")
 
 
-@pytest.mark.parametrize("arguments", [["--max-late", "-1"], ["--max-limited", "-1"], ["--database", "nowhere"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--max-late", "-1"],
+        ["--max-late", "nan"],
+        ["--max-limited", "-1"],
+        ["--max-limited", "nan"],
+        ["--database", "nowhere"],
+    ],
+)
 def test_wrong_options(arguments: list[str]) -> None:
     with pytest.raises(CommandError):
         health(*arguments)

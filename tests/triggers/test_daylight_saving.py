@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from datetime import datetime, timedelta
+from functools import cache
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
@@ -157,3 +158,43 @@ def test_an_interval_does_not_look_at_clocks() -> None:
     begin = datetime(2026, 10, 24, 12, tzinfo=ZoneInfo("Europe/Berlin"))
     [day_later] = Interval(days=1).preview(1, begin)
     assert f"{day_later.astimezone(begin.tzinfo):%H:%M}" == "11:00"
+
+
+# zone, the day of the change there, which is by another amount than an hour, at another time, or not to the minute
+ODD = [
+    ("Australia/Lord_Howe", "2026-04-05"), ("Australia/Lord_Howe", "2026-10-04"), ("Antarctica/Troll", "2026-03-29"),
+    ("Antarctica/Troll", "2026-10-25"), ("Pacific/Apia", "2011-12-30"), ("America/Caracas", "2007-12-09"),
+    ("Asia/Pyongyang", "2015-08-15"), ("Asia/Pyongyang", "2018-05-04"), ("Pacific/Kwajalein", "1993-08-21"),
+    ("America/St_Johns", "2010-11-07"), ("Africa/Casablanca", "2026-02-15"), ("Africa/Monrovia", "1972-01-07"),
+    ("Asia/Singapore", "1982-01-01"), ("Europe/Amsterdam", "1937-07-01"),
+]  # fmt: skip
+
+
+@cache
+def clocks(zone: str, day: str) -> tuple[datetime, list[tuple[datetime, datetime]]]:
+    """Return a moment before that day, and each later one at which clocks there begin a minute, with what they show."""
+    begin = datetime.fromisoformat(f"{day}T12:00Z") - timedelta(hours=36, seconds=1)
+    step = 2 if zone in ("Africa/Monrovia", "Europe/Amsterdam") else 60  # their offsets were not of whole minutes
+    moments = (begin + timedelta(seconds=number) for number in range(1, 72 * 3600, step))
+    shown = [(moment, moment.astimezone(ZoneInfo(zone))) for moment in moments]
+    return begin, [(at, wall) for at, wall in shown if not wall.second]
+
+
+@pytest.mark.parametrize(("zone", "day"), ODD)
+@pytest.mark.parametrize(
+    ("expression", "minutes", "hours"),
+    [("*/15 * * * *", {0, 15, 30, 45}, set(range(24))), ("30 * * * *", {30}, set(range(24))),
+     ("0 */2 * * *", {0}, set(range(0, 24, 2))), ("*/20 0-3 * * *", {0, 20, 40}, {0, 1, 2, 3})],
+)  # fmt: skip
+def test_with_a_star_it_fires_whenever_clocks_show_that_time(
+    zone: str, day: str, expression: str, minutes: set[int], hours: set[int]
+) -> None:
+    begin, shown = clocks(zone, day)
+    expected = [at for at, wall in shown if wall.minute in minutes and wall.hour in hours]
+    trigger = Cron(expression, tz=zone)
+    assert trigger.preview(len(expected), begin) == expected
+    backwards, before = [], expected[-1]
+    while found := trigger.latest_in(begin, before):
+        backwards.append(found)
+        before = found - timedelta(microseconds=1)
+    assert backwards[::-1] == expected

@@ -18,6 +18,7 @@ from django_delayed_tasks.stats import Failures, Overview, QueueBacklog
 from django_delayed_tasks.stats.findings import bounded, busy_text, served_text, tasks_text, threads_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.spans import local
 
 MOST_ROWS: Final = 12
 """The most rows of a table; what is left out is counted below it."""
@@ -124,8 +125,8 @@ class Tables:
         """Return a moment in local time, without the date if it is today."""
         if moment is None:
             return "–"
-        local, now = timezone.localtime(moment), timezone.localtime(self.seen.now)
-        return f"{local:%H:%M:%S}" if local.date() == now.date() else f"{local:%Y-%m-%d %H:%M}"
+        shown, now = local(moment), local(self.seen.now)
+        return f"{shown:%H:%M:%S}" if shown.date() == now.date() else f"{shown:%Y-%m-%d %H:%M}"
 
     def _tasks(self, **query: Any) -> str:
         return _with_query(self.address("task_changelist"), query)

@@ -73,6 +73,9 @@ class ChangeTaskForm(TaskForm):
         for name in ("when", "expires_at"):
             if self.initial.get(name) and not is_shown_here(self.initial[name]):
                 self.initial[name] = None
+            field: Any = self.fields.get(name)
+            if field and self.initial.get(name):  # shown to the second
+                field.shown = self.initial[name].replace(microsecond=0)
 
     @property
     def has_new_trigger(self) -> bool:

@@ -8,8 +8,11 @@ from django import forms
 from django.contrib.admin.widgets import AdminSplitDateTime, BaseAdminDateWidget, BaseAdminTimeWidget
 from django.utils.translation import gettext_lazy as _
 
+from django_delayed_tasks.admin.triggers.fields import MomentField
 from django_delayed_tasks.conf import settings
+from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.store.validation import valid_offset
 
 UNITS: Final = {
     "seconds": ("s", "sec", "secs", "second", "seconds", "秒"),
@@ -47,7 +50,7 @@ class WhenWidget(AdminSplitDateTime):
         return [*super().decompress(value), ""]
 
 
-class WhenField(forms.SplitDateTimeField):
+class WhenField(MomentField):
     """A date and a time, or an offset from now by the database's clock, which takes precedence."""
 
     widget = WhenWidget
@@ -65,9 +68,9 @@ class WhenField(forms.SplitDateTimeField):
         offset = offset_of(text)
         try:
             if offset is not None:
-                return read_now(settings.DATABASE) + offset
-        except OverflowError:
-            pass
+                return read_now(settings.DATABASE) + valid_offset(offset, "when")
+        except InvalidTask as error:
+            raise forms.ValidationError(str(error)) from None
         raise forms.ValidationError(_("Write an offset such as “in 30 minutes”, “2 h” or “1 day 6 hours”."))
 
     def compress(self, data_list: Any) -> Any:

@@ -49,7 +49,21 @@ class TriggerTextField(forms.CharField):
         )
 
 
-class ExpiryField(forms.SplitDateTimeField):
+class MomentField(forms.SplitDateTimeField):
+    """A field for a moment. Django refuses local times that do not exist or come twice.
+
+    ``shown`` is the moment that the field showed: it is accepted unchanged, although its local time may come twice.
+    """
+
+    shown: datetime | None = None
+
+    def clean(self, value: Any) -> Any:
+        if self.shown is not None and not self.has_changed(self.shown, value):
+            return self.shown
+        return super().clean(value)
+
+
+class ExpiryField(MomentField):
     """A field for the moment after which no run is started, which may be empty."""
 
     def __init__(self) -> None:

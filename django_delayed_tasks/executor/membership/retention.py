@@ -8,16 +8,21 @@ handler is gone.
 from collections.abc import Container
 from datetime import timedelta
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.executors import codes_since
 from django_delayed_tasks.store.records.history import AllBut, purge
+
+AGAIN = 86_400.0
+"""Seconds after which the ways through the history begin again."""
 
 
 class Retention:
     """The purge of the history by one executor; ``default`` None: forever, unless a handler says otherwise.
 
     There is one way through the history for each period, in the order of primary keys. It passes each row once, so rows
-    that are kept for long are not read again until the periods change or the executor is restarted.
+    that are kept for long are not read again until the ways begin again: when the periods change, and once a day, for
+    rows that were passed because they were ahead of their time, or that have lower ids than earlier ones.
     """
 
     def __init__(self, alias: str, default: timedelta | None) -> None:
@@ -25,6 +30,7 @@ class Retention:
         self._default = default
         self._kept: dict[timedelta, Container[str]] = {}
         self._positions: dict[timedelta, int] = {}
+        self._began = clock.monotonic()
 
     def purge(self, batch_size: int) -> bool:
         """Purge a batch for each period; return whether there is more to do now."""
@@ -37,10 +43,10 @@ class Retention:
         return not purged.is_complete
 
     def look_around(self) -> None:
-        """Learn the periods, and the codes that are left to other executors; begin at the first row if they changed."""
-        kept = self._by_period()
-        if kept != self._kept:
-            self._kept, self._positions = kept, {}
+        """Learn the periods, and the codes that are left to other executors; begin at the first row if it is time."""
+        kept, now = self._by_period(), clock.monotonic()
+        if kept != self._kept or now - self._began >= AGAIN:
+            self._kept, self._positions, self._began = kept, {}, now
 
     def _by_period(self) -> dict[timedelta, Container[str]]:
         own = {code: handler.history_period or self._default for code, handler in get_task_handlers().items()}

@@ -56,7 +56,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         for name in ("max_late", "max_limited"):
-            if (given[name] or 0) < 0:
+            if given[name] is not None and not given[name] >= 0:  # also of nan
                 values = {"option": name.replace("_", "-"), "value": f"{given[name]:g}"}
                 raise CommandError(_("--%(option)s=%(value)s: must not be negative") % values)
         try:

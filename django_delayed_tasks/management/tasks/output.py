@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.claiming.preview import PlannedRun
+from django_delayed_tasks.support import spans
 from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
 
@@ -126,4 +126,4 @@ def run_line(run: TaskRun) -> str:
 
 def local(moment: datetime) -> str:
     """Return a moment in the current time zone, to the second."""
-    return timezone.localtime(moment).strftime("%Y-%m-%d %H:%M:%S %Z")
+    return f"{spans.local(moment):%Y-%m-%d %H:%M:%S %Z}"

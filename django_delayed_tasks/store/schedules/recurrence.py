@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connections
@@ -14,6 +14,7 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 from django_delayed_tasks.store.validation import Schedule
 from django_delayed_tasks.triggers import Trigger, parse
+from django_delayed_tasks.triggers.values import LAST
 
 
 def with_first_times(alias: str, schedules: Sequence[Schedule]) -> list[Schedule]:
@@ -50,7 +51,7 @@ def first_time(trigger: Trigger, now: datetime) -> datetime:
 
 def by_chance(trigger: Trigger, when: datetime) -> datetime:
     """Return the moment from which the run for ``when`` may start: later by a random part of the trigger's jitter."""
-    return when + random.random() * trigger.longest_jitter
+    return when + min(random.random() * trigger.longest_jitter, max(LAST - when, timedelta()))
 
 
 def recurrence(trigger: Trigger, when: datetime | None) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from datetime import timedelta
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.models import LATEST
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import LAST_VERSION, Claim, fence, lock_unchanged
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import CARRIED, PENDING, RESET, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import atomically, in_one_write
 from django_delayed_tasks.store.validation import When
+from django_delayed_tasks.triggers.values import LAST
 
 
 def reschedule(alias: str, biz_code: str, biz_num: str, when: When) -> bool:
@@ -52,12 +52,12 @@ def reschedule_seen(alias: str, seen: Collection[Claim], by: timedelta) -> list[
 
 
 def shifted(dialect: Dialect, moment: str, by: timedelta) -> str:
-    """Return the expression for the moment ``by`` after the given one, but at most the last that can be stored."""
+    """Return the expression for the moment ``by`` after the given one, but at most the last that is accepted."""
     later = _SHIFTED[dialect.connection.vendor].format(moment=moment, micros=by // timedelta(microseconds=1))
     if by <= timedelta():
         return later
-    latest = dialect.moment_literal(LATEST)
-    return f"(CASE WHEN {moment} > {dialect.moment_literal(LATEST - by)} THEN {latest} ELSE {later} END)"
+    latest = dialect.moment_literal(LAST)
+    return f"(CASE WHEN {moment} > {dialect.moment_literal(LAST - by)} THEN {latest} ELSE {later} END)"
 
 
 _SHIFTED = {

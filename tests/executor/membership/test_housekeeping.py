@@ -13,7 +13,7 @@ from django_delayed_tasks.executor.membership import reaper
 from django_delayed_tasks.executor.membership.housekeeping import Duty, Housekeeping
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.models import Executor, Task, TaskRun
+from django_delayed_tasks.models import Executor, Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.executors import Peer
@@ -185,7 +185,7 @@ def test_an_executor_is_kept_for_as_long_as_a_run_may_name_it(make_bench: Any, k
         executors.renew("default", bench.lease.executor, timedelta(seconds=15))
         housekeeping(bench).purge_ended()
         assert Executor.objects.count() == 3
-        TaskRun.objects.filter(id=TaskRun.objects.order_by("id")[0].id).update(finished=clock.host_now())
+        TaskRun.objects.update(finished=clock.host_now())
         housekeeping(bench).purge_ended()
     assert list(Executor.objects.values_list("name", flat=True)) == ["bench"]
 
@@ -257,3 +257,14 @@ def test_a_reap_that_always_fails_keeps_no_duty_from_its_turn(bench: Bench, monk
         with suppress(OperationalError):
             keeper.tick()
     assert done
+
+
+def test_a_success_ahead_of_its_time_does_not_slow_the_purge(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It remains among the oldest; the others of each batch are deleted, and the next batch follows soon."""
+    monkeypatch.setattr("django_delayed_tasks.executor.membership.housekeeping.PURGE_BATCH", 4)
+    now = clock.host_now()
+    for number, ago in enumerate((-30, 9, 9, 9, 9, 9, 9, 0)):
+        Success.objects.create(biz_code="code", biz_num=str(number), succeeded_at=now - timedelta(days=ago))
+    keeper = housekeeping(make_bench(once_retention=timedelta(days=7)))
+    assert [keeper.purge_successes() for _ in range(3)] == [True, True, False]
+    assert list(Success.objects.order_by("biz_num").values_list("biz_num", flat=True)) == ["0", "7"]

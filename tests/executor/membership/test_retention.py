@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.membership.retention import Retention
+from django_delayed_tasks.executor.membership.retention import AGAIN, Retention
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import RunOutcome
@@ -138,3 +138,20 @@ def test_the_way_begins_again_when_the_ids_do() -> None:
     retention.purge(100)
     retention.purge(100)
     assert left() == {"weekly"}
+
+
+def test_rows_with_lower_ids_than_earlier_ones_are_purged_within_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row far ahead of the sequence, which is kept for longer, ends no way for ever."""
+    handler_of(no_handler, "weekly", keep_history=YEAR)
+    finished("weekly", ago=8 * DAY)
+    TaskRun.objects.update(id=10**12)
+    retention = Retention("default", 7 * DAY)
+    retention.look_around()
+    retention.purge(100)
+    finished("gone", ago=8 * DAY)
+    TaskRun.objects.filter(biz_code="gone").update(id=1)
+    for passed, expected in ((AGAIN - 1, {"weekly", "gone"}), (AGAIN + 1, {"weekly"})):
+        monkeypatch.setattr(clock, "monotonic", lambda passed=passed: retention._began + passed)
+        retention.look_around()
+        retention.purge(100)
+        assert left() == expected

@@ -3,10 +3,12 @@
 from collections.abc import Container
 from datetime import datetime, timedelta
 
+import pytest
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.records.history import AllBut, Purged, purge
+from django_delayed_tasks.store.records.history import AllBut, Purged, count_old, oldest, purge
 from tests.store.meters import UNIT, reads
 from tests.store.verbs import ALIAS, HOUR, NOW
 
@@ -103,3 +105,60 @@ def test_what_stays_is_read_once(live_db: str) -> None:
             position = purge(ALIAS, timedelta(days=1), {"minutely"}, position, batch_size=10).position
         assert meter.total <= 100 * UNIT.get(live_db, 1)
         assert TaskRun.objects.count() == 2 * KEPT + 20 - 10 * number
+
+
+DAY = timedelta(days=1)
+
+
+def purge_to_the_end(batch_size: int) -> tuple[int, int]:
+    """Purge what is older than an hour until no more is to be done; return the deletions, and the calls."""
+    deleted = calls = position = 0
+    is_complete = False
+    while not is_complete:
+        batch = purged(1, after=position, batch_size=batch_size)
+        deleted, position, is_complete, calls = deleted + batch.deleted, batch.position, batch.is_complete, calls + 1
+    return deleted, calls
+
+
+def test_a_row_ahead_of_its_time_does_not_slow_the_purge(db: None, frozen: None) -> None:
+    """The clock was wrong for a moment: one of the first runs ends in a month."""
+    finished("code", 9 * HOUR, -30 * DAY, *[9 * HOUR] * 500, *[0 * HOUR] * 100)
+    assert count_old(ALIAS, HOUR, ALL, batch_size=10) == 501
+    deleted, calls = purge_to_the_end(10)
+    assert deleted == 501
+    assert calls <= 55
+    assert len(left()) == 101
+
+
+def test_many_rows_ahead_of_their_time_do_not_end_the_purge(db: None, frozen: None) -> None:
+    """The clock was ahead for a while: whole portions have nothing that is old, but the rows after them are."""
+    finished("code", *[-30 * DAY] * 100, *[9 * HOUR] * 300, *[-DAY] * 50, *[9 * HOUR] * 200, *[0 * HOUR] * 100)
+    assert count_old(ALIAS, HOUR, ALL, batch_size=10) == 500
+    assert purge_to_the_end(10)[0] == 500
+    with clock.frozen_at(NOW + 31 * DAY):
+        assert purge_to_the_end(10)[0] == 250
+    assert left() == []
+
+
+def test_young_rows_at_the_end_are_not_passed(db: None, frozen: None) -> None:
+    """However many there are: they are purged in time, from where the last call stopped."""
+    finished("code", *[9 * HOUR] * 10, *[0 * HOUR] * 100)
+    batch = purged(1, batch_size=10)
+    assert purged(1, after=batch.position, batch_size=10) == Purged(0, batch.position, is_complete=True)
+    with clock.frozen_at(NOW + 2 * HOUR):
+        assert purged(1, after=batch.position, batch_size=100).deleted == 100
+
+
+@pytest.mark.per_database
+def test_looking_for_old_rows_behind_young_ones_reads_few(live_db: str) -> None:
+    now = clock.host_now()
+    finished("code", *[HOUR] * KEPT, now=now)
+    TaskRun.objects.filter(id=TaskRun.objects.latest("id").id).update(id=10**12)  # the ids have a gap, too
+    with reads() as meter:
+        assert purge(ALIAS, timedelta(days=1), ALL, batch_size=10) == Purged(0, 0, is_complete=True)
+    assert meter.total <= 300 * UNIT.get(live_db, 1)
+
+
+def test_the_oldest_run_is_not_one_that_is_ahead_of_its_time(db: None, frozen: None) -> None:
+    finished("code", -30 * DAY, 9 * HOUR, 8 * HOUR)
+    assert oldest(ALIAS) == NOW - 9 * HOUR
