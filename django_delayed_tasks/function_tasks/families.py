@@ -66,6 +66,11 @@ class Family:
         return self._own.DelayedTask
 
     @cached_property
+    def result_class(self) -> Any:
+        """This package's class of results of this family."""
+        return self._own.StoredResult
+
+    @cached_property
     def error_class(self) -> Any:
         """This package's class of errors in results of this family."""
         return self._own.StoredError

@@ -56,7 +56,7 @@ def _result(
     value: Any = None,
 ) -> Any:
     starts = [attempt.started for attempt in attempts if attempt.started]
-    result = family.base.TaskResult(
+    result = family.result_class(
         task=task,
         id=result_id,
         status=family.base.TaskResultStatus[status],

@@ -110,6 +110,22 @@ def error_class_of(family: Any, module: str) -> Any:
     return StoredError
 
 
+def result_class_of(family: Any, module: str) -> Any:
+    """Return the class of a family's results, to be ``StoredResult`` in ``module``, where pickle finds it."""
+    parent: Any = family.base.TaskResult
+
+    class StoredResult(parent):  # type: ignore[misc]
+        """A result, whose text shows no arguments: they may hold secrets."""
+
+        __slots__ = ()
+
+        def __repr__(self) -> str:
+            return f"<TaskResult {self.id}: {self.status} {self.task.module_path}>"
+
+    StoredResult.__module__, StoredResult.__qualname__ = module, "StoredResult"
+    return StoredResult
+
+
 def changed(task: Any, **values: Any) -> Any:
     """Return a task with these values, which are not validated: they may come from older rows.
 

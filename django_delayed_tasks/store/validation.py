@@ -40,6 +40,9 @@ class Schedule(NamedTuple):
     trace: str | None = None
     """The trace that the caller was in, as a ``traceparent``."""
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
     """Return both halves of an identity; a number that is an int or a UUID, as its text.
