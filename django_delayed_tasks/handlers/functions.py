@@ -5,7 +5,6 @@ name the function, and the backend that it is to be validated by, which register
 """
 
 import hashlib
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +12,13 @@ from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import find
 from django_delayed_tasks.handlers.validation import CODE_LENGTH
+from django_delayed_tasks.support.logs import logger_of
 from django_delayed_tasks.support.redaction import FUNCTION
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
-logger = logging.getLogger("django_delayed_tasks")
+logger = logger_of("django_delayed_tasks")
 
 USING = "using"
 """The key of what the caller has changed about the function's task with ``using``."""

@@ -8,7 +8,10 @@ from typing import Any
 from django import template
 from django.urls import NoReverseMatch, reverse
 
+from django_delayed_tasks.support.visible import named
+
 register = template.Library()
+register.filter("named", named)
 
 
 @register.inclusion_tag("admin/django_delayed_tasks/overview/banner.html", takes_context=True)

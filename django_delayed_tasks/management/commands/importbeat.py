@@ -13,6 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from django_delayed_tasks.handlers.named_code import task_named
+from django_delayed_tasks.support.visible import visible
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
 
@@ -54,9 +55,9 @@ class Command(BaseCommand):
                     enqueue(entry, recurrence)
                     self._end(entry, disable)
         except Exception as error:  # such as arguments that are no JSON, or a trigger that never fires
-            self.stdout.write(_("%(name)s: left out: %(why)s") % {"name": entry.name, "why": error})
+            self.stdout.write(visible(_("%(name)s: left out: %(why)s") % {"name": entry.name, "why": error}))
             return False
-        self.stdout.write(f"{entry.name}: {recurrence.trigger}")
+        self.stdout.write(visible(f"{entry.name}: {recurrence.trigger}"))
         return True
 
     def _end(self, entry: Any, disable: bool) -> None:
