@@ -23,7 +23,14 @@ from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
 from django_delayed_tasks.store.schedules import add_many, add_once, cancel, pause, recurrence, reschedule
 from django_delayed_tasks.store.schedules import find as finding
-from django_delayed_tasks.store.validation import When, valid_code, valid_identity, valid_queue, valid_when
+from django_delayed_tasks.store.validation import (
+    When,
+    valid_code,
+    valid_identity,
+    valid_new_queue,
+    valid_queue,
+    valid_when,
+)
 
 __all__ = [
     "TaskException",
@@ -186,7 +193,7 @@ def pause_queue(queue: str, *, using: str | None = None) -> bool:
     Raises:
         InvalidTask: the value is not a valid name of a queue.
     """
-    return pause.pause_queue(database(using), valid_queue(queue))
+    return pause.pause_queue(database(using), valid_new_queue(queue))
 
 
 def resume_queue(queue: str, *, using: str | None = None) -> bool:

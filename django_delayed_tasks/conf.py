@@ -46,6 +46,7 @@ class Values:
     ONCE_RETENTION: timedelta | None = None
     MAX_BIZ_EXT_BYTES: int = 65_536
     ALLOW_UNKNOWN_CODES: bool = False
+    FUNCTION_MODULES: tuple[str, ...] = ()
     MAX_LOST_THREADS: int = 8
     NOTIFY: bool = True
     MODE: str = "executor"
@@ -143,6 +144,16 @@ def _paths(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _modules(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) and _is_dotted(name) for name in value):
+        raise ValueError("expected a list of dotted names of modules or packages")
+    return tuple(value)
+
+
+def _is_dotted(name: str) -> bool:
+    return all(part.isidentifier() for part in name.split("."))
+
+
 READERS: Mapping[str, Reader] = {
     "DATABASE": _text,
     "THREADS": _number(1, 1000),
@@ -158,6 +169,7 @@ READERS: Mapping[str, Reader] = {
     "ONCE_RETENTION": _keeping,
     "MAX_BIZ_EXT_BYTES": _number(0, 2**30),
     "ALLOW_UNKNOWN_CODES": _boolean,
+    "FUNCTION_MODULES": _modules,
     "MAX_LOST_THREADS": _number(1, 1000),
     "NOTIFY": _boolean,
     "MODE": _one_of(MODES),

@@ -1,6 +1,6 @@
 """Values that callers and handlers exchange with this library: the result of an add, the outcomes of a run."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -35,8 +35,8 @@ class Done:
     ``biz_ext`` is the data for the next run of a recurring task; if it is left out, the task keeps its data.
     """
 
-    result: Any = None
-    biz_ext: Any = UNCHANGED
+    result: Any = field(default=None, repr=False)  # may hold secrets, as data may
+    biz_ext: Any = field(default=UNCHANGED, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Reschedule:
     """
 
     when: datetime | timedelta
-    biz_ext: Any = UNCHANGED
+    biz_ext: Any = field(default=UNCHANGED, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ DEFAULTS = {
     "ONCE_RETENTION": None,
     "MAX_BIZ_EXT_BYTES": 65_536,
     "ALLOW_UNKNOWN_CODES": False,
+    "FUNCTION_MODULES": (),
     "MAX_LOST_THREADS": 8,
     "NOTIFY": True,
     "MODE": "executor",
@@ -230,6 +231,13 @@ def test_names_of_keys_are_compared_whatever_their_case(names: Any) -> None:
 def test_names_of_keys_are_a_list_of_texts(names: Any) -> None:
     with pytest.raises(InvalidSetting, match=r"REDACT.*expected"):
         read_with(REDACT=names)
+
+
+@pytest.mark.parametrize("names", ["jobs", ["jobs."], [""], ["a-b"], [None], ["jobs/../x"], {"jobs"}])
+def test_modules_of_functions_are_a_list_of_dotted_names(names: Any) -> None:
+    assert read_with(FUNCTION_MODULES=["jobs", "acme.jobs"])["FUNCTION_MODULES"] == ("jobs", "acme.jobs")
+    with pytest.raises(InvalidSetting, match=r"FUNCTION_MODULES.*expected a list of dotted names"):
+        read_with(FUNCTION_MODULES=names)
 
 
 @given(st.timedeltas() | st.integers(-(10**12), 10**12) | st.floats(allow_nan=False, allow_infinity=False))

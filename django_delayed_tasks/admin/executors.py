@@ -124,8 +124,8 @@ class ExecutorAdmin(ReadOnlyAdmin[Executor]):
         return columns.labelled(_("queues"), text)
 
     @admin.display(description=_("host"))
-    def host_(self, executor: Executor) -> str:
-        return _NAMESPACE.sub("", executor.host)
+    def host_(self, executor: Executor) -> SafeString:
+        return columns.named(_NAMESPACE.sub("", executor.host))
 
     @admin.display(description=_("host"))
     def process(self, executor: Executor) -> SafeString | str:

@@ -26,6 +26,7 @@ from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import resources, steering
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.slots import SLOTS
+from django_delayed_tasks.support.visible import visible
 
 MOST_POOLS: Final = 100
 """The most pools that the filter offers; the URL can name others."""
@@ -89,7 +90,7 @@ def pools() -> Iterator[str]:
 
 def pool_label(pool: str) -> str:
     """Return the name of the pool as it is displayed."""
-    return str(_("mutexes")) if pool == resources.MUTEXES else pool
+    return str(_("mutexes")) if pool == resources.MUTEXES else visible(pool)
 
 
 class ResourceChangeList(BoundedChangeList):
@@ -210,7 +211,9 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
 
     @admin.display(description=gettext_lazy("holder"))
     def holder_(self, row: Resource) -> SafeString:
-        return columns.labelled(_("holder"), f"{row.host}, {row.pid}" if has_holder(row) else columns.EMPTY)
+        return columns.labelled(
+            _("holder"), columns.named(f"{row.host}, {row.pid}") if has_holder(row) else columns.EMPTY
+        )
 
     @admin.display(description=gettext_lazy("since"))
     def since(self, row: Resource) -> SafeString:

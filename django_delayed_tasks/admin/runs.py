@@ -125,7 +125,9 @@ class TaskRunAdmin(EnqueuesAgain, ReadOnlyAdmin[TaskRun]):
     @admin.display(description=_("number"))
     def number(self, run: Any) -> SafeString | str:
         failure = columns.last_line(run.error_end)
-        return columns.two_lines(run.biz_num, "" if failure == columns.EMPTY else columns.breakable(failure), "error")
+        return columns.two_lines(
+            columns.named(run.biz_num), "" if failure == columns.EMPTY else columns.breakable(failure), "error"
+        )
 
     @admin.display(description=_("result"))
     def result_block(self, run: TaskRun) -> SafeString | str:

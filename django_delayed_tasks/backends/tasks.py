@@ -175,13 +175,17 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:
-        """Return an error for each option that does not exist."""
+        """Return an error for each option that does not exist, and each queue whose name no task may have."""
         from django.core.checks import Error
 
         from django_delayed_tasks.function_tasks.options import problems_of
 
         where = f"TASKS[{self.alias!r}]['OPTIONS']"
-        return [Error(f"{where}: {problem}", id="django_delayed_tasks.E024") for problem in problems_of(self.options)]
+        errors = [f"{where}: {problem}" for problem in problems_of(self.options)]
+        for name in sorted(self.queues, key=str):
+            if problem := problem_of_queue(name):
+                errors.append(f"TASKS[{self.alias!r}]['QUEUES']: {shortened(name)}: {problem}")
+        return [Error(error, id="django_delayed_tasks.E024") for error in errors]
 
     def _order(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
         from django_delayed_tasks.function_tasks import enqueuing

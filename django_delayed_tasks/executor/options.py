@@ -10,6 +10,7 @@ from typing import Any
 from django_delayed_tasks import models
 from django_delayed_tasks.conf import READERS, settings
 from django_delayed_tasks.exceptions import InvalidSetting
+from django_delayed_tasks.support.visible import unseen_in
 
 LONGEST_POLL = 86_400.0
 _SUFFIX = 6
@@ -119,8 +120,10 @@ def _check_queues(name: str, queues: Any) -> None:
         return
     if isinstance(queues, str) or not all(isinstance(queue, str) and queue for queue in queues):
         raise InvalidSetting(f"{name}={queues!r}: must be a tuple of queue names")
+    if unseen := unseen_in("".join(queues)):
+        raise InvalidSetting(f"{name}={queues!r}: contains {unseen}, which is not shown as it is")
 
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not name.isprintable() or not 0 < len(name) <= NAME_LENGTH or name.strip() != name:
-        raise InvalidSetting(f"name={name!r}: must be a string of 1 to {NAME_LENGTH} characters")
+        raise InvalidSetting(f"name={name!r}: must be a string of 1 to {NAME_LENGTH} printable characters")

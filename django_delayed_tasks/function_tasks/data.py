@@ -36,6 +36,9 @@ class Enqueued(NamedTuple):
     enqueued_at: datetime | None
     using: dict[str, Any]
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 def written(enqueued: Enqueued, biz_num: str) -> str:
     """Return the data of the task of this number as JSON text.

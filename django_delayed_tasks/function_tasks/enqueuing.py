@@ -23,7 +23,7 @@ from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import (
     Schedule,
-    valid_identity,
+    valid_new_identity,
     valid_once,
     valid_priority,
     valid_trigger,
@@ -57,7 +57,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
     biz_num, given = getattr(task, "biz_num", None), getattr(task, "trigger", None)
     trigger = valid_trigger(None if given is None else str(given))
     expires = _expires(handler, task, recurs=trigger is not None)
-    code, num = valid_identity(handler.biz_code, new_number(now) if biz_num is None else biz_num)
+    code, num = valid_new_identity(handler.biz_code, new_number(now) if biz_num is None else biz_num)
     schedule = Schedule(
         code,
         num,

@@ -63,8 +63,22 @@ class Family:
     @cached_property
     def task_class(self) -> Any:
         """This package's class of tasks of this family."""
+        return self._own.DelayedTask
+
+    @cached_property
+    def result_class(self) -> Any:
+        """This package's class of results of this family."""
+        return self._own.StoredResult
+
+    @cached_property
+    def error_class(self) -> Any:
+        """This package's class of errors in results of this family."""
+        return self._own.StoredError
+
+    @property
+    def _own(self) -> Any:
         name = "core_task" if self.root == CORE else "backport_task"
-        return import_module(f"django_delayed_tasks.function_tasks.{name}").DelayedTask
+        return import_module(f"django_delayed_tasks.function_tasks.{name}")
 
 
 @cache

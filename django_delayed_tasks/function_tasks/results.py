@@ -56,7 +56,7 @@ def _result(
     value: Any = None,
 ) -> Any:
     starts = [attempt.started for attempt in attempts if attempt.started]
-    result = family.base.TaskResult(
+    result = family.result_class(
         task=task,
         id=result_id,
         status=family.base.TaskResultStatus[status],
@@ -83,4 +83,4 @@ def change(result: Any, **values: Any) -> None:
 
 def errors_of(family: Family, errors: Sequence[tuple[str, str]]) -> list[Any]:
     """Return the errors of a result, made from paths of exceptions and tracebacks."""
-    return [family.base.TaskError(exception_class_path=path, traceback=text) for path, text in errors]
+    return [family.error_class(exception_class_path=path, traceback=text) for path, text in errors]

@@ -84,6 +84,9 @@ class _Begun(NamedTuple):
     kwargs: dict[str, Any]
     result: Any | None
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 def _needs_result(function: Any) -> bool:
     """Return whether anything reads the result while the function runs, or as soon as it has returned."""

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from django_delayed_tasks.handlers.named_code import exception_named
 from django_delayed_tasks.triggers import Trigger
 
 OF_FUNCTION = (
@@ -89,6 +90,40 @@ def task_class_of(family: Any, module: str) -> Any:
 
     DelayedTask.__module__, DelayedTask.__qualname__ = module, "DelayedTask"
     return DelayedTask
+
+
+def error_class_of(family: Any, module: str) -> Any:
+    """Return the class of errors in a family's results, to be ``StoredError`` in ``module``, where pickle finds it."""
+    parent: Any = family.base.TaskError
+
+    class StoredError(parent):  # type: ignore[misc]
+        """An error of a run in the history, which names the class of its exception."""
+
+        __slots__ = ()
+
+        @property
+        def exception_class(self) -> type[BaseException]:
+            """The class, whose module is imported by our own rule for what a row names."""
+            return exception_named(self.exception_class_path)
+
+    StoredError.__module__, StoredError.__qualname__ = module, "StoredError"
+    return StoredError
+
+
+def result_class_of(family: Any, module: str) -> Any:
+    """Return the class of a family's results, to be ``StoredResult`` in ``module``, where pickle finds it."""
+    parent: Any = family.base.TaskResult
+
+    class StoredResult(parent):  # type: ignore[misc]
+        """A result, whose text shows no arguments: they may hold secrets."""
+
+        __slots__ = ()
+
+        def __repr__(self) -> str:
+            return f"<TaskResult {self.id}: {self.status} {self.task.module_path}>"
+
+    StoredResult.__module__, StoredResult.__qualname__ = module, "StoredResult"
+    return StoredResult
 
 
 def changed(task: Any, **values: Any) -> Any:

@@ -5,21 +5,20 @@ name the function, and the backend that it is to be validated by, which register
 """
 
 import hashlib
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from django.utils.module_loading import import_string
-
 from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import find
 from django_delayed_tasks.handlers.validation import CODE_LENGTH
+from django_delayed_tasks.support.logs import logger_of
 from django_delayed_tasks.support.redaction import FUNCTION
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 
-logger = logging.getLogger("django_delayed_tasks")
+logger = logger_of("django_delayed_tasks")
 
 USING = "using"
 """The key of what the caller has changed about the function's task with ``using``."""
@@ -50,13 +49,14 @@ def find_function(task: "ClaimedTask") -> TaskHandler | None:
 
 
 def load_function(code: str, path: str, backend: str | None) -> None:
-    """Import the task function at ``path``, if its code is this one, so that its handler is registered.
+    """Find the task function at ``path``, if its code is this one, so that its handler is registered.
 
-    Errors are logged: a function that cannot be imported here may exist in another deployment.
+    Its module is imported if :mod:`~django_delayed_tasks.handlers.named_code` allows it. Errors are logged: a function
+    that cannot be imported here may exist in another deployment.
     """
     if code_of_function(path) != code:
         return
     try:
-        import_string(path).using(backend=backend)
+        task_named(path).using(backend=backend)
     except (Exception, SystemExit) as error:
         logger.warning("%s: this function cannot be used here: %s: %s", path, type(error).__name__, error)

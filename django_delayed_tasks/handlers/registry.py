@@ -1,6 +1,5 @@
 """The handlers that this process knows, by code."""
 
-import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,8 +12,9 @@ from django_delayed_tasks.handlers import discovery
 from django_delayed_tasks.handlers.base import TaskHandler, built
 from django_delayed_tasks.handlers.discovery import Found, LoadProblem
 from django_delayed_tasks.handlers.validation import checked, name_of
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger("django_delayed_tasks")
+logger = logger_of("django_delayed_tasks")
 
 # Two locks: a module that is being imported registers its handlers while its import lock is held, so a thread that
 # holds the registration lock must never import.

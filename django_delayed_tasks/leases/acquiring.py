@@ -1,6 +1,5 @@
 """Acquiring a resource that others want too: contenders form a wait queue in the database and poll it."""
 
-import logging
 import random
 import uuid
 from collections.abc import Callable
@@ -22,8 +21,9 @@ from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 TRIES: Final = 5
 """How often a contender outside the wait queue tries another free resource when one was taken first."""

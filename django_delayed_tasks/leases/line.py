@@ -1,6 +1,5 @@
 """The threads of this process that are in a wait queue: they are woken when a resource is given back here."""
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
@@ -13,8 +12,9 @@ from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import Wanted
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _lock = Lock()
 _here: dict[tuple[str, Wanted], list[Pauses]] = {}

@@ -9,19 +9,19 @@ from django_delayed_tasks import conf
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import NAME_LENGTH, POOL_LENGTH
 from django_delayed_tasks.store.resources.resources import RESERVED
-from django_delayed_tasks.store.validation import valid_json, valid_text
+from django_delayed_tasks.store.validation import seen_text, valid_json, valid_text
 
 SHORTEST_TTL: Final = 0.1
 
 
 def valid_name(value: Any, field: str = "name") -> str:
-    """Return the value if it is a string of 1 to 150 characters."""
-    return valid_text(field, value, NAME_LENGTH)
+    """Return the value if it is a string of 1 to 150 characters, all of which are seen."""
+    return seen_text(field, valid_text(field, value, NAME_LENGTH))
 
 
 def valid_pool(value: Any) -> str:
-    """Return the value if it is a string of 1 to 50 characters that does not start with "ddt."."""
-    name = valid_text("pool", value, POOL_LENGTH)
+    """Return the value if it is a string of 1 to 50 characters, all of which are seen; names with "ddt." are ours."""
+    name = seen_text("pool", valid_text("pool", value, POOL_LENGTH))
     if name.startswith(RESERVED):
         raise InvalidTask("pool", value, f"names that start with {RESERVED!r} are reserved")
     return name

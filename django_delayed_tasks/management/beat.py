@@ -15,9 +15,9 @@ from django.apps import apps
 from django.conf import settings
 from django.core.management.base import CommandError
 from django.utils import timezone
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.triggers import Cron, Interval, Trigger
 
 LONG_AGO = timedelta(days=365 * 30)
@@ -250,7 +250,7 @@ def function_of(entry: Entry) -> Any:
         NotCopied: there is none of that name.
     """
     try:
-        function = import_string(entry.task)
+        function = task_named(entry.task)
     except ImportError as error:
         raise NotCopied(_("%(task)s cannot be imported: %(error)s") % {"task": entry.task, "error": error}) from None
     if not hasattr(function, "enqueue_on_commit"):

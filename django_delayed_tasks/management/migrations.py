@@ -7,6 +7,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
+from django_delayed_tasks.support.visible import visible_lines
 
 
 def unapplied(alias: str) -> list[str]:
@@ -37,5 +38,5 @@ def text_of(error: Exception, using: str | None) -> str:
     # A database that cannot be reached is not asked a second time, which may take as long again.
     if isinstance(error, Error) and connections[alias].connection is not None:
         with suppress(Exception):  # such as of another app's migrations: the error itself is told
-            return migrate_first(alias) or str(error)
-    return str(error)
+            return migrate_first(alias) or visible_lines(str(error))
+    return visible_lines(str(error))

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from django_delayed_tasks.management import status_texts
 from django_delayed_tasks.stats import Overview
+from django_delayed_tasks.support.visible import visible
 
 STYLES = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 
@@ -19,7 +20,8 @@ def drawn(seen: Overview, width: int | None = None) -> str:
     console = Console(file=StringIO(), force_terminal=True, width=width or Console().width, highlight=False)
     console.print(Text(status_texts.summary(seen), style="bold"))
     for problem in seen.problems:
-        console.print(Text(problem.text, style=STYLES[problem.level]), Text(problem.advice, style="dim"))
+        text, advice = visible(problem.text), visible(problem.advice)
+        console.print(Text(text, style=STYLES[problem.level]), Text(advice, style="dim"))
     for line, text in status_texts.forecasts(seen):
         console.print(Text(line, style="cyan"), Text(text))
     for title, head, rows in status_texts.tables(seen):
@@ -33,7 +35,7 @@ def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Ta
     for name in head:
         table.add_column(name)
     for row in rows:
-        table.add_row(*(Text(cell, style=_style(cell)) for cell in row))
+        table.add_row(*(Text(visible(cell), style=_style(cell)) for cell in row))
     return table
 
 

@@ -12,6 +12,7 @@ from django_delayed_tasks.stats.findings import bounded, busy_text, served_text,
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.aligned import aligned
 from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.visible import visible
 
 MOST_ROWS = 10
 """The most rows of each table."""
@@ -25,7 +26,7 @@ Table = tuple[str, Sequence[str], list[Sequence[str]]]
 
 def plain(seen: Overview) -> str:
     """Return everything as text without colors."""
-    parts = [summary(seen), *(f"{LEVELS[problem.level]} {problem.text} {problem.advice}" for problem in seen.problems)]
+    parts = [summary(seen), *(visible(f"{LEVELS[one.level]} {one.text} {one.advice}") for one in seen.problems)]
     parts += [f"{line} {text}".lstrip() if line.isspace() else f"{line} {text}" for line, text in forecasts(seen)]
     parts += [_aligned(table) for table in tables(seen) if table[2]]
     return "\n".join(parts)

@@ -13,6 +13,7 @@ from django_delayed_tasks.metrics import definitions
 from django_delayed_tasks.metrics.cluster import read_cluster
 from django_delayed_tasks.metrics.counts import read_counts
 from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Source
+from django_delayed_tasks.support.visible import visible
 
 KIND = CONTENT_TYPE_PLAIN_0_0_4
 
@@ -73,7 +74,8 @@ def _family(metric: definitions.Metric[Source], source: Source) -> Metric:
         Kind.HISTOGRAM: HistogramMetricFamily,
     }
     family = kinds[metric.kind](metric.name, metric.text, labels=metric.labels)
-    for labels, value in metric.read(source):
+    for names, value in metric.read(source):
+        labels = [visible(name) for name in names]
         if isinstance(value, Histogram):
             family.add_metric(labels, value.cumulative(), value.total)
         else:

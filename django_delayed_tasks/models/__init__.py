@@ -28,6 +28,7 @@ from django_delayed_tasks.models.lengths import (
 from django_delayed_tasks.models.resources import Resource, Waiter
 from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
+from django_delayed_tasks.support.visible import visible
 
 __all__ = [
     "CODE_LENGTH", "EARLIEST", "EXCEPTION_LENGTH", "LATEST", "NAME_LENGTH", "NOTE_LENGTH", "NUM_LENGTH", "POOL_LENGTH",
@@ -150,7 +151,7 @@ class Task(models.Model):
         return text
 
     def __str__(self) -> str:
-        return f"{self.biz_code} {self.biz_num}"
+        return visible(f"{self.biz_code} {self.biz_num}")
 
 
 class TaskRun(models.Model):
@@ -183,7 +184,7 @@ class TaskRun(models.Model):
         indexes = [models.Index(fields=["biz_code", "biz_num"], name="ddt_run_identity")]
 
     def __str__(self) -> str:
-        return f"{self.biz_code} {self.biz_num} #{self.attempt}"
+        return visible(f"{self.biz_code} {self.biz_num} #{self.attempt}")
 
 
 class Success(models.Model):
@@ -200,7 +201,7 @@ class Success(models.Model):
         constraints = [models.UniqueConstraint(fields=["biz_code", "biz_num"], name="ddt_success_identity")]
 
     def __str__(self) -> str:
-        return f"{self.biz_code} {self.biz_num}"
+        return visible(f"{self.biz_code} {self.biz_num}")
 
 
 class PausedQueue(models.Model):
@@ -214,7 +215,7 @@ class PausedQueue(models.Model):
         verbose_name_plural = _("queues")
 
     def __str__(self) -> str:
-        return self.queue
+        return visible(self.queue)
 
 
 class Recurrence(models.Model):
@@ -229,7 +230,7 @@ class Recurrence(models.Model):
         verbose_name_plural = _("recurrences")
 
     def __str__(self) -> str:
-        return f"{self.biz_code}: {self.trigger_text}"
+        return visible(f"{self.biz_code}: {self.trigger_text}")
 
 
 class Executor(models.Model):
@@ -265,4 +266,4 @@ class Executor(models.Model):
         indexes = [models.Index(fields=["alive", "expires_at"], name="ddt_executor_lease")]
 
     def __str__(self) -> str:
-        return f"{self.name} ({self.host}, {self.pid})"
+        return visible(f"{self.name} ({self.host}, {self.pid})")

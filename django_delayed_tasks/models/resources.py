@@ -7,6 +7,7 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField
 from django_delayed_tasks.models.lengths import CODE_LENGTH, HOLDER_LENGTH, NAME_LENGTH, POOL_LENGTH
+from django_delayed_tasks.support.visible import visible
 
 
 class Resource(models.Model):
@@ -42,7 +43,7 @@ class Resource(models.Model):
         indexes = [models.Index(fields=["pool", "enabled", "busy_before", "id"], name="ddt_resource_lease")]
 
     def __str__(self) -> str:
-        return f"{self.pool} {self.name}"
+        return visible(f"{self.pool} {self.name}")
 
 
 class Waiter(models.Model):
@@ -59,4 +60,4 @@ class Waiter(models.Model):
         indexes = [models.Index(fields=["pool", "name", "id"], name="ddt_waiter_queue")]
 
     def __str__(self) -> str:
-        return f"{self.pool} {self.name} {self.pk}"
+        return visible(f"{self.pool} {self.name} {self.pk}")

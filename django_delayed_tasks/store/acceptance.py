@@ -13,9 +13,10 @@ from django_delayed_tasks.store.validation import (
     valid_fragment,
     valid_identity,
     valid_json,
+    valid_new_identity,
+    valid_new_queue,
     valid_once,
     valid_priority,
-    valid_queue,
     valid_trigger,
     valid_when,
 )
@@ -30,7 +31,7 @@ def accepted(task: Any, once: bool = False) -> Schedule:
     """
     if not isinstance(task, Task):
         raise InvalidTask("task", task, "must be a Task")
-    code, num = valid_identity(task.biz_code, task.biz_num)
+    code, num = valid_new_identity(task.biz_code, task.biz_num)
     handler = find(code)
     if handler is None and not settings.ALLOW_UNKNOWN_CODES:
         raise unknown(code)
@@ -41,7 +42,7 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         num,
         valid_when(task.when),
         valid_json(task.biz_ext, settings.MAX_BIZ_EXT_BYTES),
-        valid_queue(task.queue or defaults.queue),
+        valid_new_queue(task.queue or defaults.queue),
         valid_priority(defaults.priority if task.priority is None else task.priority),
         None if trigger is None else str(trigger),
         valid_when(task.expires_at, "expires_at"),

@@ -1,6 +1,5 @@
 """The executors' own rows: an executor registers, renews its lease, and retires; others declare it dead."""
 
-import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -19,8 +18,9 @@ from django_delayed_tasks.store.sql.charsets import CHARSET, narrow_session
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from django_delayed_tasks.store.sql.transactions import atomically, decisive_write, in_one_statement, in_one_write
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 
 @dataclass(frozen=True, slots=True)

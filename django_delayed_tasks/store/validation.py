@@ -13,6 +13,7 @@ from django_delayed_tasks.store.json_limits import problem_of
 from django_delayed_tasks.store.sql.escapes import without_unstorable
 from django_delayed_tasks.support.exact_json import in_full
 from django_delayed_tasks.support.redaction import shown
+from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
 from django_delayed_tasks.triggers.values import LONGEST, OUT_OF_RANGE, is_in_range
 
@@ -39,6 +40,9 @@ class Schedule(NamedTuple):
     trace: str | None = None
     """The trace that the caller was in, as a ``traceparent``."""
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
     """Return both halves of an identity; a number that is an int or a UUID, as its text.
@@ -48,6 +52,16 @@ def valid_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
             unchanged.
     """
     return valid_code(biz_code), valid_text("biz_num", _text_of(biz_num), NUM_LENGTH, HASH)
+
+
+def valid_new_identity(biz_code: Any, biz_num: Any) -> tuple[str, str]:
+    """Return both halves of an identity that may be written; see :func:`valid_identity`.
+
+    Raises:
+        InvalidTask: as there; or a half contains a character that is not seen.
+    """
+    code, num = valid_identity(biz_code, biz_num)
+    return seen_text("biz_code", code), seen_text("biz_num", num)
 
 
 def valid_code(biz_code: Any) -> str:
@@ -134,6 +148,17 @@ def valid_text(field: str, value: Any, longest: int, instead: str = "") -> str:
         raise InvalidTask(field, value, "must not begin or end with white space")
     _storable(field, value, value)
     return _plain(value)
+
+
+def seen_text(field: str, text: str) -> str:
+    """Return a valid text that may be written as a name: all of it is seen.
+
+    Raises:
+        InvalidTask: it contains a control character, or another one that is not shown or turns text around.
+    """
+    if unseen := unseen_in(text):
+        raise InvalidTask(field, text, f"contains {unseen}, which is not shown as it is: names must be visible")
+    return text
 
 
 def valid_fragment(field: str, value: Any) -> str:
@@ -264,6 +289,11 @@ def valid_once(value: Any, trigger: Trigger | None) -> bool | None:
 def valid_queue(value: Any) -> str:
     """Return a queue's name: a non-empty text of at most 50 characters."""
     return valid_text("queue", value, QUEUE_LENGTH)
+
+
+def valid_new_queue(value: Any) -> str:
+    """Return a queue's name that may be written: one that is seen as it is."""
+    return seen_text("queue", valid_queue(value))
 
 
 LONGEST_ERROR = 20_000

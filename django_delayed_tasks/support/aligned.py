@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from unicodedata import east_asian_width
 
+from django_delayed_tasks.support.visible import visible
+
 
 def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return a line for each row, with its cells below those of the other rows."""
-    lines = list(rows)
+    """Return a line for each row, with its cells below those of the other rows; what is not seen has escapes."""
+    lines = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(places, column)) for column in zip(*lines, strict=True)]
     return ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
 

@@ -9,9 +9,11 @@ from django import template
 from django.urls import NoReverseMatch, reverse
 
 from django_delayed_tasks.support.durations import number_text
+from django_delayed_tasks.support.visible import named
 
 register = template.Library()
 register.filter("ddt_number", number_text)
+register.filter("named", named)
 
 
 @register.inclusion_tag("admin/django_delayed_tasks/overview/banner.html", takes_context=True)

@@ -13,7 +13,7 @@ from django_delayed_tasks.handlers.naming import Code, code_named
 from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.records.progress import Report, report_of
-from django_delayed_tasks.store.validation import valid_identity, valid_json, valid_trigger, valid_when
+from django_delayed_tasks.store.validation import valid_json, valid_new_identity, valid_trigger, valid_when
 from django_delayed_tasks.triggers import Trigger
 
 
@@ -83,7 +83,7 @@ def make_task(
     Raises:
         InvalidTask: a value that ``add_task`` does not accept.
     """
-    biz_code, biz_num = valid_identity(code_named(code), num)
+    biz_code, biz_num = valid_new_identity(code_named(code), num)
     handler = find(biz_code) or TaskHandler
     moment = valid_when(when)
     recurs_at = valid_trigger(None if trigger is None else str(trigger))

@@ -18,6 +18,7 @@ INSTALLED_APPS = ["django_delayed_tasks", "harness.benchmarks.effects"]
 HANDLERS = ("Nothing", "Unrecorded", "Briefly", "Working", "Together", "Inserting")
 TASK_HANDLERS = [f"harness.benchmarks.handlers.{name}" for name in HANDLERS]
 TASKS = {"default": {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend"}}
+DELAYED_TASKS = {"FUNCTION_MODULES": ["harness.benchmarks.functions"]}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 SECRET_KEY = "only for benchmarks"

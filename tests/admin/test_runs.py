@@ -139,7 +139,7 @@ def test_names_of_executors(boss: Client) -> None:
         }  # fmt: skip
     assert len([query for query in context.captured_queries if "_executor" in query["sql"]]) == 1
     html = boss.get(page_of(rows[1])).content.decode()
-    assert f'<a href="{page_of(web2)}">web2</a>' in html
+    assert f'<a href="{page_of(web2)}"><bdi>web2</bdi></a>' in html
 
 
 @pytest.mark.parametrize(

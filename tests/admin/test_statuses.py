@@ -92,7 +92,7 @@ class TestByError:
 
     def test_a_group_leads_to_its_tasks(self, boss: Client) -> None:
         html = boss.get(ERRORS).content.decode()
-        [query, *_] = re.findall(rf'href="{LIST}\?([^"]*)">ValueError', html)
+        [query, *_] = re.findall(rf'href="{LIST}\?([^"]*)"><bdi>ValueError', html)
         found = boss.get(LIST, dict(parse_qsl(query.replace("&amp;", "&"))))
         assert numbers_of(found) == ["b", "a"]
         assert "By error" in text_of(found.content.decode())

@@ -115,7 +115,7 @@ def test_sentence_of_a_running_task(boss: Client) -> None:
     fields: dict[str, Any] = {"status": TaskStatus.RUNNING, "executor": owner.pk, "attempts": 2}
     row = task("1", **fields, update_time=NOW - 2 * MINUTE)
     assert sentence_of(boss, row) == "running Running for 2 min on web2, attempt 2."
-    assert f'<a href="{page_of(owner)}">web2</a>' in summary_of(boss, row)
+    assert f'<a href="{page_of(owner)}"><bdi>web2</bdi></a>' in summary_of(boss, row)
     stopping = task("2", **fields, cancel_requested_at=NOW)  # when it was claimed is not known any more
     assert sentence_of(boss, stopping) == "stopping Running on web2, attempt 2."
 

@@ -236,7 +236,7 @@ class TestConflict:
 
 def test_it_names_the_executor(boss: Client) -> None:
     row = task("A-1", status=TaskStatus.RUNNING, executor=executor("web2").pk)
-    assert ">web2</a>, attempt 0." in boss.get(page_of(row)).content.decode()
+    assert "<bdi>web2</bdi></a>, attempt 0." in boss.get(page_of(row)).content.decode()
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class TestButtons:
         row = task(queue="<b>")
         assert "is paused" not in boss.get(page_of(row)).content.decode()
         pause_queue("<b>")
-        assert "Its queue, “&lt;b&gt;”, is paused" in boss.get(page_of(row)).content.decode()
+        assert "Its queue, “<bdi>&lt;b&gt;</bdi>”, is paused" in boss.get(page_of(row)).content.decode()
 
     @pytest.mark.parametrize(("button", "claim_at"), [("_run_now", NOW), ("_postpone", NOW + 2 * HOUR)])
     def test_pressed(self, boss: Client, button: str, claim_at: Any) -> None:

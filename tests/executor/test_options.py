@@ -125,7 +125,7 @@ def test_queues_refused(name: str, queues: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", " one", "one ", "o\nne", "o\0ne", 1, "x" * 195])
 def test_names_refused(name: Any) -> None:
-    with pytest.raises(InvalidSetting, match=r"^name=.*: must be a string of 1 to \d+ characters$"):
+    with pytest.raises(InvalidSetting, match=r"^name=.*: must be a string of 1 to \d+ printable characters$"):
         from_settings(name=name)
 
 
@@ -133,7 +133,7 @@ def test_a_supervisor_may_append_a_number_to_the_longest_name() -> None:
     from django_delayed_tasks.models import NAME_LENGTH
 
     assert from_settings(name="x" * (NAME_LENGTH - 6)).name
-    with pytest.raises(InvalidSetting, match=f"1 to {NAME_LENGTH - 6} characters$"):
+    with pytest.raises(InvalidSetting, match=f"1 to {NAME_LENGTH - 6} printable characters$"):
         from_settings(name="x" * (NAME_LENGTH - 5))
 
 

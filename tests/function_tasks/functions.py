@@ -69,6 +69,18 @@ def give(value: Any) -> Any:
     return value
 
 
+@task(takes_context=True)
+def fail_with(context: Any, *args: Any, **kwargs: Any) -> None:
+    del args, kwargs  # so that the context is the only local variable of this frame
+    raise ValueError("with a context")
+
+
+@task(takes_context=True)
+async def fail_with_later(context: Any, *args: Any, **kwargs: Any) -> None:
+    del args, kwargs
+    raise ValueError("with a context")
+
+
 def delay(exception: BaseException, task_result: Any) -> float | None:
     """No wait, and no further attempt after a KeyError."""
     seen.append((type(exception), task_result.attempts, len(task_result.errors)))

@@ -16,7 +16,7 @@ core_only = pytest.mark.skipif(django.VERSION < (6, 0), reason="this Django has 
 
 def test_each_has_its_own_classes() -> None:
     result: Any = backported.triple.enqueue(2)
-    assert type(result) is TaskResult
+    assert isinstance(result, TaskResult)
     drain()
     result.refresh()
     assert result.status is TaskResultStatus.SUCCESSFUL
@@ -32,7 +32,7 @@ def test_both_run_in_one_executor_and_read_each_others_results() -> None:
     assert [framework.default_task_backend.get_result(one.id).return_value for one in (theirs, ours)] == [6, 2]
     assert [default_task_backend.get_result(one.id).return_value for one in (theirs, ours)] == [6, 2]
     assert type(default_task_backend.get_result(ours.id)) is type(ours)
-    assert type(ours) is not TaskResult
+    assert not isinstance(ours, TaskResult)
 
 
 def test_exceptions_are_those_of_who_asks() -> None:
@@ -50,7 +50,7 @@ def test_signals_and_context_are_those_of_the_function() -> None:
     heard: list[Any] = []
 
     def receive(sender: Any, task_result: Any, **_: Any) -> None:
-        heard.append((sender, type(task_result), str(task_result.status)))
+        heard.append((sender, isinstance(task_result, TaskResult), str(task_result.status)))
 
     signals.task_finished.connect(receive)
     try:
@@ -60,6 +60,6 @@ def test_signals_and_context_are_those_of_the_function() -> None:
         drain()
     finally:
         signals.task_finished.disconnect(receive)
-    expected = [(DelayedTasksBackend, TaskResult, status) for status in ("FAILED", "SUCCESSFUL")]
+    expected = [(DelayedTasksBackend, True, status) for status in ("FAILED", "SUCCESSFUL")]
     assert sorted(heard, key=str)[:2] == expected
     assert len(heard) == (2 if django.VERSION >= (6, 0) else 3)

@@ -15,7 +15,6 @@ from django_delayed_tasks.function_tasks.handler import registered as registered
 from django_delayed_tasks.function_tasks.options import options_of
 from django_delayed_tasks.handlers import find, find_function, registry
 from django_delayed_tasks.models import Task
-from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.sql.lanes import open_lane
 from tests.executor.limits.parts import LanesBench
 from tests.executor.parts import claim, drain, executing, registered
@@ -210,26 +209,6 @@ def test_a_function_that_is_gone(caplog: pytest.LogCaptureFixture, monkeypatch: 
     assert "this function cannot be used here: ImportError" in caplog.text
     with pytest.raises(TaskResultDoesNotExist, match="is no task function here"):
         default_task_backend.get_result(result.id)
-
-
-class Exits:
-    """What a module does that ends the process when it is imported."""
-
-    def using(self, **options: Any) -> None:
-        raise SystemExit
-
-
-@pytest.mark.django_db(transaction=True)
-def test_a_function_whose_module_ends_the_process(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The executor has claimed the task: it must be released, as one of an unknown code."""
-    functions.give.enqueue(1)
-    registry.clear()
-    monkeypatch.setattr(functions, "give", Exits())
-    drain()
-    assert "this function cannot be used here: SystemExit" in caplog.text
-    assert Task.objects.get().status == TaskStatus.PENDING
 
 
 @pytest.mark.django_db(transaction=True)

@@ -225,7 +225,7 @@ def test_from_celery_beat(newcomer: Newcomer) -> None:
     assert "off: left out: it is disabled" in shown
     assert "once: left out: it runs only once" in shown
     assert "not there: left out: shop.tasks.gone cannot be imported" in shown
-    assert "not a task: left out: json.dumps is not decorated with @task" in shown
+    assert "not a task: left out: json.dumps cannot be imported: json.dumps is no function decorated" in shown
     assert "celery.backend_cleanup: left out" in shown or "2 entries would be copied, 8 left out." in shown
     assert "dead: left out: it does not run after " in shown
     assert "2 entries copied, 8 left out." in newcomer.saw("--disable")

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import IntegerChoices
 from django.utils import timezone
 from django.utils.formats import date_format
-from django.utils.html import conditional_escape, format_html
+from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -16,6 +16,8 @@ from django_delayed_tasks.support.durations import duration_text as duration_tex
 from django_delayed_tasks.support.durations import milliseconds_text
 from django_delayed_tasks.support.durations import number_text as number_text
 from django_delayed_tasks.support.redaction import redacted
+from django_delayed_tasks.support.visible import named as named
+from django_delayed_tasks.support.visible import visible, visible_lines
 
 EMPTY = "-"
 SHORT = 24
@@ -51,11 +53,10 @@ def two_lines(first: Any, second: Any, kind: str = "quiet") -> SafeString | str:
     return format_html('{}<span class="ddt-second ddt-{}">{}</span>', first, kind, second) if second else first
 
 
-def breakable(text: str) -> SafeString | str:
+def breakable(text: str) -> SafeString:
     """Return a text that may be broken after dots and underscores if it is long, such as the path of a function."""
-    if len(text) <= SHORT:
-        return text
-    return mark_safe(re.sub(r"([._])(?=\w)", r"\1<wbr>", conditional_escape(text)))
+    shown = named(text)
+    return shown if len(text) <= SHORT else mark_safe(re.sub(r"([._])(?=\w)", r"\1<wbr>", shown))
 
 
 def labelled(label: Any, value: Any) -> SafeString:
@@ -82,12 +83,13 @@ def member_badge(members: type[IntegerChoices], value: int) -> SafeString:
 
 def names_text(names: Any) -> str:
     """Return a list of names on one line; a value that is not a list is shown as it is."""
-    return ", ".join(map(str, names)) if isinstance(names, list) else EMPTY if names is None else str(names)
+    text = ", ".join(map(str, names)) if isinstance(names, list) else EMPTY if names is None else str(names)
+    return visible(text)
 
 
 def preformatted(text: str) -> SafeString | str:
     """Return a text, such as a traceback, preformatted and escaped."""
-    return format_html('<pre class="ddt-pre">{}</pre>', text) if text else EMPTY
+    return format_html('<pre class="ddt-pre">{}</pre>', visible_lines(text)) if text else EMPTY
 
 
 def pretty_json(value: Any) -> str:

@@ -8,7 +8,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from django_delayed_tasks.admin.lists.changelist import BoundedChangeList
-from django_delayed_tasks.admin.lists.columns import EMPTY, SHORT
+from django_delayed_tasks.admin.lists.columns import EMPTY, SHORT, named
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.store import executors
 
@@ -42,4 +42,4 @@ def executor_link(site: str, row: Any) -> SafeString | str:
         return executor_text(row)
     address = reverse(f"{site}:django_delayed_tasks_executor_change", args=[row.executor])
     kind = mark_safe(' class="ddt-long"') if len(name) > SHORT else ""
-    return format_html('<a{} href="{}">{}</a>', kind, address, name)
+    return format_html('<a{} href="{}">{}</a>', kind, address, named(name))

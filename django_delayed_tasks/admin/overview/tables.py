@@ -19,6 +19,7 @@ from django_delayed_tasks.stats.findings import bounded, busy_text, served_text,
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.spans import local
+from django_delayed_tasks.support.visible import named
 
 MOST_ROWS: Final = 12
 """The most rows of a table; what is left out is counted below it."""
@@ -149,9 +150,9 @@ class Tables:
         if more > 0:
             served = _("%(names)s and %(more)d more") % {"names": served, "more": more}
         return {
-            "name": queue.name,
+            "name": named(queue.name),
             "address": self._tasks(queue=queue.name),
-            "served_by": served,
+            "served_by": served and named(served),
             "is_unserved": not queue.served_by and queue.earliest is not None,
             "due": _due(queue.due),
             "limited": _due(sum(one.tasks for one in queue.limited)),
@@ -184,7 +185,8 @@ class Tables:
 
     def _failure(self, failures: Failures, hour: int) -> dict[str, Any]:
         return {
-            "code": failures.code, "error": failures.error.removeprefix("builtins.") or _("(no error)"),
+            "code": named(failures.code),
+            "error": named(failures.error.removeprefix("builtins.") or _("(no error)")),
             "hour": count_text(hour), "day": count_text(max(failures.count, hour)), "lost": count_text(failures.lost),
             "final": count_text(failures.final), "address": self._failed_of(failures),
             "is_alarm": hour > 0 and failures.lost < failures.count,
@@ -203,7 +205,7 @@ class Tables:
         return [
             {
                 "code": task.code, "number": task.number, "address": self.address("task_change", task.id),
-                "duration": duration_text(task.duration), "executor": task.executor,
+                "duration": duration_text(task.duration), "executor": named(task.executor),
                 "percent": None if task.progress is None else round(100 * task.progress), "note": task.note,
             }
             for task in self.seen.backlog.longest
@@ -220,10 +222,10 @@ class Tables:
         """The rows of the table of executors."""
         return [
             {
-                "name": one.name, "address": self.address("executor_change", one.id), "host": one.host,
+                "name": named(one.name), "address": self.address("executor_change", one.id), "host": named(one.host),
                 "is_stopping": one.is_stopping, "threads": one.threads, "shown": min(one.claimed, one.threads),
                 "busy": busy_text(one.claimed, one.threads),
-                "queues": served_text(one.queues, one.exclude_queues),
+                "queues": named(served_text(one.queues, one.exclude_queues)),
             }
             for one in self.seen.executors[:MOST_EXECUTORS]
         ]  # fmt: skip
@@ -237,7 +239,7 @@ class Tables:
             | {name: _due(getattr(pool, name)) for name in ("busy", "free", "disabled", "waiters")}
             | {
                 "has_waiters": pool.waiters > 0,
-                "name": _("mutexes") if pool.is_mutexes else pool.name,
+                "name": _("mutexes") if pool.is_mutexes else named(pool.name),
                 "address": resources and f"{resources}?{urlencode({'pool': pool.name})}",
             }
             for pool in self.seen.pools

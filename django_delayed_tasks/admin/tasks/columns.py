@@ -82,7 +82,9 @@ class TaskColumns:
     def number(self, task: Any) -> SafeString | str:
         """Return the number, and below it the error."""
         failure = columns.last_line(task.error_end)
-        return columns.two_lines(task.biz_num, "" if failure == columns.EMPTY else columns.breakable(failure), "error")
+        return columns.two_lines(
+            columns.named(task.biz_num), "" if failure == columns.EMPTY else columns.breakable(failure), "error"
+        )
 
     @admin.display(description=_("attempts"))
     def attempts_(self, task: Task) -> SafeString:
@@ -90,7 +92,7 @@ class TaskColumns:
 
     @admin.display(description=_("queue"))
     def queue_(self, task: Task) -> SafeString:
-        return columns.labelled(_("queue"), task.queue)
+        return columns.labelled(_("queue"), columns.named(task.queue))
 
     @admin.display(description=_("priority"))
     def priority_(self, task: Task) -> SafeString:
@@ -104,7 +106,8 @@ class TaskColumns:
 
     @admin.display(description=_("executor"))
     def executor_(self, task: Task) -> SafeString:
-        return columns.labelled(_("executor"), executor_text(task))
+        text = executor_text(task)
+        return columns.labelled(_("executor"), text if text == columns.EMPTY else columns.named(text))
 
     @admin.display(description=_("data"))
     def data_block(self, task: Task) -> SafeString | str:

@@ -22,7 +22,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.lists import columns
-from django_delayed_tasks.admin.lists.base import page_context
+from django_delayed_tasks.admin.lists.base import in_sight, page_context
 from django_delayed_tasks.admin.lists.filters import FOLDED, CodeFilter
 from django_delayed_tasks.admin.lists.segments import BY_LEVEL, Order
 from django_delayed_tasks.admin.lists.statuses import BY_ERROR
@@ -150,7 +150,7 @@ class ErrorPages(Base):
     """The page with the failed tasks by their errors."""
 
     def get_urls(self) -> Any:
-        view = self.admin_site.admin_view(self.errors_view)
+        view = self.admin_site.admin_view(in_sight(self.errors_view))
         return [path("errors/", view, name=f"django_delayed_tasks_{BY_ERROR}"), *super().get_urls()]
 
     def errors_view(self, request: HttpRequest) -> HttpResponse:

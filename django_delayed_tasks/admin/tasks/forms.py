@@ -113,7 +113,8 @@ class ChangeTaskForm(TaskForm):
             raise forms.ValidationError(seen.CHANGED)
         validation.valid_when(cleaned["when"])
         validation.valid_json(cleaned["biz_ext"], settings.MAX_BIZ_EXT_BYTES)
-        validation.valid_queue(cleaned["queue"])
+        if "queue" in self.changed_data:
+            validation.valid_new_queue(cleaned["queue"])
         validation.valid_priority(cleaned["priority"])
         validation.valid_when(cleaned["expires_at"], "expires_at")
         if self.has_new_trigger and cleaned["trigger_text"]:

@@ -1,6 +1,5 @@
 """Runs an executor in the foreground of its own process: signals, exit codes, progress."""
 
-import logging
 import os
 import signal
 from collections import Counter
@@ -26,8 +25,9 @@ from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
 from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 RESTART = 75
 """Exit code of a process that must be restarted, as when too many threads hang (EX_TEMPFAIL of sysexits.h)."""

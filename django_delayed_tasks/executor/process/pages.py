@@ -1,24 +1,31 @@
 """A small HTTP server for probes and metrics, on a port or on a Unix socket, in threads of its own."""
 
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+import errno
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from socket import AF_INET6, AF_UNIX, SOCK_STREAM, getaddrinfo, socket
-from socketserver import BaseServer, ThreadingUnixStreamServer
-from threading import Thread
+from socket import AF_INET6, AF_UNIX, SHUT_RDWR, SOCK_STREAM, getaddrinfo, socket
+from socketserver import BaseServer, ThreadingMixIn, UnixStreamServer
+from threading import Event, Lock, Thread
 from typing import Any, NamedTuple
 
 from django.db import connections
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
 
 PATIENCE = 5.0
-"""Seconds that a client may take to send its request, and a process to answer its supervisor."""
+"""Seconds that a client may take to send its request and to read the answer, and a process to answer its supervisor."""
+MOST = 16
+"""Connections at a time; a further one takes the place of the client that has been slow for longest."""
+BACKLOG = 128
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 PLAIN = "text/plain; charset=utf-8"
 JSON = "application/json"
 
@@ -77,26 +84,101 @@ def _server(address: Address, handler: type[BaseHTTPRequestHandler]) -> BaseServ
     return (_IPv6Server if family == AF_INET6 else _Server)(address, handler)
 
 
-class _Server(ThreadingHTTPServer):
+class _Bounded(ThreadingMixIn):
+    """Connections that are few, and do not stay: anyone may open them, and keep sending a byte now and then."""
+
     daemon_threads = True
     block_on_close = False
+    request_queue_size = BACKLOG
+
+    def __init__(self, *args: Any) -> None:
+        self._lock = Lock()
+        self._since: dict[Any, float | None] = {}  # the oldest first; None while the page is made
+        super().__init__(*args)
+
+    @contextmanager
+    def not_the_client(self, connection: Any) -> Iterator[None]:
+        """In this block the page is made: how long it takes is not up to the client."""
+        self._set(connection, None)
+        try:
+            yield
+        finally:
+            self._set(connection, clock.monotonic())
+
+    def _set(self, connection: Any, since: float | None) -> None:
+        with self._lock:
+            if connection in self._since:  # otherwise it was cut off meanwhile
+                self._since[connection] = since
+
+    def get_request(self) -> Any:
+        try:
+            return super().get_request()  # type: ignore[misc]
+        except OSError as error:
+            if error.errno in _FULL:
+                Event().wait(0.1)  # the connection stays in the backlog, which would be looked at again at once
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread, unless there are too many whose pages are being made."""
+        with self._lock:
+            slow = [one for one, since in self._since.items() if since is not None]
+            if len(self._since) >= MOST and slow:
+                self._cut_off(slow[0])
+            is_full = len(self._since) >= MOST
+            if not is_full:
+                self._since[request] = clock.monotonic()
+        if is_full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, client_address)
+
+    def service_actions(self) -> None:
+        """Cut off clients that are too slow; called several times a second."""
+        with self._lock:
+            until = clock.monotonic() - PATIENCE
+            for slow in [one for one, since in self._since.items() if since is not None and since < until]:
+                self._cut_off(slow)
+
+    def _cut_off(self, connection: Any) -> None:
+        del self._since[connection]
+        with suppress(OSError):
+            connection.shutdown(SHUT_RDWR)  # its thread closes it
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._lock:
+            self._since.pop(request, None)
+        super().shutdown_request(request)  # type: ignore[misc]
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Log what is not a connection that the client, or we, have ended."""
+        if not isinstance(sys.exception(), OSError):
+            logger.exception("a request cannot be answered")
+
+
+class _Server(_Bounded, HTTPServer):
+    pass
 
 
 class _IPv6Server(_Server):
     address_family = AF_INET6
 
 
-class _UnixServer(ThreadingUnixStreamServer):
-    daemon_threads = True
-    block_on_close = False
+class _UnixServer(_Bounded, UnixStreamServer):
+    pass
 
 
 class _Handler(BaseHTTPRequestHandler):
+    server: _Bounded  # type: ignore[assignment]
     pages: Pages = {}
     timeout = PATIENCE
 
+    def version_string(self) -> str:
+        """Return what the header ``Server`` says: no versions."""
+        return "django-delayed-tasks"
+
     def do_GET(self) -> None:
-        page = self._page()
+        with self.server.not_the_client(self.connection):
+            page = self._page()
         with suppress(ConnectionError):  # who asked may not have waited for the answer
             self._send(page)
 

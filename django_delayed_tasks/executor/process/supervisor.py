@@ -1,6 +1,5 @@
 """The supervisor starts several executors as processes and restarts those that crash."""
 
-import logging
 import os
 import signal
 import subprocess
@@ -10,8 +9,9 @@ from dataclasses import dataclass, field
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.process.foreground import RESTART, StopSignals
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 LOOK_EVERY = 0.1
 LONGEST_PAUSE = 30.0

@@ -13,6 +13,7 @@ from django_delayed_tasks import conf
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.management.beat import Entry, Recurrence, entries, function_of, recurrence_of
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.support.visible import visible
 
 
 class Command(BaseCommand):
@@ -41,10 +42,10 @@ class Command(BaseCommand):
                     enqueue(name, entry, function, recurrence)
                     _end(entry, disable)
         except Exception as error:  # such as arguments that are no JSON, or a trigger that never fires
-            self.stdout.write(_("%(name)s: left out: %(why)s") % {"name": name, "why": error})
+            self.stdout.write(visible(_("%(name)s: left out: %(why)s") % {"name": name, "why": error}))
             return False
         lost = _(", without %s") % ", ".join(entry.lost) if entry.lost else ""
-        self.stdout.write(f"{name}: {recurrence.trigger}{lost}")
+        self.stdout.write(visible(f"{name}: {recurrence.trigger}{lost}"))
         return True
 
 

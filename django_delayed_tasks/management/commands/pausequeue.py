@@ -47,7 +47,7 @@ class Command(BaseCommand):
     def _list(self, alias: str) -> None:
         paused = list(PausedQueue.objects.using(alias).order_by("queue"))
         for row in paused:
-            self.stdout.write(f"{row.queue}\t{row.paused_at:%Y-%m-%d %H:%M:%S %Z}")
+            self.stdout.write(f"{row}\t{row.paused_at:%Y-%m-%d %H:%M:%S %Z}")
         if not paused:
             self.stderr.write(_("No queue is paused."))
 

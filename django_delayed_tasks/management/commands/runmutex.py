@@ -15,6 +15,7 @@ from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
 from django_delayed_tasks.management.main_thread import require_main_thread
 from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.support.visible import visible_lines
 
 HELD_ELSEWHERE: Final = 75
 """Exit code if another process holds the mutex: try again later (EX_TEMPFAIL of sysexits.h)."""
@@ -62,7 +63,7 @@ class Command(BaseCommand):
         try:
             code = self._run(given, command)
         except ResourceUnavailable as error:
-            self.stderr.write(str(error))
+            self.stderr.write(visible_lines(str(error)))
             sys.exit(HELD_ELSEWHERE)
         except (InvalidTask, DatabaseError) as error:
             raise CommandError(text_of(error, alias)) from None
@@ -86,4 +87,4 @@ class Command(BaseCommand):
             guard.__exit__(None, None, None)
         except Error as error:
             text = _("mutex %(name)r could not be given back; it is free after its ttl: %(error)s")
-            self.stderr.write(text % {"name": guard.name, "error": error})
+            self.stderr.write(visible_lines(text % {"name": guard.name, "error": error}))

@@ -28,6 +28,7 @@ from django_delayed_tasks.management.migrations import migrate_first
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.aligned import padded
+from django_delayed_tasks.support.visible import visible_lines
 
 MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
@@ -104,7 +105,7 @@ class Command(BaseCommand):
         try:
             return from_settings(drain=given["drain"] or None, **chosen)
         except InvalidSetting as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(visible_lines(str(error))) from None
 
     def _check(self, alias: str) -> None:
         shown = self.stderr
@@ -121,12 +122,12 @@ class Command(BaseCommand):
         try:
             refuse_useless(alias)
         except TaskException as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(visible_lines(str(error))) from None
         try:
             missing = migrate_first(alias)
         except DatabaseError as error:
             text = _("database %(alias)r cannot be reached: %(error)s")
-            raise CommandError(text % {"alias": alias, "error": error}) from None
+            raise CommandError(visible_lines(text % {"alias": alias, "error": error})) from None
         if missing:
             raise CommandError(missing)
 
@@ -141,7 +142,7 @@ class Command(BaseCommand):
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
                 return run_executor(options, self._out, signals, self._ready, self._answering)
         except (TaskException, DatabaseError, ValueError, OSError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(visible_lines(str(error))) from None
 
     def _answering(self, executor: Probed) -> AbstractContextManager[None]:
         return probing.answering(self._probes, executor)
@@ -156,7 +157,7 @@ class Command(BaseCommand):
             with StopSignals().installed() as signals, probing.answering_for(self._probes, supervisor):
                 return supervisor.run(signals)
         except (TaskException, OSError) as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(visible_lines(str(error))) from None
 
     def _banner(self, options: ExecutorOptions) -> None:
         connection = connections[options.database]

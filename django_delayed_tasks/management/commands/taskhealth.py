@@ -19,6 +19,7 @@ from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import Look, look, serves
 from django_delayed_tasks.stats.runs import rates_of
 from django_delayed_tasks.support.durations import duration_text
+from django_delayed_tasks.support.visible import visible, visible_lines
 
 UNHEALTHY = 1
 MOST_QUEUES = 3
@@ -63,13 +64,13 @@ class Command(BaseCommand):
             seen = look(given["database"])
             wrong, good = _found(seen, given)
         except TaskException as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(visible_lines(str(error))) from None
         except Error as error:
             problem = text_of(error, given["database"]).partition("\n")[0] or type(error).__name__
             why = _("the database cannot be asked: %s") % problem
-            self.stdout.write(f"UNKNOWN: {why}")
+            self.stdout.write(visible(f"UNKNOWN: {why}"))
             sys.exit(UNKNOWN)
-        self.stdout.write(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {', '.join(good)}")
+        self.stdout.write(visible(f"UNHEALTHY: {'; '.join(wrong)}" if wrong else f"OK: {', '.join(good)}"))
         if wrong:
             sys.exit(UNHEALTHY)
 

@@ -20,6 +20,7 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
 from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.support.visible import visible, visible_lines
 
 WRONG: Final = 2
 """Exit code if the arguments are wrong, as that of argparse."""
@@ -54,7 +55,7 @@ class Command(BaseCommand):
         try:
             found = self._do(verb, given)
         except InvalidTask as error:
-            raise CommandError(str(error), returncode=WRONG) from None
+            raise CommandError(visible_lines(str(error)), returncode=WRONG) from None
         except (TaskException, DatabaseError) as error:
             raise CommandError(text_of(error, given["database"])) from None
         if not found:
@@ -138,7 +139,7 @@ class Command(BaseCommand):
         elif count:
             self.stdout.write(would_change(count) if is_dry else change.done(count))
         else:
-            self.stderr.write(verbs.unchanged_text(given["verb"], given))
+            self.stderr.write(visible(verbs.unchanged_text(given["verb"], given)))
         return bool(count)
 
 

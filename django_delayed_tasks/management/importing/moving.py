@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import transaction
-from django.utils.module_loading import import_string
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.conf import settings
+from django_delayed_tasks.handlers.named_code import task_named
 
 
 class NotMoved(Exception):
@@ -63,7 +63,7 @@ def function_of(path: str) -> Any:
         NotMoved: there is none of that name.
     """
     try:
-        function = import_string(path)
+        function = task_named(path)
     except ImportError as error:
         raise NotMoved(_("%(task)s cannot be imported: %(error)s") % {"task": path, "error": error}) from None
     return checked(function, path)

@@ -19,6 +19,7 @@ from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
+from django_delayed_tasks.support.visible import visible
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
 COLUMNS = (
@@ -147,7 +148,7 @@ class ClaimedTask:
         return self.id, self.version
 
     def __str__(self) -> str:
-        return f"{self.biz_code} {self.biz_num}"
+        return visible(f"{self.biz_code} {self.biz_num}")
 
 
 def recurs(task: ClaimedTask) -> bool:

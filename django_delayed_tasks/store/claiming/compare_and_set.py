@@ -4,7 +4,6 @@ The UPDATE waits for a candidate that a caller has changed in a transaction that
 locked rows are left out for a while.
 """
 
-import logging
 from typing import Final
 
 from django.db import DatabaseError, connections
@@ -24,8 +23,9 @@ from django_delayed_tasks.store.sql.transactions import (
     is_lock_timeout,
     is_transient_at_once,
 )
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 LOCK_WAIT: Final = 1
 """Seconds that a claim waits for a locked row, on MariaDB and MySQL."""

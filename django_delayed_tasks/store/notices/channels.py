@@ -1,6 +1,5 @@
 """How notices travel on each database, after the commit, to executors in other processes."""
 
-import logging
 from types import ModuleType
 from typing import Final, Protocol
 
@@ -9,8 +8,9 @@ from django.db import connections
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.notices import mysql, postgres, sqlite
 from django_delayed_tasks.store.notices.notice import Notice
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 SILENCE: Final = 60.0
 """Seconds for which no notice is sent after one has failed: the database may not allow it."""

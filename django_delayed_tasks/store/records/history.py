@@ -54,6 +54,9 @@ class End(NamedTuple):
     keeps_data: KeepsData
     stood_for: datetime | None
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 class Ends(NamedTuple):
     """The ends of many runs by column: for each field of :class:`End` the values of all of them, in the same order."""
@@ -69,6 +72,9 @@ class Ends(NamedTuple):
     keeps_data: list[KeepsData]
     stood_for: list[datetime | None]
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 class Known(NamedTuple):
     """The columns of a claimed task that the history repeats, for a run that knows them."""
@@ -79,6 +85,9 @@ class Known(NamedTuple):
     executor: int
     when: datetime
     biz_ext: str | None
+
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
 
 
 _SENT = (

@@ -1,6 +1,5 @@
 """Recurring tasks that handlers declare: each exists while some executor has the handler, and follows its code."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -28,9 +27,10 @@ from django_delayed_tasks.store.sql.tables import (
 )
 from django_delayed_tasks.store.sql.transactions import atomically
 from django_delayed_tasks.store.validation import Schedule
+from django_delayed_tasks.support.logs import logger_of
 from django_delayed_tasks.triggers import parse
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 NUM = "recurring"
 """The ``biz_num`` of the task that a handler's trigger creates."""

@@ -4,7 +4,7 @@ A task that has changed since, or that is running, is left as it is.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,7 +25,7 @@ class Edit:
     """New values for a waiting task; a field left out is not changed. ``biz_ext`` is JSON text, or None for null."""
 
     when: datetime | Unchanged = UNCHANGED
-    biz_ext: str | Unchanged | None = UNCHANGED
+    biz_ext: str | Unchanged | None = field(default=UNCHANGED, repr=False)  # may hold secrets
     queue: str | Unchanged = UNCHANGED
     priority: int | Unchanged = UNCHANGED
 

@@ -51,6 +51,9 @@ class Settlement(NamedTuple):
     keep_data: bool | None = False
     lane: str | None = None
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 def released(task: ClaimedTask, after: timedelta = timedelta(), lane: str | None = None) -> Settlement:
     """Return the settlement of a claim that was not started: no attempt is counted, no history is kept."""

@@ -4,7 +4,6 @@ Otherwise it would differ from production: ``on_commit`` hooks would never be ca
 make the whole transaction unusable, though the handler catches it.
 """
 
-import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -13,8 +12,9 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.transactions import is_in_test_case
+from django_delayed_tasks.support.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 _OF_SAVEPOINTS = ("SAVEPOINT", "RELEASE", "ROLLBACK")
 

@@ -33,6 +33,9 @@ class Sent(NamedTuple):
     parameters: list[Any]
     column: dict[str, str]
 
+    def __repr__(self) -> str:
+        return object.__repr__(self)  # without the data, which may hold secrets
+
 
 _DAY: Final = 86_400_000_000
 """Microseconds."""

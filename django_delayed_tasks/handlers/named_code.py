@@ -1,0 +1,102 @@
+"""The one rule for code that a row names: which module may be imported, found and read before any of it runs.
+
+A row may have been written by hand, or by a user of another process. What it names is used if the process has already
+imported it; otherwise its module is imported only if that belongs to an installed app or to ``FUNCTION_MODULES``, and
+its source defines what the row names.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from importlib.abc import InspectLoader
+from importlib.machinery import ModuleSpec
+from pkgutil import get_importer
+from typing import Any
+
+from django.apps import apps
+
+from django_delayed_tasks.conf import settings
+
+Defines = Callable[[ast.AST, str], bool]
+"""Whether a statement defines what is looked for under this name."""
+_TASKS = {("django.tasks.base", "Task"), ("django_tasks.base", "Task")}
+
+
+def task_named(path: str) -> Any:
+    """Return the task of the Tasks framework at this path.
+
+    Raises:
+        ImportError: there is none, or its module must not be imported.
+    """
+    found = _named(path, _makes_a_task)
+    if not any((cls.__module__, cls.__name__) in _TASKS for cls in type(found).__mro__) or found.module_path != path:
+        raise ImportError(f"{path} is no function decorated with @task")
+    return found
+
+
+def exception_named(path: str) -> type[BaseException]:
+    """Return the class of exceptions at this path.
+
+    Raises:
+        ImportError: there is nothing, or its module must not be imported.
+        ValueError: there is something else.
+    """
+    found = _named(path, lambda node, name: isinstance(node, ast.ClassDef) and node.name == name)
+    if not isinstance(found, type) or not issubclass(found, BaseException):
+        raise ValueError(f"{path} is no class of exceptions")
+    return found
+
+
+def _named(path: str, defines: Defines) -> Any:
+    module, _, name = path.rpartition(".")
+    if module not in sys.modules:
+        _refuse_to_import(module, name, defines)
+    found = vars(import_module(module))  # not its attributes: a module's __getattr__ may import others
+    if name not in found:
+        raise ImportError(f"{module} has no {name}")
+    return found[name]
+
+
+def _refuse_to_import(module: str, name: str, defines: Defines) -> None:
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise ImportError(f"{module!r} is no name of a module")
+    trusted = (*(config.name for config in apps.get_app_configs()), *settings.FUNCTION_MODULES)
+    if not any(module == package or module.startswith(f"{package}.") for package in trusted):
+        raise ImportError(f"{module} is neither in an installed app nor in DELAYED_TASKS['FUNCTION_MODULES']")
+    if not any(defines(node, name) for node in ast.walk(ast.parse(_source_of(module)))):
+        raise ImportError(f"{module} does not define {name}, as far as its source tells")
+
+
+def _source_of(module: str) -> str:
+    """Return the source of a module, which is found without importing it or the packages that it is in."""
+    parts = module.split(".")
+    path: Iterable[str] | None = None
+    for length in range(1, len(parts) + 1):
+        spec = _spec_of(".".join(parts[:length]), path)
+        path = spec.submodule_search_locations or ()
+    source = spec.loader.get_source(module) if isinstance(spec.loader, InspectLoader) else None
+    if source is None:
+        raise ImportError(f"{module} has no source")
+    return source
+
+
+def _spec_of(name: str, path: Iterable[str] | None) -> ModuleSpec:
+    """Return the spec of a module in these folders; ``find_spec`` of importlib would import what the module is in."""
+    if path is None:
+        found = [finder.find_spec(name, None) for finder in sys.meta_path]
+    else:
+        found = [finder.find_spec(name) for finder in map(get_importer, path) if finder]
+    specs = sorted((spec for spec in found if spec), key=lambda spec: spec.loader is None)  # last: without __init__.py
+    if not specs:
+        raise ImportError(f"there is no module {name}")
+    return specs[0]
+
+
+def _makes_a_task(node: ast.AST, name: str) -> bool:
+    match node:
+        case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found):
+            return found == name and bool(node.decorator_list)
+        case ast.Assign(targets=[ast.Name(id=found)]) | ast.AnnAssign(target=ast.Name(id=found)):
+            return found == name
+    return False

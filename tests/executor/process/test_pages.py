@@ -1,0 +1,174 @@
+"""The HTTP server for probes: slow, many and rude clients do not keep others from an answer."""
+
+import os
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from django_delayed_tasks.executor.process import pages
+from django_delayed_tasks.executor.process.pages import PLAIN, Page, PageServer, ask
+from tests.waiting import wait_until
+
+REQUEST = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+Serve = Callable[..., PageServer]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Start a server of these pages, and of /livez."""
+    started: list[PageServer] = []
+
+    def serve(address: Any = ("127.0.0.1", 0), **more: Callable[[], Page]) -> PageServer:
+        made = {f"/{name}": page for name, page in more.items()}
+        server = PageServer(address, {"/livez": lambda: Page(200, PLAIN, b"yes"), **made})
+        server.start()
+        started.append(server)
+        return server
+
+    yield serve
+    for server in started:
+        server.stop()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[PageServer], socket.socket]]:
+    """Open a connection that is closed at the end of the test."""
+    opened: list[socket.socket] = []
+
+    def connect(server: PageServer) -> socket.socket:
+        opened.append(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.close()
+
+
+def answer(connection: socket.socket, request: bytes = REQUEST) -> bytes:
+    connection.sendall(request)
+    return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_client_that_sends_a_byte_now_and_then_is_cut_off(
+    serve: Serve, connect: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "PATIENCE", 0.3)
+    slow = connect(serve())
+    slow.settimeout(0.05)
+    for _ in range(100):
+        try:
+            slow.sendall(b"G")
+            if slow.recv(1) == b"":
+                return
+        except TimeoutError:
+            continue
+        except ConnectionError:
+            return
+    pytest.fail("it is still connected")
+
+
+def test_the_slowest_make_room_for_others(serve: Serve, connect: Any) -> None:
+    server = serve()
+    slow = [connect(server) for _ in range(3 * pages.MOST)]
+    for one in slow:
+        one.sendall(b"GET /livez HTTP/1.1\r\nX: ")
+    assert answer(connect(server)).startswith(b"HTTP/1.0 200")
+    assert all(map(is_closed, slow[: 2 * pages.MOST]))
+    assert len(server._server._since) <= pages.MOST  # type: ignore[attr-defined]
+
+
+def test_they_take_few_descriptors(serve: Serve, connect: Any) -> None:
+    server = serve()
+    before = len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").exists() else pytest.skip("there is no /proc")
+    slow = [connect(server) for _ in range(100)]
+    answer(connect(server))
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before + len(slow) + 1 + pages.MOST)
+
+
+def test_pages_that_are_being_made_are_not_cut_off(serve: Serve, connect: Any) -> None:
+    may_end, begun = Event(), []
+
+    def slow_page() -> Page:
+        begun.append(1)
+        may_end.wait(30)
+        return Page(200, PLAIN, b"made")
+
+    server = serve(slow=slow_page)
+    waiting = [connect(server) for _ in range(pages.MOST)]
+    for one in waiting:
+        one.sendall(b"GET /slow HTTP/1.1\r\n\r\n")
+    wait_until(lambda: len(begun) == pages.MOST)
+    assert is_closed(connect(server))
+    may_end.set()
+    for one in waiting:
+        assert b"".join(iter(lambda: one.recv(65536), b"")).endswith(b"made")  # noqa: B023
+    wait_until(lambda: answer(connect(server)).endswith(b"yes"))
+
+
+def test_a_reset_leaves_nothing_in_the_log(
+    serve: Serve, connect: Any, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = serve()
+    for request in (b"GET /li", REQUEST, b""):
+        rude = connect(server)
+        rude.sendall(request)
+        rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        rude.close()
+    assert answer(connect(server)).endswith(b"yes")
+    wait_until(lambda: not server._server._since)  # type: ignore[attr-defined]
+    assert capfd.readouterr().err == ""
+    assert caplog.text == ""
+
+
+def test_what_is_no_fault_of_a_client_is_logged(
+    serve: Serve, connect: Any, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages._Handler, "_send", lambda self, page: 1 // 0)
+    assert answer(connect(serve())) == b""
+    wait_until(lambda: "a request cannot be answered" in caplog.text)
+    assert "ZeroDivisionError" in caplog.text
+
+
+@pytest.mark.parametrize("request_line", [b"GET /livez", b"GET /other", b"POST /livez", b"nonsense"])
+def test_no_header_names_a_version(serve: Serve, connect: Any, request_line: bytes) -> None:
+    text = answer(connect(serve()), request_line + b" HTTP/1.1\r\n\r\n")
+    assert b"Python" not in text
+    assert b"BaseHTTP" not in text
+
+
+def test_many_at_once_are_all_answered(serve: Serve, connect: Any) -> None:
+    server = serve()
+    for _ in range(20):
+        ready = [connect(server) for _ in range(pages.MOST)]
+        assert [answer(one)[:12] for one in ready] == [b"HTTP/1.0 200"] * len(ready)
+
+
+def test_the_backlog_holds_a_burst_of_probes(serve: Serve) -> None:
+    server = serve()
+    assert server._server.request_queue_size >= 100  # type: ignore[attr-defined]
+
+
+def test_a_unix_socket_is_bounded_as_well(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    serve(path)
+    slow = []
+    for _ in range(2 * pages.MOST):
+        slow.append(socket.socket(socket.AF_UNIX))
+        slow[-1].connect(str(path))
+    try:
+        assert ask(path, "/livez") == (200, b"yes")
+    finally:
+        for one in slow:
+            one.close()
