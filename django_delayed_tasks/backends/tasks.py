@@ -103,10 +103,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         from django_delayed_tasks.function_tasks import enqueuing
 
         orders = [self._order(task, args, kwargs) for task, args, kwargs in calls]
-        results = enqueuing.enqueue_many(settings.DATABASE, orders)
-        for result in results:
-            if result is not None:
-                self._announce(result)
+        results = enqueuing.enqueue_many(settings.DATABASE, orders, self._announce)
         return [result or self._filtered(order) for order, result in zip(orders, results, strict=True)]
 
     def get_result(self, result_id: str) -> Any:
@@ -192,11 +189,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
     def _enqueue(self, order: Any) -> Any:
         from django_delayed_tasks.function_tasks import enqueuing
 
-        result = enqueuing.enqueue(settings.DATABASE, order)
-        if result is None:
-            return self._filtered(order)
-        self._announce(result)
-        return result
+        return enqueuing.enqueue(settings.DATABASE, order, self._announce) or self._filtered(order)
 
     def _announce(self, result: Any) -> None:
         family_of(result.task).signals.task_enqueued.send(sender=type(self), task_result=result)

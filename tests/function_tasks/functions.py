@@ -149,6 +149,21 @@ def write(name: str) -> str:
     return name
 
 
+to_do: Any = None
+
+
+@task
+@task_options(atomic=True, max_attempts=2, backoff=delay)
+def act() -> Any:
+    return to_do()
+
+
+@task(takes_context=True)
+@task_options(atomic=True)
+def act_in_context(context: Any) -> Any:
+    return [context.task_result.id, context.attempt, to_do()]
+
+
 @task
 def take_names(function: str, task: str, args: str) -> list[str]:
     return [function, task, args]
