@@ -132,12 +132,12 @@ def a_function_whose_name_is_longer_than_a_code_may_be() -> str:
 plain = fail.func
 
 
-to_return: Any = None
+to_do: Any = None
 
 
 @task
 def return_it() -> Any:
-    return to_return
+    return to_do()
 
 
 @task
@@ -147,9 +147,6 @@ def write(name: str) -> str:
 
     Group.objects.create(name=name)
     return name
-
-
-to_do: Any = None
 
 
 @task
