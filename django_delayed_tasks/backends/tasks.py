@@ -112,13 +112,14 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         Raises:
             TaskResultDoesNotExist: the framework's exception; there is no such result, or it is no longer kept.
         """
-        from django_delayed_tasks.function_tasks import results
+        from django_delayed_tasks.function_tasks import data, results
 
-        life = self._life(result_id)
-        handler = handlers.handler_of(life.biz_code, life.enqueued)
-        if handler is None:
-            raise self.family.result_does_not_exist(f"{result_id}: {life.enqueued.function} is no task function here")
-        return results.result_of(handler.task, str(result_id), life)
+        life = self._known(result_id)
+        if life is not None:
+            return results.result_of(self._function(result_id, life.biz_code, life.enqueued), str(result_id), life)
+        success = self._success(result_id)
+        function = self._function(result_id, success.biz_code, data.of_code(success.biz_code))
+        return results.purged_result(function, success)
 
     def enqueue_again(self, result_id: str) -> Any:
         """Enqueue the function of an earlier result with the same arguments, to be run at once; return the new result.
@@ -195,24 +196,47 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         family_of(result.task).signals.task_enqueued.send(sender=type(self), task_result=result)
 
     def _filtered(self, order: Any) -> Any:
-        from django_delayed_tasks.function_tasks import enqueuing, ids, results
+        from django_delayed_tasks.function_tasks import enqueuing, history, ids, results
 
-        schedule = order.schedule
-        key = enqueuing.key_of_last_run(settings.DATABASE, schedule.biz_code, schedule.biz_num)
+        code, num = order.schedule[:2]
+        key = enqueuing.key_of_success(settings.DATABASE, code, num)
         if key is not None:
-            return self.get_result(ids.id_of(key, schedule.biz_num))
-        result = results.new_result(order.task, ids.id_of(0, schedule.biz_num), order.enqueued)
-        results.change(result, status=family_of(order.task).base.TaskResultStatus.SUCCESSFUL)
-        return result
+            return self.get_result(ids.id_of(key, num))
+        success = history.read_success(settings.DATABASE, biz_code=code, biz_num=num)
+        if success is None:  # it was forgotten meanwhile
+            return self._enqueue(order)
+        return results.purged_result(handlers.registered(order.task, self.options).task, success)
+
+    def _success(self, result_id: Any) -> Any:
+        """Return the record of what was done once, of which only that is known any more."""
+        from django_delayed_tasks.function_tasks import history, ids
+
+        key = ids.key_of(result_id)
+        success = None if key is None else history.read_success(settings.DATABASE, pk=key)
+        if key is None or success is None or ids.id_of_success(key, success.biz_num) != str(result_id):
+            self._refuse(result_id)
+        return success
+
+    def _function(self, result_id: Any, biz_code: str, enqueued: Any) -> Any:
+        """Return the task of a result's function, as its decorator made it."""
+        handler = handlers.handler_of(biz_code, enqueued)
+        if handler is None:
+            raise self.family.result_does_not_exist(f"{result_id}: {enqueued.function} is no task function here")
+        return handler.task
 
     def _life(self, result_id: Any) -> Any:
+        life = self._known(result_id)
+        if life is None:
+            self._refuse(result_id)
+        return life
+
+    def _known(self, result_id: Any) -> Any:
+        """Return what is known of a result's task; None if there is no such task, or nothing of it is kept."""
         from django_delayed_tasks.function_tasks import history, ids
 
         key = ids.key_of(result_id)
         life = None if key is None else history.read_life(settings.DATABASE, key)
-        if key is None or life is None or ids.id_of(key, life.biz_num) != str(result_id):
-            self._refuse(result_id)
-        return life
+        return life if key is not None and life and ids.id_of(key, life.biz_num) == str(result_id) else None
 
     def _refuse(self, result_id: Any) -> NoReturn:
         raise self.family.result_does_not_exist(str(result_id))

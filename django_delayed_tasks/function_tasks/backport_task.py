@@ -1,6 +1,7 @@
-"""The class of tasks of the package ``django_tasks``, where pickle finds it."""
+"""The classes of tasks and results of the package ``django_tasks``, where pickle finds them."""
 
 from django_delayed_tasks.function_tasks.families import BACKPORT, Family
-from django_delayed_tasks.function_tasks.task_class import task_class_of
+from django_delayed_tasks.function_tasks.task_class import purged_class_of, task_class_of
 
 DelayedTask = task_class_of(Family(BACKPORT), __name__)
+PurgedResult = purged_class_of(Family(BACKPORT), __name__)

@@ -1,6 +1,7 @@
-"""The class of tasks of ``django.tasks``, where pickle finds it."""
+"""The classes of tasks and results of ``django.tasks``, where pickle finds them."""
 
 from django_delayed_tasks.function_tasks.families import CORE, Family
-from django_delayed_tasks.function_tasks.task_class import task_class_of
+from django_delayed_tasks.function_tasks.task_class import purged_class_of, task_class_of
 
 DelayedTask = task_class_of(Family(CORE), __name__)
+PurgedResult = purged_class_of(Family(CORE), __name__)

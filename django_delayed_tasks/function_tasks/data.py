@@ -38,6 +38,11 @@ class Enqueued(NamedTuple):
     using: dict[str, Any]
 
 
+def of_code(code: str) -> Enqueued:
+    """Return an enqueuing of which only the code is known: the function's path, if that is not too long."""
+    return Enqueued(code, [], {}, None, {})
+
+
 def written(enqueued: Enqueued, biz_num: str) -> str:
     """Return the data of the task of this number as JSON text.
 

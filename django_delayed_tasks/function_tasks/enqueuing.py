@@ -17,7 +17,7 @@ from django_delayed_tasks.function_tasks.results import new_result
 from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
+from django_delayed_tasks.states import AddAction, IfExists, RunOutcome, TaskStatus
 from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.notices.wakeup import sees_commit
@@ -178,9 +178,10 @@ def _write_many(alias: str, schedules: Sequence[Schedule]) -> dict[tuple[str, st
     return keys
 
 
-def key_of_last_run(alias: str, biz_code: str, biz_num: str) -> int | None:
-    """Return the primary key that the task of this identity had when it ran last; None if the history does not say."""
+def key_of_success(alias: str, biz_code: str, biz_num: str) -> int | None:
+    """Return the primary key that the task of this identity had when it was done; None if the history does not say."""
     runs = TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
+    runs = runs.filter(outcome=RunOutcome.DONE)
     key: int | None = runs.values_list("task_id", flat=True).first()
     return key
 

@@ -63,8 +63,16 @@ class Family:
     @cached_property
     def task_class(self) -> Any:
         """This package's class of tasks of this family."""
+        return self._ours().DelayedTask
+
+    @cached_property
+    def purged_result(self) -> Any:
+        """This package's class of results whose value is no longer kept, of this family."""
+        return self._ours().PurgedResult
+
+    def _ours(self) -> ModuleType:
         name = "core_task" if self.root == CORE else "backport_task"
-        return import_module(f"django_delayed_tasks.function_tasks.{name}").DelayedTask
+        return import_module(f"django_delayed_tasks.function_tasks.{name}")
 
 
 @cache

@@ -22,7 +22,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import Family, family_of
-from django_delayed_tasks.function_tasks.history import Life, read_runs
+from django_delayed_tasks.function_tasks.history import Life, missing, read_runs
 from django_delayed_tasks.function_tasks.ids import id_of
 from django_delayed_tasks.function_tasks.results import change, errors_of, running_result
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
@@ -175,7 +175,8 @@ def _current_result(function: Any, task: ClaimedTask, started: datetime | None =
     """
     before = _earlier_attempts(task)
     runs = read_runs(task.alias, task.id, before, task.version) if before else []
-    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path, task.biz_num), None, runs)
+    enqueued = data.read(task.biz_ext, function.module_path, task.biz_num)
+    life = Life(task.biz_code, task.biz_num, enqueued, None, runs, missing(before, runs))
     result_id = id_of(task.id, task.biz_num)
     return running_result(function, result_id, life, started or clock.host_now(), str(task.executor))
 

@@ -91,6 +91,28 @@ def task_class_of(family: Any, module: str) -> Any:
     return DelayedTask
 
 
+def purged_class_of(family: Any, module: str) -> Any:
+    """Return the class of results without a value for a family, to be ``PurgedResult`` in ``module``."""
+    parent: Any = family.base.TaskResult
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class PurgedResult(parent):  # type: ignore[misc]
+        """The result of what was done once, and is no longer in the history: only that and when it succeeded is known.
+
+        Its id is not the one of the result that was purged. ``return_value`` raises ValueError.
+        """
+
+        @property
+        def return_value(self) -> Any:
+            raise ValueError(
+                f"The return value is no longer kept: the task succeeded on {self.finished_at:%Y-%m-%d at %H:%M:%S %Z},"
+                " and the history of its run has been purged"
+            )
+
+    PurgedResult.__module__, PurgedResult.__qualname__ = module, "PurgedResult"
+    return PurgedResult
+
+
 def changed(task: Any, **values: Any) -> Any:
     """Return a task with these values, which are not validated: they may come from older rows.
 
