@@ -77,8 +77,8 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
     family = family_of(task)
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
     fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
-    arguments = [data.normalized(family, data.ARGUMENTS, given) for given in (list(args), dict(kwargs))]
-    enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
+    positional, named = (data.normalized(family, data.ARGUMENTS, given) for given in (list(args), dict(kwargs)))
+    enqueued = data.Enqueued(task.module_path, positional, named, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued, num)))
 
 

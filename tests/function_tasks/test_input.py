@@ -124,7 +124,7 @@ def test_a_return_value_becomes_what_an_argument_becomes(value: Any, doing: Any)
     [argument] = give.enqueue(value).args
     doing(lambda: value)
     for function in (functions.return_it, functions.act):
-        result: Any = function.enqueue()  # type: ignore[attr-defined]
+        result: Any = function.enqueue()
         drain()
         result.refresh()
         assert (result.return_value, type(result.return_value)) == (argument, type(argument))

@@ -99,7 +99,7 @@ def test_a_path_that_is_longer_than_a_code() -> None:
 
 def fail(attempts: int) -> Any:
     """Return the result of a function after this many attempts that failed."""
-    result = functions.fail_until.enqueue(9)  # type: ignore[call-arg, arg-type]
+    result = functions.fail_until.enqueue(9)
     for _ in range(attempts):
         drain()
         Task.objects.filter(status=0).update(claim_at=timezone.now() - timedelta(seconds=1))
@@ -130,9 +130,9 @@ def test_a_result_that_is_no_longer_a_row_keeps_the_number_of_its_attempts() -> 
 
 
 def test_a_waiting_result_keeps_the_number_of_its_attempts() -> None:
-    result = functions.fail_until.enqueue(9)  # type: ignore[call-arg, arg-type]
+    result = functions.fail_until.enqueue(9)
     drain()
-    Task.objects.filter(biz_code=functions.fail_until.module_path).update(status=0, attempts=2)  # type: ignore[attr-defined]
+    Task.objects.filter(biz_code=functions.fail_until.module_path).update(status=0, attempts=2)
     TaskRun.objects.all().delete()
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.READY, 2)

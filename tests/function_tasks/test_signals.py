@@ -19,6 +19,7 @@ from tests.function_tasks.framework import task_enqueued, task_finished, task_st
 
 pytestmark = pytest.mark.django_db(transaction=True)
 act: Any = functions.act
+add_up: Any = functions.add_up
 SIGNALS = {"enqueued": task_enqueued, "started": task_started, "finished": task_finished}
 OURS = {"run started": run_started, "run finished": run_finished}
 ENQUEUED, STARTED, SUCCESSFUL, FAILED = "enqueued READY", "started RUNNING", "finished SUCCESSFUL", "finished FAILED"
@@ -33,7 +34,8 @@ def heard() -> Iterator[list[str]]:
     def connect(signal: Any, name: str) -> None:
         def receive(sender: Any, task_result: Any = None, **_: Any) -> None:
             said.append(name if task_result is None else f"{name} {task_result.status}")
-            assert not connection.in_atomic_block or said.append(f"{name} in a transaction")
+            if connection.in_atomic_block:
+                said.append(f"{name} in a transaction")
 
         signal.connect(receive)
         receivers.append((signal, receive))
@@ -102,7 +104,7 @@ def test_an_attempt_that_is_tried_again_after_a_deadlock_is_announced_once(heard
 
     def work() -> str:
         tries.append(1)
-        functions.add_up.using(biz_num="1", run_after=timedelta(hours=1)).enqueue(1)
+        add_up.using(biz_num="1", run_after=timedelta(hours=1)).enqueue(1)
         if len(tries) < 3:
             raise OperationalError(1213, "deadlock")
         return "ok"
@@ -169,9 +171,9 @@ class TestEnqueued:
 
     def enqueue(self, many: bool) -> None:
         if many:
-            functions.add_up.bulk_enqueue([([1], {})])
+            add_up.bulk_enqueue([([1], {})])
         else:
-            functions.add_up.enqueue(1)
+            add_up.enqueue(1)
 
     def test_at_once_without_a_transaction(self, heard: list[str], many: bool) -> None:
         self.enqueue(many)
