@@ -173,13 +173,20 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:
-        """Return an error for each option that does not exist."""
-        from django.core.checks import Error
+        """Return an error for each option that does not exist, and a warning for options of no function."""
+        from django.core.checks import Error, Warning
 
-        from django_delayed_tasks.function_tasks.options import problems_of
+        from django_delayed_tasks.function_tasks.options import paths_of_nothing, problems_of
 
         where = f"TASKS[{self.alias!r}]['OPTIONS']"
-        return [Error(f"{where}: {problem}", id="django_delayed_tasks.E024") for problem in problems_of(self.options)]
+        errors = [Error(f"{where}: {problem}", id="django_delayed_tasks.E024") for problem in problems_of(self.options)]
+        if errors:
+            return errors
+        hint = "These options apply to no function. Is the path spelled right?"
+        return [
+            Warning(f"{where}['functions']: {path!r} cannot be imported.", hint=hint, id="django_delayed_tasks.W024")
+            for path in paths_of_nothing(self.options)
+        ]
 
     def _order(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
         from django_delayed_tasks.function_tasks import enqueuing

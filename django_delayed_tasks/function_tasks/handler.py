@@ -15,7 +15,7 @@ from django_delayed_tasks.handlers import TaskHandler, find, register_task_handl
 from django_delayed_tasks.handlers.functions import code_of_function, load_function
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.outcomes import Done
-from django_delayed_tasks.states import KeepHistory, RunOutcome
+from django_delayed_tasks.states import BizNum, KeepHistory, RunOutcome
 
 
 @cache
@@ -95,10 +95,10 @@ class CoroutineFunctionHandler(FunctionHandler):
 class KeyedFunctionHandler(FunctionHandler):
     """Runs the tasks of a function whose limits are counted by a key."""
 
-    def concurrency_key(self, task: Any) -> str | None:
+    def concurrency_key(self, task: Any) -> BizNum | None:
         """Return what the option ``concurrency_key`` says of the arguments."""
         given = data.read(task.biz_ext, self.task.module_path)
-        key: str | None = self.options.concurrency_key(*given.args, **given.kwargs)  # type: ignore[misc]
+        key: BizNum | None = self.options.concurrency_key(*given.args, **given.kwargs)  # type: ignore[misc]
         return key
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
+from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.triggers import Trigger
 
 OF_FUNCTION = (
@@ -83,7 +84,7 @@ def task_class_of(family: Any, module: str) -> Any:
         timeout: timedelta | float | None = None
         max_concurrent: int | None = None
         rate: str | None = None
-        concurrency_key: Callable[..., str | None] | None = None
+        concurrency_key: Callable[..., BizNum | None] | None = None
         atomic: bool | None = None
         expires: datetime | timedelta | None = None
 

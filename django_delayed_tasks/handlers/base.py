@@ -125,7 +125,7 @@ class TaskHandler:
     def _after_commit(self, task: "ClaimedTask", settlement: Any) -> None:
         """Do what follows the commit of an atomic run."""
 
-    def concurrency_key(self, task: Any) -> str | None:
+    def concurrency_key(self, task: Any) -> BizNum | None:
         """Return the key that ``max_concurrent`` and ``rate`` are counted by, such as a customer or a host.
 
         None counts all tasks of this code together.
