@@ -18,7 +18,7 @@ from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, RunOutcome, TaskStatus
-from django_delayed_tasks.store.acceptance import lane_of
+from django_delayed_tasks.store.acceptance import lane_of, refuse_expired
 from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.notices.wakeup import sees_commit
 from django_delayed_tasks.store.schedules import add, add_many, add_once
@@ -74,6 +74,7 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         trace=trace_of_caller(),
         lane=lane_of(code),
     )
+    refuse_expired(schedule, "expires")
     family = family_of(task)
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
     fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
