@@ -11,7 +11,9 @@ from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.executor.queue_names import unnamed
 from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.stats.backlogs import queues_of
 from django_delayed_tasks.stats.look import Look, look, serves
@@ -48,6 +50,8 @@ class Command(BaseCommand):
         try:
             seen = look(given["database"])
             wrong = [*_executors(seen, given), *_late(seen, given), *_failed(seen, given)]
+            for queue in unnamed(database(given["database"]), given["queue"] or ()):
+                self.stderr.write(_("No task, handler or executor names the queue %r: is it spelled right?") % queue)
             good = _("%(count)d alive, no task is late") % {"count": len(_alive(seen, given["queue"]))}
         except TaskException as error:
             raise CommandError(str(error)) from None
