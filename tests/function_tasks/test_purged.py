@@ -111,7 +111,8 @@ def test_a_failed_result_keeps_what_the_row_knows(purged: int) -> None:
     result = fail(3)
     result.refresh()
     finished = result.finished_at
-    TaskRun.objects.filter(id__in=TaskRun.objects.order_by("id").values_list("id", flat=True)[:purged]).delete()
+    oldest = list(TaskRun.objects.order_by("id").values_list("id", flat=True)[:purged])
+    TaskRun.objects.filter(id__in=oldest).delete()
     result.refresh()
     assert (result.status, result.attempts, result.args) == (TaskResultStatus.FAILED, 3, [9])
     assert result.worker_ids[:purged] == [""] * purged
