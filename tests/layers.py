@@ -18,6 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("store.settling", "store.limits"),
     ("leases",),
     ("executor.threads", "executor.options", "executor.meter", "executor.tally"),
+    ("executor.queue_names",),
     ("executor.held", "executor.announcing"),
     ("executor.settling",),
     ("executor.membership",),

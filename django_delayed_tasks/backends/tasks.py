@@ -103,10 +103,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         from django_delayed_tasks.function_tasks import enqueuing
 
         orders = [self._order(task, args, kwargs) for task, args, kwargs in calls]
-        results = enqueuing.enqueue_many(settings.DATABASE, orders)
-        for result in results:
-            if result is not None:
-                self._announce(result)
+        results = enqueuing.enqueue_many(settings.DATABASE, orders, self._announce)
         return [result or self._filtered(order) for order, result in zip(orders, results, strict=True)]
 
     def get_result(self, result_id: str) -> Any:
@@ -115,13 +112,14 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         Raises:
             TaskResultDoesNotExist: the framework's exception; there is no such result, or it is no longer kept.
         """
-        from django_delayed_tasks.function_tasks import results
+        from django_delayed_tasks.function_tasks import data, results
 
-        life = self._life(result_id)
-        handler = handlers.handler_of(life.biz_code, life.enqueued)
-        if handler is None:
-            raise self.family.result_does_not_exist(f"{result_id}: {life.enqueued.function} is no task function here")
-        return results.result_of(handler.task, str(result_id), life)
+        life = self._known(result_id)
+        if life is not None:
+            return results.result_of(self._function(result_id, life.biz_code, life.enqueued), str(result_id), life)
+        success = self._success(result_id)
+        function = self._function(result_id, success.biz_code, data.of_code(success.biz_code))
+        return results.purged_result(function, success)
 
     def enqueue_again(self, result_id: str) -> Any:
         """Enqueue the function of an earlier result with the same arguments, to be run at once; return the new result.
@@ -175,17 +173,23 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:
-        """Return an error for each option that does not exist, and each queue whose name no task may have."""
-        from django.core.checks import Error
+        """Return an error for each option that does not exist or queue that cannot be; a warning for options of nothing."""
+        from django.core.checks import Error, Warning
 
-        from django_delayed_tasks.function_tasks.options import problems_of
+        from django_delayed_tasks.function_tasks.options import paths_of_nothing, problems_of
 
         where = f"TASKS[{self.alias!r}]['OPTIONS']"
         errors = [f"{where}: {problem}" for problem in problems_of(self.options)]
         for name in sorted(self.queues, key=str):
             if problem := problem_of_queue(name):
                 errors.append(f"TASKS[{self.alias!r}]['QUEUES']: {shortened(name)}: {problem}")
-        return [Error(error, id="django_delayed_tasks.E024") for error in errors]
+        if errors:
+            return [Error(error, id="django_delayed_tasks.E024") for error in errors]
+        hint = "These options apply to no function. Is the path spelled right?"
+        return [
+            Warning(f"{where}['functions']: {path!r} cannot be imported.", hint=hint, id="django_delayed_tasks.W024")
+            for path in paths_of_nothing(self.options)
+        ]
 
     def _order(self, task: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> Any:
         from django_delayed_tasks.function_tasks import enqueuing
@@ -196,34 +200,53 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
     def _enqueue(self, order: Any) -> Any:
         from django_delayed_tasks.function_tasks import enqueuing
 
-        result = enqueuing.enqueue(settings.DATABASE, order)
-        if result is None:
-            return self._filtered(order)
-        self._announce(result)
-        return result
+        return enqueuing.enqueue(settings.DATABASE, order, self._announce) or self._filtered(order)
 
     def _announce(self, result: Any) -> None:
         family_of(result.task).signals.task_enqueued.send(sender=type(self), task_result=result)
 
     def _filtered(self, order: Any) -> Any:
-        from django_delayed_tasks.function_tasks import enqueuing, ids, results
+        from django_delayed_tasks.function_tasks import enqueuing, history, ids, results
 
-        schedule = order.schedule
-        key = enqueuing.key_of_last_run(settings.DATABASE, schedule.biz_code, schedule.biz_num)
+        code, num = order.schedule[:2]
+        key = enqueuing.key_of_success(settings.DATABASE, code, num)
         if key is not None:
-            return self.get_result(ids.id_of(key, schedule.biz_num))
-        result = results.new_result(order.task, ids.id_of(0, schedule.biz_num), order.enqueued)
-        results.change(result, status=family_of(order.task).base.TaskResultStatus.SUCCESSFUL)
-        return result
+            return self.get_result(ids.id_of(key, num))
+        success = history.read_success(settings.DATABASE, biz_code=code, biz_num=num)
+        if success is None:  # it was forgotten meanwhile
+            return self._enqueue(order)
+        return results.purged_result(handlers.registered(order.task, self.options).task, success)
+
+    def _success(self, result_id: Any) -> Any:
+        """Return the record of what was done once, of which only that is known any more."""
+        from django_delayed_tasks.function_tasks import history, ids
+
+        key = ids.key_of(result_id)
+        success = None if key is None else history.read_success(settings.DATABASE, pk=key)
+        if key is None or success is None or ids.id_of_success(key, success.biz_num) != str(result_id):
+            self._refuse(result_id)
+        return success
+
+    def _function(self, result_id: Any, biz_code: str, enqueued: Any) -> Any:
+        """Return the task of a result's function, as its decorator made it."""
+        handler = handlers.handler_of(biz_code, enqueued)
+        if handler is None:
+            raise self.family.result_does_not_exist(f"{result_id}: {enqueued.function} is no task function here")
+        return handler.task
 
     def _life(self, result_id: Any) -> Any:
+        life = self._known(result_id)
+        if life is None:
+            self._refuse(result_id)
+        return life
+
+    def _known(self, result_id: Any) -> Any:
+        """Return what is known of a result's task; None if there is no such task, or nothing of it is kept."""
         from django_delayed_tasks.function_tasks import history, ids
 
         key = ids.key_of(result_id)
         life = None if key is None else history.read_life(settings.DATABASE, key)
-        if key is None or life is None or ids.id_of(key, life.biz_num) != str(result_id):
-            self._refuse(result_id)
-        return life
+        return life if key is not None and life and ids.id_of(key, life.biz_num) == str(result_id) else None
 
     def _refuse(self, result_id: Any) -> NoReturn:
         raise self.family.result_does_not_exist(str(result_id))

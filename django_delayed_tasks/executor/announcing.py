@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
+from django.db import DatabaseError
 from django.dispatch import Signal
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.queue_names import unnamed
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -34,6 +37,14 @@ def reaped(alias: str, taken: Collection[Taken]) -> None:
     if signals.tasks_reaped.receivers:
         codes, executors = Counter(one.biz_code for one in taken), Counter(one.executor for one in taken)
         _send(signals.tasks_reaped, None, codes=dict(codes), executors=dict(executors))
+
+
+def starting(executor: int, options: ExecutorOptions) -> None:
+    """Say which queues of an executor that is about to start nothing else names."""
+    chosen = [*(options.queues or ()), *options.exclude_queues]
+    with suppress(DatabaseError):
+        for queue in unnamed(options.database, chosen, besides=executor):
+            logger.warning("no task, handler or other executor names the queue %r: is it spelled right?", queue)
 
 
 def started(executor: int, options: ExecutorOptions) -> None:

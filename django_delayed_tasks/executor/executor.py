@@ -114,6 +114,7 @@ class Executor:
             self.failures.finish(1.0)
             self.lease.end()
             raise
+        announcing.starting(self.lease.executor, self.options)
         wakeup.enlist(self.held.wake_poller)
         meter.watch(self.activity)
         self.settler.start()

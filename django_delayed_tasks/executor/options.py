@@ -9,8 +9,8 @@ from typing import Any
 
 from django_delayed_tasks import models
 from django_delayed_tasks.conf import READERS, settings
-from django_delayed_tasks.exceptions import InvalidSetting
-from django_delayed_tasks.support.visible import unseen_in
+from django_delayed_tasks.exceptions import InvalidSetting, InvalidTask
+from django_delayed_tasks.store.validation import valid_queue
 
 LONGEST_POLL = 86_400.0
 _SUFFIX = 6
@@ -120,8 +120,11 @@ def _check_queues(name: str, queues: Any) -> None:
         return
     if isinstance(queues, str) or not all(isinstance(queue, str) and queue for queue in queues):
         raise InvalidSetting(f"{name}={queues!r}: must be a tuple of queue names")
-    if unseen := unseen_in("".join(queues)):
-        raise InvalidSetting(f"{name}={queues!r}: contains {unseen}, which is not shown as it is")
+    for queue in queues:
+        try:
+            valid_queue(queue)
+        except InvalidTask as error:  # no task can have such a queue
+            raise InvalidSetting(f"{name}: {error}") from None
 
 
 def _check_name(name: Any) -> None:

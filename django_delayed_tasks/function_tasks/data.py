@@ -9,6 +9,7 @@ from django.utils.dateparse import parse_datetime
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.function_tasks.families import Family
 from django_delayed_tasks.function_tasks.ids import moment_in
 from django_delayed_tasks.handlers.functions import USING
 from django_delayed_tasks.support.redaction import ARGS, FUNCTION, KWARGS, shown
@@ -40,6 +41,11 @@ class Enqueued(NamedTuple):
         return object.__repr__(self)  # without the data, which may hold secrets
 
 
+def of_code(code: str) -> Enqueued:
+    """Return an enqueuing of which only the code is known: the function's path, if that is not too long."""
+    return Enqueued(code, [], {}, None, {})
+
+
 def written(enqueued: Enqueued, biz_num: str) -> str:
     """Return the data of the task of this number as JSON text.
 
@@ -48,8 +54,9 @@ def written(enqueued: Enqueued, biz_num: str) -> str:
     """
     from django_delayed_tasks.store.validation import valid_json  # loads the models
 
-    _refuse_other_keys(enqueued)
-    data: dict[str, Any] = {FUNCTION: enqueued.function, ARGS: enqueued.args, KWARGS: enqueued.kwargs}
+    arguments = {ARGS: enqueued.args, KWARGS: enqueued.kwargs}
+    data: dict[str, Any] = {FUNCTION: enqueued.function, **arguments}
+    refuse_other_keys(ARGUMENTS, arguments, data)
     if enqueued.enqueued_at and enqueued.enqueued_at != moment_in(biz_num):
         data["enqueued_at"] = enqueued.enqueued_at.isoformat()
     if using := {name: _text_of(value) for name, value in enqueued.using.items()}:
@@ -102,18 +109,28 @@ def _moment(text: Any) -> datetime | None:
     return None
 
 
-def _refuse_other_keys(enqueued: Enqueued) -> None:
-    """Refuse keys that are not texts: JSON turns 1 into "1", so the function would get another argument."""
-    if not enqueued.args and not enqueued.kwargs:
-        return
-    arguments = {ARGS: enqueued.args, KWARGS: enqueued.kwargs}
-    waiting: list[Any] = [arguments]
+def normalized(family: Family, field: str, value: Any) -> Any:
+    """Return a value as the framework turns it into JSON.
+
+    Raises:
+        TypeError, ValueError: the framework refuses it.
+        InvalidTask: it is nested too deeply.
+    """
+    try:
+        return family.normalize_json(value)
+    except RecursionError:
+        raise InvalidTask(field, value, "is not JSON: nested too deeply", "(too deep)") from None
+
+
+def refuse_other_keys(field: str, given: Any, shown_as: Any = None) -> None:
+    """Refuse keys that are not texts: JSON turns 1 into "1", so the function or its caller would get another value."""
+    waiting: list[Any] = [given]
     while waiting:
         value = waiting.pop()
         if isinstance(value, Mapping):
             if others := [key for key in value if not isinstance(key, str)]:
                 problem = f"has a key that is not a str, {shown(others[0])}, which JSON would turn into one"
-                raise InvalidTask(ARGUMENTS, arguments, problem, shown({FUNCTION: enqueued.function, **arguments}))
+                raise InvalidTask(field, given, problem, shown(given if shown_as is None else shown_as))
             waiting += value.values()
         elif isinstance(value, Sequence) and not isinstance(value, str):
             waiting += value

@@ -1,12 +1,14 @@
 """Enqueuing: one function task is one row, written as ``add_task`` writes any task."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from django.db import connections, transaction
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import InvalidTask, TaskExists, UnknownCode
+from django_delayed_tasks.exceptions import TaskExists, UnknownCode
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import family_of
 from django_delayed_tasks.function_tasks.handler import FunctionHandler, handler_of
@@ -15,12 +17,13 @@ from django_delayed_tasks.function_tasks.results import new_result
 from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
-from django_delayed_tasks.states import AddAction, IfExists, TaskStatus
-from django_delayed_tasks.store.acceptance import lane_of
+from django_delayed_tasks.states import AddAction, IfExists, RunOutcome, TaskStatus
+from django_delayed_tasks.store.acceptance import lane_of, refuse_expired
 from django_delayed_tasks.store.notices import added as notices
+from django_delayed_tasks.store.notices.wakeup import sees_commit
 from django_delayed_tasks.store.schedules import add, add_many, add_once
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
-from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.sql.transactions import atomically, is_in_test_case
 from django_delayed_tasks.store.validation import (
     Schedule,
     valid_new_identity,
@@ -71,14 +74,12 @@ def order_of(handler: FunctionHandler, task: Any, args: Iterable[Any], kwargs: A
         trace=trace_of_caller(),
         lane=lane_of(code),
     )
-    normalize_json = family_of(task).normalize_json
+    refuse_expired(schedule, "expires")
+    family = family_of(task)
     moments = {"run_after": _moment(task.run_after, now), "expires": _moment(expires, now)}
     fixed = changed(task, biz_num=None if biz_num is None else num, trigger=trigger, **moments)
-    try:
-        arguments = normalize_json(list(args)), normalize_json(dict(kwargs))
-    except RecursionError:
-        raise InvalidTask(data.ARGUMENTS, [args, kwargs], "is not JSON: nested too deeply", "(too deep)") from None
-    enqueued = data.Enqueued(task.module_path, *arguments, now, _using(handler, fixed))
+    positional, named = (data.normalized(family, data.ARGUMENTS, given) for given in (list(args), dict(kwargs)))
+    enqueued = data.Enqueued(task.module_path, positional, named, now, _using(handler, fixed))
     return Order(fixed, enqueued, schedule._replace(biz_ext=data.written(enqueued, num)))
 
 
@@ -101,14 +102,36 @@ def _moment(value: datetime | timedelta | None, now: datetime) -> datetime | Non
     return now + value if isinstance(value, timedelta) else value
 
 
-def enqueue(alias: str, order: Order) -> Any | None:
-    """Write one row, in the caller's transaction if there is one; return the result, or None if it was filtered."""
+Announce = Callable[[Any], None]
+"""Sends ``task_enqueued`` for a result."""
+
+
+def enqueue(alias: str, order: Order, announce: Announce) -> Any | None:
+    """Write one row, in the caller's transaction if there is one; return the result, or None if it was filtered.
+
+    It is announced once that is committed, and before it can run.
+    """
     [schedule] = with_first_times(alias, [order.schedule])
     added = _write(alias, order.task, schedule)
     if added.action is AddAction.FILTERED:
         return None
-    notices.when_committed(alias, [schedule], added)
-    return new_result(order.task, id_of(added.task_id, schedule.biz_num), order.enqueued)
+    result = new_result(order.task, id_of(added.task_id, schedule.biz_num), order.enqueued)
+    try:
+        _announce(alias, [result], announce)
+    finally:
+        notices.when_committed(alias, [schedule], added)
+    return result
+
+
+def _announce(alias: str, results: Iterable[Any], announce: Announce) -> None:
+    """Announce results; after the commit, if the caller has a transaction, which may yet be rolled back."""
+    connection = connections[alias]
+    waits = connection.in_atomic_block and sees_commit(connection) and not is_in_test_case(connection)
+    for result in results:
+        if waits:  # no partial: Django before 6.1 cannot log the error of a hook that has no __qualname__
+            transaction.on_commit(lambda result=result: announce(result), using=alias, robust=True)  # type: ignore[misc]
+        else:
+            announce(result)
 
 
 def _write(alias: str, task: Any, schedule: Schedule) -> AddResult:
@@ -118,25 +141,29 @@ def _write(alias: str, task: Any, schedule: Schedule) -> AddResult:
     return write(alias, schedule, IfExists.REPLACE)
 
 
-def enqueue_many(alias: str, orders: Sequence[Order]) -> list[Any | None]:
+def enqueue_many(alias: str, orders: Sequence[Order], announce: Announce) -> list[Any | None]:
     """Write all rows, many in one statement; return the results in the order of the orders.
 
     As with ``add_tasks``, each portion is a transaction of its own, unless the caller has one open.
     """
     results: list[Any | None] = []
     for start in range(0, len(orders), PORTION):
-        results += _enqueue_portion(alias, orders[start : start + PORTION])
+        results += _enqueue_portion(alias, orders[start : start + PORTION], announce)
     return results
 
 
-def _enqueue_portion(alias: str, orders: Sequence[Order]) -> list[Any | None]:
+def _enqueue_portion(alias: str, orders: Sequence[Order], announce: Announce) -> list[Any | None]:
     schedules = with_first_times(alias, [order.schedule for order in orders])
     if any(schedule.once for schedule in schedules):
-        return [enqueue(alias, order) for order in orders]
+        return [enqueue(alias, order, announce) for order in orders]
     keys = atomically(alias, lambda cursor: _write_many(alias, schedules))
-    notices.when_committed(alias, schedules)
     ids = [id_of(keys[schedule[:2]], schedule.biz_num) for schedule in schedules]
-    return [new_result(order.task, result_id, order.enqueued) for order, result_id in zip(orders, ids, strict=True)]
+    results = [new_result(order.task, result_id, order.enqueued) for order, result_id in zip(orders, ids, strict=True)]
+    try:
+        _announce(alias, results, announce)
+    finally:
+        notices.when_committed(alias, schedules)
+    return results
 
 
 def _write_many(alias: str, schedules: Sequence[Schedule]) -> dict[tuple[str, str], int]:
@@ -152,9 +179,10 @@ def _write_many(alias: str, schedules: Sequence[Schedule]) -> dict[tuple[str, st
     return keys
 
 
-def key_of_last_run(alias: str, biz_code: str, biz_num: str) -> int | None:
-    """Return the primary key that the task of this identity had when it ran last; None if the history does not say."""
+def key_of_success(alias: str, biz_code: str, biz_num: str) -> int | None:
+    """Return the primary key that the task of this identity had when it was done; None if the history does not say."""
     runs = TaskRun.objects.using(alias).filter(biz_code=biz_code, biz_num=biz_num).order_by("-id")
+    runs = runs.filter(outcome=RunOutcome.DONE)
     key: int | None = runs.values_list("task_id", flat=True).first()
     return key
 

@@ -71,6 +71,11 @@ class Family:
         return self._own.StoredResult
 
     @cached_property
+    def purged_result(self) -> Any:
+        """This package's class of results whose value is no longer kept, of this family."""
+        return self._own.PurgedResult
+
+    @cached_property
     def error_class(self) -> Any:
         """This package's class of errors in results of this family."""
         return self._own.StoredError

@@ -15,7 +15,7 @@ from django_delayed_tasks.handlers import TaskHandler, find, register_task_handl
 from django_delayed_tasks.handlers.functions import code_of_function, load_function
 from django_delayed_tasks.handlers.registry import withdraw
 from django_delayed_tasks.outcomes import Done
-from django_delayed_tasks.states import KeepHistory
+from django_delayed_tasks.states import BizNum, KeepHistory, RunOutcome
 
 
 @cache
@@ -52,8 +52,18 @@ class FunctionHandler(TaskHandler):
 
     def handle(self, task: Any) -> Done | None:
         """Call the function; its return value is the result."""
-        value = _running().run(self.task, task)
+        run = _running().run_unheard if self.atomic else _running().run
+        value = run(self.task, task)
         return None if value is None else Done(result=value)
+
+    def _before_transaction(self, task: Any) -> None:
+        """Send ``task_started``, once for an attempt that may be tried several times."""
+        _running().announce_start(self.task, task)
+
+    def _after_commit(self, task: Any, settlement: Any) -> None:
+        """Send ``task_finished`` for a success."""
+        if settlement.outcome is RunOutcome.DONE:
+            _running().announce_success(self.task, task, settlement)
 
     def backoff_after(self, task: Any, exception: BaseException) -> timedelta | None:
         """Return what the option ``backoff`` says."""
@@ -85,10 +95,10 @@ class CoroutineFunctionHandler(FunctionHandler):
 class KeyedFunctionHandler(FunctionHandler):
     """Runs the tasks of a function whose limits are counted by a key."""
 
-    def concurrency_key(self, task: Any) -> str | None:
+    def concurrency_key(self, task: Any) -> BizNum | None:
         """Return what the option ``concurrency_key`` says of the arguments."""
         given = data.read(task.biz_ext, self.task.module_path)
-        key: str | None = self.options.concurrency_key(*given.args, **given.kwargs)  # type: ignore[misc]
+        key: BizNum | None = self.options.concurrency_key(*given.args, **given.kwargs)  # type: ignore[misc]
         return key
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django_delayed_tasks.exceptions import ClaimLost, TaskCancelled, TaskExpired
 from django_delayed_tasks.function_tasks import data
-from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.support.redaction import FUNCTION
@@ -35,14 +35,24 @@ class Attempt(NamedTuple):
     started: datetime | None
 
 
+_UNKNOWN = Attempt("", None)
+
+
 class Life(NamedTuple):
-    """A function task from its enqueuing on: ``task`` is its row, if there still is one; ``runs`` the oldest first."""
+    """A function task from its enqueuing on.
+
+    Attributes:
+        task: its row, if there still is one.
+        runs: its runs since it got its schedule, the oldest first.
+        purged: the number of attempts before these, of which the history has nothing any more.
+    """
 
     biz_code: str
     biz_num: str
     enqueued: data.Enqueued
     task: Task | None
     runs: Sequence[TaskRun]
+    purged: int = 0
 
     @property
     def is_running(self) -> bool:
@@ -88,11 +98,11 @@ class Life(NamedTuple):
     def attempts(self) -> list[Attempt]:
         """The attempts, with the current one."""
         if self.failed is not None:
-            return [Attempt("", None)]  # the row does not say by which executor
+            return [_UNKNOWN] * max(1, self.purged)
         made = [(run.executor, run.started) for run in self.runs if run.started or run.outcome == RunOutcome.LOST]
         if self.task is not None and self.is_running:
             made.append((self.task.executor, self.task.update_time))
-        return [Attempt(str(executor), started) for executor, started in made]
+        return [_UNKNOWN] * self.purged + [Attempt(str(executor or ""), started) for executor, started in made]
 
 
 def read_life(alias: str, task_id: int) -> Life | None:
@@ -108,7 +118,18 @@ def read_life(alias: str, task_id: int) -> Life | None:
     runs = latest[: _count_of(task)] if task else _of_last_schedule(latest)
     function = row.biz_ext.get(FUNCTION) if isinstance(row.biz_ext, dict) else None
     enqueued = data.read(row.biz_ext, function if isinstance(function, str) else row.biz_code, row.biz_num)
-    return Life(row.biz_code, row.biz_num, enqueued, task, runs[::-1])
+    ended = _count_of(task) if task else len(runs) + _attempts_before(runs[-1])
+    return Life(row.biz_code, row.biz_num, enqueued, task, runs[::-1], missing(ended, runs))
+
+
+def missing(ended: int, runs: Sequence[TaskRun]) -> int:
+    """Return how many of the runs that have ended, and are to be shown, are no longer in the history."""
+    return max(0, min(ended, MOST_RUNS) - len(runs))
+
+
+def read_success(alias: str, **known: Any) -> Success | None:
+    """Return the record that an identity, or the one of a primary key, was done once; None if there is none."""
+    return Success.objects.using(alias).filter(**known).first()
 
 
 def read_runs(alias: str, task_id: int, count: int, before_version: int) -> list[TaskRun]:
@@ -127,6 +148,12 @@ def _has_changed_between(task: Task | None, latest: Sequence[TaskRun]) -> bool:
 def _count_of(task: Task) -> int:
     """Return how many runs have ended since the task got its current schedule."""
     return task.attempts + task.rescues - (task.status == TaskStatus.RUNNING)
+
+
+def _attempts_before(oldest: TaskRun) -> int:
+    """Return how many attempts came before this run, which is the first that is known of a schedule."""
+    was_waiting = oldest.outcome == RunOutcome.CANCELLED and not oldest.started
+    return max(0, oldest.attempt - (not was_waiting))
 
 
 def _of_last_schedule(latest: Sequence[TaskRun]) -> Sequence[TaskRun]:

@@ -40,6 +40,11 @@ def id_of(task_id: int, biz_num: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def id_of_success(success_id: int, biz_num: str) -> str:
+    """Return the id of the result of what was done once, found by the record of that; it is never that of a task."""
+    return id_of(success_id, f"\0{biz_num}")
+
+
 def key_of(result_id: Any) -> int | None:
     """Return the primary key in the id of a result; None if it cannot be such an id."""
     try:

@@ -10,12 +10,14 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+from asgiref.sync import iscoroutinefunction
 from django.utils.module_loading import import_string
 
 from django_delayed_tasks.function_tasks.task_class import OF_FUNCTION
 from django_delayed_tasks.handlers import takes
 from django_delayed_tasks.handlers.functions import code_of_function
 from django_delayed_tasks.handlers.registry import find, withdraw
+from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.triggers import Trigger
 
 T = TypeVar("T")
@@ -52,7 +54,7 @@ class FunctionOptions:
     timeout: timedelta | float | None = None
     max_concurrent: int | None = None
     rate: str | None = None
-    concurrency_key: Callable[..., str | None] | None = None
+    concurrency_key: Callable[..., BizNum | None] | None = None
     atomic: bool = False
     expires: datetime | timedelta | None = None
     trigger: Trigger | str | None = None
@@ -83,15 +85,41 @@ def options_of(task: Any, given: Mapping[str, Any]) -> FunctionOptions:
     backoff = merged.get("backoff")
     if backoff is not None and not (callable(backoff) and takes(backoff, *BACKOFF)):
         raise ValueError(f"backoff={backoff!r}: expected a function to be called with ({', '.join(BACKOFF)})")
+    key = merged.get("concurrency_key")
+    if key is not None and (not callable(key) or iscoroutinefunction(key)):
+        raise ValueError(f"concurrency_key={key!r}: expected a plain function to be called with the arguments")
+    _check_expires(merged.get("expires"))
     return FunctionOptions(**merged)
+
+
+def _check_expires(value: Any) -> None:
+    if isinstance(value, timedelta) and value <= timedelta():
+        raise ValueError(f"expires={value!r}: no run could ever start; expected a timedelta above zero")
+    if value is not None and not isinstance(value, datetime | timedelta):
+        raise ValueError(f"expires={value!r}: expected a timedelta or an aware datetime")
 
 
 def problems_of(given: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with the names in a backend's ``OPTIONS``."""
     functions = given.get(FUNCTIONS, {})
+    if not isinstance(functions, Mapping) or not all(isinstance(own, Mapping) for own in functions.values()):
+        return [f"{FUNCTIONS}={functions!r}: expected a dict of dicts of options, by the dotted paths of functions"]
     of_functions = ((f"{FUNCTIONS}[{path!r}]: ", name) for path, own in functions.items() for name in own)
     named = [*(("", name) for name in given if name != FUNCTIONS), *of_functions]
     return [f"{where}{problem}" for where, name in named if (problem := problem_of(name))]
+
+
+def paths_of_nothing(given: Mapping[str, Any]) -> list[str]:
+    """Return the dotted paths in a backend's ``OPTIONS`` that name nothing that can be imported."""
+    return [path for path in given.get(FUNCTIONS, {}) if not _can_be_imported(path)]
+
+
+def _can_be_imported(path: str) -> bool:
+    try:
+        import_string(path)
+    except ImportError:
+        return False
+    return True
 
 
 def problem_of(name: str) -> str:

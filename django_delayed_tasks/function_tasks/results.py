@@ -7,7 +7,9 @@ from typing import Any
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import Family, family_of
 from django_delayed_tasks.function_tasks.history import Attempt, Life
+from django_delayed_tasks.function_tasks.ids import id_of_success
 from django_delayed_tasks.function_tasks.task_class import changed
+from django_delayed_tasks.models import Success
 from django_delayed_tasks.states import RunOutcome
 
 
@@ -36,6 +38,20 @@ def result_of(task: Any, result_id: str, life: Life) -> Any:
     )
 
 
+def purged_result(task: Any, success: Success) -> Any:
+    """Return the result of what was done once, when no more is known of it; ``task`` as in :func:`result_of`."""
+    task = changed(task, biz_num=success.biz_num, once=True)
+    return _result(
+        family_of(task),
+        task,
+        id_of_success(success.pk, success.biz_num),
+        data.of_code(success.biz_code),
+        "SUCCESSFUL",
+        finished=success.succeeded_at,
+        is_purged=True,
+    )
+
+
 def running_result(task: Any, result_id: str, life: Life, now: datetime, worker: str) -> Any:
     """Return the result of a task whose run by ``worker`` starts now; ``life`` is what was before."""
     family = family_of(task)
@@ -54,9 +70,10 @@ def _result(
     errors: Sequence[Any] = (),
     finished: datetime | None = None,
     value: Any = None,
+    is_purged: bool = False,
 ) -> Any:
     starts = [attempt.started for attempt in attempts if attempt.started]
-    result = family.result_class(
+    result = (family.purged_result if is_purged else family.result_class)(
         task=task,
         id=result_id,
         status=family.base.TaskResultStatus[status],

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,11 +22,12 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.function_tasks import data
 from django_delayed_tasks.function_tasks.families import Family, family_of
-from django_delayed_tasks.function_tasks.history import Life, read_runs
+from django_delayed_tasks.function_tasks.history import Life, missing, read_runs
 from django_delayed_tasks.function_tasks.ids import id_of
 from django_delayed_tasks.function_tasks.results import change, errors_of, running_result
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.settling.settle import path_of
+from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.log_handlers import is_logged
 
@@ -43,7 +45,15 @@ def run(function: Any, task: ClaimedTask) -> Any:
     if _needs_result(function):
         begun = _begin(function, task)
         return _end(function, task, begun, _call(function, begun.args, begun.kwargs))
-    args, kwargs = data.arguments_in(task.biz_ext)
+    return run_unheard(function, task)
+
+
+def run_unheard(function: Any, task: ClaimedTask) -> Any:
+    """Do as :func:`run`, but send no signals."""
+    if function.takes_context:
+        args, kwargs, _ = _with_context(function, task, _current_result(function, task))
+    else:
+        args, kwargs = data.arguments_in(task.biz_ext)
     return _value(function, task, _call(function, args, kwargs))
 
 
@@ -97,12 +107,15 @@ def _begin(function: Any, task: ClaimedTask) -> _Begun:
     """Announce the start."""
     if not _needs_result(function):
         return _Begun(*data.arguments_in(task.biz_ext), None)
-    family = family_of(function)
     result = _current_result(function, task)
-    _send(family.signals.task_started, result)
-    if not function.takes_context:
-        return _Begun(result.args, result.kwargs, result)
-    context = context_class(family)(task_result=result, task=task)
+    _send(family_of(function).signals.task_started, result)
+    if function.takes_context:
+        return _with_context(function, task, result)
+    return _Begun(result.args, result.kwargs, result)
+
+
+def _with_context(function: Any, task: ClaimedTask, result: Any) -> _Begun:
+    context = context_class(family_of(function))(task_result=result, task=task)
     return _Begun([context, *result.args], result.kwargs, result)
 
 
@@ -110,11 +123,29 @@ def _end(function: Any, task: ClaimedTask, begun: _Begun, returned: Any) -> Any:
     """Announce the end; return what the function returned, as JSON has it."""
     value = _value(function, task, returned)
     if begun.result is not None:
-        family = family_of(function)
-        status = family.base.TaskResultStatus.SUCCESSFUL
-        change(begun.result, status=status, finished_at=clock.host_now(), _return_value=value)
-        _send(family.signals.task_finished, begun.result)
+        _send_success(function, begun.result, value, clock.host_now())
     return value
+
+
+def _send_success(function: Any, result: Any, value: Any, finished: datetime | None) -> None:
+    family = family_of(function)
+    change(result, status=family.base.TaskResultStatus.SUCCESSFUL, finished_at=finished, _return_value=value)
+    _send(family.signals.task_finished, result)
+
+
+def announce_start(function: Any, task: ClaimedTask) -> None:
+    """Send ``task_started`` for a function that is called by :func:`run_unheard`."""
+    family = family_of(function)
+    if _is_heard(family):
+        _send(family.signals.task_started, _current_result(function, task))
+
+
+def announce_success(function: Any, task: ClaimedTask, settlement: Settlement) -> None:
+    """Send ``task_finished`` for a function that was called by :func:`run_unheard`, and has been settled so."""
+    if _is_heard(family_of(function)):
+        value = None if settlement.result is None else json.loads(settlement.result)
+        result = _current_result(function, task, settlement.started)
+        _send_success(function, result, value, settlement.finished)
 
 
 def _value(function: Any, task: ClaimedTask, returned: Any) -> Any:
@@ -140,13 +171,17 @@ def announce_failure(function: Any, task: ClaimedTask, exception: BaseException,
     _send(family_of(function).signals.task_finished, failed_result(function, task, exception, error))
 
 
-def _current_result(function: Any, task: ClaimedTask) -> Any:
-    """Return the result while the task runs; only after the first attempt, this takes a query."""
+def _current_result(function: Any, task: ClaimedTask, started: datetime | None = None) -> Any:
+    """Return the result while the task runs, from now if not ``started`` before.
+
+    Only after the first attempt, this takes a query.
+    """
     before = _earlier_attempts(task)
     runs = read_runs(task.alias, task.id, before, task.version) if before else []
-    life = Life(task.biz_code, task.biz_num, data.read(task.biz_ext, function.module_path, task.biz_num), None, runs)
+    enqueued = data.read(task.biz_ext, function.module_path, task.biz_num)
+    life = Life(task.biz_code, task.biz_num, enqueued, None, runs, missing(before, runs))
     result_id = id_of(task.id, task.biz_num)
-    return running_result(function, result_id, life, clock.host_now(), str(task.executor))
+    return running_result(function, result_id, life, started or clock.host_now(), str(task.executor))
 
 
 def _earlier_attempts(task: ClaimedTask) -> int:
@@ -179,7 +214,9 @@ def _send(signal: Any, result: Any) -> None:
 
 
 def _as_json(family: Family, value: Any) -> Any:
-    text = valid_json(family.normalize_json(value), settings.MAX_BIZ_EXT_BYTES, "return value")
+    normal = data.normalized(family, "return value", value)
+    data.refuse_other_keys("return value", normal)
+    text = valid_json(normal, settings.MAX_BIZ_EXT_BYTES, "return value")
     return None if text is None else json.loads(text)
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.db import transaction
 
 from django_delayed_tasks.handlers.named_code import exception_named
+from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.triggers import Trigger
 
 OF_FUNCTION = (
@@ -84,7 +85,7 @@ def task_class_of(family: Any, module: str) -> Any:
         timeout: timedelta | float | None = None
         max_concurrent: int | None = None
         rate: str | None = None
-        concurrency_key: Callable[..., str | None] | None = None
+        concurrency_key: Callable[..., BizNum | None] | None = None
         atomic: bool | None = None
         expires: datetime | timedelta | None = None
 
@@ -124,6 +125,27 @@ def result_class_of(family: Any, module: str) -> Any:
 
     StoredResult.__module__, StoredResult.__qualname__ = module, "StoredResult"
     return StoredResult
+
+
+def purged_class_of(parent: Any, module: str) -> Any:
+    """Return the class of a family's results without a value, to be ``PurgedResult`` in ``module``."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class PurgedResult(parent):  # type: ignore[misc]
+        """The result of what was done once, and is no longer in the history: only that and when it succeeded is known.
+
+        Its id is not the one of the result that was purged. ``return_value`` raises ValueError.
+        """
+
+        @property
+        def return_value(self) -> Any:
+            raise ValueError(
+                f"The return value is no longer kept: the task succeeded on {self.finished_at:%Y-%m-%d at %H:%M:%S %Z},"
+                " and the history of its run has been purged"
+            )
+
+    PurgedResult.__module__, PurgedResult.__qualname__ = module, "PurgedResult"
+    return PurgedResult
 
 
 def changed(task: Any, **values: Any) -> Any:

@@ -120,7 +120,13 @@ class TaskHandler:
         before or during the call, it is not called again.
         """
 
-    def concurrency_key(self, task: Any) -> str | None:
+    def _before_transaction(self, task: "ClaimedTask") -> None:
+        """Do what comes before the transaction of an atomic run."""
+
+    def _after_commit(self, task: "ClaimedTask", settlement: Any) -> None:
+        """Do what follows the commit of an atomic run."""
+
+    def concurrency_key(self, task: Any) -> BizNum | None:
         """Return the key that ``max_concurrent`` and ``rate`` are counted by, such as a customer or a host.
 
         None counts all tasks of this code together.

@@ -41,7 +41,7 @@ class HandlerOptions(TypedDict, total=False):
     backoff: Callable[[int], timedelta]
     backoff_after: Callable[["ClaimedTask", BaseException], timedelta | None]
     on_failed: Callable[..., object]
-    concurrency_key: Callable[["ClaimedTask"], str | None]
+    concurrency_key: Callable[["ClaimedTask"], BizNum | None]
 
 
 ATTRIBUTES = tuple(HandlerOptions.__annotations__)

@@ -1,4 +1,4 @@
-from django.db import migrations
+from django.db import migrations, router
 
 import django_delayed_tasks.fields
 
@@ -13,8 +13,9 @@ def use_row_format_of_long_indexes(apps, schema_editor):
     connection = schema_editor.connection
     if connection.vendor != "mysql":
         return
-    for model in TABLES:
-        table = apps.get_model("django_delayed_tasks", model)._meta.db_table
+    ours = [apps.get_model("django_delayed_tasks", name) for name in TABLES]
+    for model in (model for model in ours if router.allow_migrate_model(connection.alias, model)):
+        table = model._meta.db_table
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT ROW_FORMAT FROM information_schema.TABLES WHERE TABLE_SCHEMA = DATABASE() AND TABLE_NAME = %s",

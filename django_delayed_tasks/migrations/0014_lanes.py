@@ -11,6 +11,8 @@ class AddColumn(migrations.AddField):
             super().database_forwards(app_label, schema_editor, from_state, to_state)
             return
         model = to_state.apps.get_model(app_label, self.model_name)
+        if not self.allow_migrate_model(schema_editor.connection.alias, model):
+            return
         column = model._meta.get_field(self.name)
         quoted = [schema_editor.quote_name(name) for name in (model._meta.db_table, column.column)]
         schema_editor.execute(

@@ -1,8 +1,10 @@
 """Turns what callers pass into a ``Schedule``: validates it, and fills in the defaults of its handler."""
 
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
+from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
@@ -10,6 +12,7 @@ from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.store.sql.lanes import open_lane
 from django_delayed_tasks.store.validation import (
     Schedule,
+    When,
     valid_fragment,
     valid_identity,
     valid_json,
@@ -20,7 +23,10 @@ from django_delayed_tasks.store.validation import (
     valid_trigger,
     valid_when,
 )
+from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.traces import trace_of_caller
+
+logger = Log(__name__)
 
 
 def accepted(task: Any, once: bool = False) -> Schedule:
@@ -37,7 +43,7 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         raise unknown(code)
     defaults = handler or TaskHandler
     trigger = valid_trigger(task.trigger_text)
-    return Schedule(
+    schedule = Schedule(
         code,
         num,
         valid_when(task.when),
@@ -50,6 +56,40 @@ def accepted(task: Any, once: bool = False) -> Schedule:
         lane=_lane_for(code, handler),
         trace=trace_of_caller(),
     )
+    refuse_expired(schedule, "expires_at")
+    return schedule
+
+
+def refuse_expired(schedule: Schedule, field: str) -> None:
+    """Refuse a schedule that cannot start, whatever the time is; warn of one that has expired by the clock of the host.
+
+    Raises:
+        InvalidTask: the schedule expires before its time; ``field`` is what the caller calls ``expires_at``.
+    """
+    expires, when = schedule.expires_at, schedule.when
+    if expires is None:
+        return
+    refuse_never(when, expires, field)
+    now = clock.host_now()
+    if _at(expires, now) < max(now, _at(when, now)):
+        text = "%s %s expires at %s, which is in the past or before its time: it will not be started"
+        logger.warning(text, schedule.biz_code, schedule.biz_num, expires)
+
+
+def refuse_never(when: When, expires: When, field: str) -> None:
+    """Refuse a time at which a task expires if it could not start, whatever the time is now.
+
+    Raises:
+        InvalidTask: of this field.
+    """
+    if isinstance(expires, timedelta) and expires < timedelta():
+        raise InvalidTask(field, expires, "is in the past: the task could never start")
+    if None not in (when, expires) and type(when) is type(expires) and expires < when:  # type: ignore[operator]
+        raise InvalidTask(field, expires, f"is before the task's time, {when}: it could never start")
+
+
+def _at(moment: When, now: datetime) -> datetime:
+    return moment if isinstance(moment, datetime) else now + (moment or timedelta())
 
 
 def lane_of(code: str) -> str:

@@ -31,6 +31,11 @@ class MadeTask(ClaimedTask):
     reports: list[Report] = field(default_factory=list, repr=False)
     claim_checks: int = field(default=0, repr=False)
 
+    @property
+    def fencing_token(self) -> int:
+        """The token that the task was made with."""
+        return self.version
+
     def check_claim(self) -> None:
         """Note the call.
 

@@ -165,6 +165,16 @@ class TestChange:
         assert list(errors_of(response)) == [field.removesuffix("_0")]
         assert Task.objects.get().version == 4
 
+    @pytest.mark.parametrize(
+        "changes", [{"expires_at_0": "2031-05-17", "expires_at_1": "00:00"}, {"when_0": "2031-05-20"}]
+    )
+    def test_a_time_after_its_expiry(self, boss: Client, changes: dict[str, str]) -> None:
+        row = task(expires_at=NOW + 24 * HOUR)
+        response = submit(boss, page_of(row), **changes)
+        assert "it could never start" in errors_of(response)["expires_at"][0]
+        assert Task.objects.get().version == 4
+        assert submit(boss, page_of(row), when_0="2031-05-20", expires_at_0="2031-05-21").status_code == 302
+
     def test_of_a_code_without_handler(self, boss: Client) -> None:
         row = task(biz_code="from another release")
         assert submit(boss, page_of(row), priority="3").status_code == 302

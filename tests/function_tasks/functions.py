@@ -144,12 +144,12 @@ def a_function_whose_name_is_longer_than_a_code_may_be() -> str:
 plain = fail.func
 
 
-to_return: Any = None
+to_do: Any = None
 
 
 @task
 def return_it() -> Any:
-    return to_return
+    return to_do()
 
 
 @task
@@ -159,6 +159,18 @@ def write(name: str) -> str:
 
     Group.objects.create(name=name)
     return name
+
+
+@task
+@task_options(atomic=True, max_attempts=2, backoff=delay)
+def act() -> Any:
+    return to_do()
+
+
+@task(takes_context=True)
+@task_options(atomic=True)
+def act_in_context(context: Any) -> Any:
+    return [context.task_result.id, context.attempt, to_do()]
 
 
 @task

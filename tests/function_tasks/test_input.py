@@ -8,13 +8,27 @@ import pytest
 from django.test import override_settings
 
 from django_delayed_tasks.exceptions import InvalidTask as InvalidArguments
-from django_delayed_tasks.models import Task
+from django_delayed_tasks.models import Task, TaskRun
 from tests.executor.parts import drain
 from tests.function_tasks import functions
 from tests.function_tasks.framework import InvalidTask, default_task_backend
 
 pytestmark = pytest.mark.django_db(transaction=True)
 give: Any = functions.give
+
+
+def nested(depth: int) -> list[Any]:
+    """Return a list in a list in a list."""
+    deep: list[Any] = []
+    for _ in range(depth):
+        deep = [deep]
+    return deep
+
+
+@pytest.fixture
+def doing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Sets what the functions return."""
+    return lambda to_do: monkeypatch.setattr(functions, "to_do", to_do)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +85,59 @@ def test_what_the_framework_turns_into_json() -> None:
     assert give.get_result(result.id) == result
 
 
-@pytest.mark.parametrize("value", [math.nan, "a\0b", "\ud800", 2**64])
-def test_return_values_are_refused_too(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "to_return", value)
-    result: Any = functions.return_it.enqueue()
+REFUSED: list[tuple[Any, str]] = [
+    (math.nan, "is not JSON"),
+    ([-math.inf], "is not JSON"),
+    ("a\0b", "contains a NUL character"),
+    ({"a\0b": 1}, "contains a NUL character"),
+    ("\ud800", "contains a lone surrogate"),
+    (2**64, "contains an integer beyond 64 bits"),
+    ([-(2**63) - 1], "contains an integer beyond 64 bits"),
+    ({1: "x"}, "has a key that is not a str, 1, which JSON would turn into one"),
+    ([{"a": ({None: 1},)}], "has a key that is not a str, None"),
+    ({True: 1, "true": 2}, "has a key that is not a str, True"),
+    (nested(40), "is nested deeper than 31 levels"),
+    (nested(3000), "is not JSON: nested too deeply"),
+    ("x" * 70_000, "bytes of JSON; 65536 at most"),
+]
+
+
+@pytest.mark.parametrize(("value", "problem"), REFUSED)
+def test_what_is_refused_as_an_argument_is_refused_as_a_return_value(value: Any, problem: str, doing: Any) -> None:
+    with pytest.raises(InvalidArguments, match=problem):
+        give.enqueue(value)
+    assert errors_of_returning(value, doing) == [(InvalidArguments, True)] * 2
+    assert set(TaskRun.objects.filter(error__contains=problem).values_list("biz_code", flat=True)) == {
+        functions.return_it.module_path, functions.act.module_path,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 1, 1), {1}, object(), [{1}], range, {(1, 2): 3}, iter([1])])  # noqa: DTZ001
+def test_what_is_no_argument_is_no_return_value(value: Any, doing: Any) -> None:
+    with pytest.raises(TypeError):
+        give.enqueue(value)
+    assert errors_of_returning(value, doing) == [(TypeError, True)] * 2
+
+
+@pytest.mark.parametrize("value", [b"x", (1, (2, b"y")), {b"k": (1,)}, range(3), 2**64 - 1, -(2**63), True, 1e300, ""])
+def test_a_return_value_becomes_what_an_argument_becomes(value: Any, doing: Any) -> None:
+    [argument] = give.enqueue(value).args
+    doing(lambda: value)
+    for function in (functions.return_it, functions.act):
+        result: Any = function.enqueue()
+        drain()
+        result.refresh()
+        assert (result.return_value, type(result.return_value)) == (argument, type(argument))
+
+
+def errors_of_returning(value: Any, doing: Any) -> list[tuple[type[BaseException], bool]]:
+    """For a plain and an atomic function that return the value: the class of the last error, and that it failed."""
+    doing(lambda: value)
+    results: list[Any] = [functions.return_it.enqueue(), functions.act.enqueue()]
     drain()
-    result.refresh()
-    assert [error.exception_class for error in result.errors] == [InvalidArguments]
+    for result in results:
+        result.refresh()
+    return [(result.errors[-1].exception_class, str(result.status) == "FAILED") for result in results]
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,28 @@ def test_options_in_settings_that_do_not_exist(settings: Any) -> None:
     assert "functions['shop.tasks.send']: unknown option 'timeuot'" in messages[1]
 
 
+def test_options_in_settings_that_are_of_no_function(settings: Any) -> None:
+    """A path that is misspelled would leave the function without its limits."""
+    path = functions.fail.module_path
+    options: Any = {"functions": {path: {"timeout": 1}, f"{path}ed": {"timeout": 1}, "shop.tasks.nothing": {}}}
+    settings.TASKS = {"default": {"BACKEND": BACKEND, "OPTIONS": options}}
+    backend: Any = default_task_backend
+    messages = [message.msg for message in backend.check() if message.id == "django_delayed_tasks.W024"]
+    where = "TASKS['default']['OPTIONS']['functions']"
+    assert messages == [
+        f"{where}: '{path}ed' cannot be imported.",
+        f"{where}: 'shop.tasks.nothing' cannot be imported.",
+    ]
+
+
+@pytest.mark.parametrize("functions", [["shop.tasks.send"], {"shop.tasks.send": 3}, "shop.tasks.send"])
+def test_options_in_settings_of_another_form(settings: Any, functions: Any) -> None:
+    settings.TASKS = {"default": {"BACKEND": BACKEND, "OPTIONS": {"functions": functions}}}
+    backend: Any = default_task_backend
+    [message] = [message for message in backend.check() if message.id == "django_delayed_tasks.E024"]
+    assert "expected a dict of dicts of options" in message.msg
+
+
 def test_settings_that_change_are_followed(settings: Any) -> None:
     settings.TASKS = {"default": {"BACKEND": BACKEND, "QUEUES": [], "OPTIONS": {"max_attempts": 8}}}
     functions.fail.get_backend().validate_task(functions.fail)

@@ -118,7 +118,8 @@ def test_the_context_has_the_result_and_the_claim() -> None:
     result: Any = functions.describe.enqueue()
     drain()
     result.refresh()
-    assert result.return_value == [result.id, 1, False, TaskRun.objects.get().version]
+    run = TaskRun.objects.get()
+    assert result.return_value == [result.id, 1, False, (run.task_id << 24) + run.version]
 
 
 def test_one_attempt_is_the_default() -> None:

@@ -144,7 +144,7 @@ class TestABacklogOfALimitedCode:
         assert "blocked by limits" in queues
         assert "late by" not in queues
         overview = client.get(list_of("overview")).content.decode()
-        assert f'class="ddt-problem ddt-problem-info"><strong>{INFORMATION}' in overview
+        assert f'class="ddt-problem ddt-problem-info"><strong><bdi>{INFORMATION}' in overview
         assert "3 tasks wait for a limit" in overview
 
     def test_the_banner_of_other_pages_is_for_what_is_wrong(self, client: Client, admin_user: Any) -> None:

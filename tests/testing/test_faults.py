@@ -111,7 +111,7 @@ def test_a_run_that_does_not_ask_settles_nothing(is_atomic: bool) -> None:
     add()
     lose_claim_next("code")
     assert run_due_tasks().outcomes == [("code", "1", LOST), ("code", "1", DONE)]
-    assert seen == [1, 3]
+    assert seen[1] - seen[0] == 2
 
 
 @pytest.mark.parametrize("plan", [crash_next, lose_claim_next])

@@ -11,7 +11,7 @@ from django.test import TestCase, override_settings
 from django_delayed_tasks import Task, TaskException, add_task, add_tasks, get_runs, pause_queue, resume_queue
 from django_delayed_tasks.states import AddAction, RunOutcome, TaskStatus
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.testing import LiveExecutor, run_until
+from django_delayed_tasks.testing import LiveExecutor, inline, run_until
 from tests.executor.parts import add, handler_of
 from tests.function_tasks.functions import add_up
 
@@ -49,6 +49,18 @@ def test_a_task_for_later_stays(seen: list[str]) -> None:
 def test_many_tasks(seen: list[str]) -> None:
     add_tasks(Task(biz_code="code", biz_num=number) for number in "123")
     assert seen == ["1", "2", "3"]
+
+
+@pytest.mark.same_everywhere
+def test_more_tasks_than_runs_that_are_taken_for_endless(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is bounded is what the runs add."""
+    monkeypatch.setattr(inline, "MOST_RUNS", 10)
+    assert add_tasks(Task(biz_code="code", biz_num=f"{number:02}") for number in range(30)) == 30
+    assert len(seen) == 30
+    handler_of(lambda task: add("endless", code="endless") and None, code="endless")
+    with pytest.raises(TaskException, match="no end of due tasks after 11 runs: 11 of endless, 1 of first"):
+        handler_of(lambda task: add("endless", code="endless") and None, code="first")
+        add("1", code="first")
 
 
 def test_what_a_run_adds_runs_after_it() -> None:

@@ -17,7 +17,7 @@ from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
 from django_delayed_tasks.store import validation
-from django_delayed_tasks.store.acceptance import accepted, lane_of
+from django_delayed_tasks.store.acceptance import accepted, lane_of, refuse_never
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.validation import Schedule
 
@@ -117,6 +117,8 @@ class ChangeTaskForm(TaskForm):
             validation.valid_new_queue(cleaned["queue"])
         validation.valid_priority(cleaned["priority"])
         validation.valid_when(cleaned["expires_at"], "expires_at")
+        if {"when", "expires_at"}.intersection(self.changed_data):
+            refuse_never(cleaned["when"], cleaned["expires_at"], "expires_at")
         if self.has_new_trigger and cleaned["trigger_text"]:
             if self.instance.once:
                 raise InvalidTask("trigger", cleaned["trigger_text"], "is not possible for a task that runs once only")

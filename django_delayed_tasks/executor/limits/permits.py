@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping
 from datetime import timedelta
 from itertools import islice
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.exceptions import ResourceUnavailable, UnknownPool, shortened
+from django_delayed_tasks.exceptions import InvalidOutcome, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.runs import LaneRuns
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
@@ -31,6 +32,7 @@ from django_delayed_tasks.store.resources.rate_tokens import (
 from django_delayed_tasks.store.resources.slots import Slot, free_slots
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.support.redaction import shown
 
 logger = Log(__name__)
 
@@ -87,13 +89,18 @@ class Permits:
         """Return the key by which runs of this task are counted; "" if they are counted by the code.
 
         Raises:
-            TypeError: ``concurrency_key()`` returned neither a string nor None.
+            InvalidOutcome: ``concurrency_key()`` returned what is no key; it would do so again.
             Exception: whatever ``concurrency_key()`` raises.
         """
         key = in_clean_context(self._handler.concurrency_key, task)
-        if key is not None and not isinstance(key, str):
-            raise TypeError(f"concurrency_key() gave {shortened(key)}: expected a string or None")
-        return key or ""
+        if key is None or isinstance(key, str):
+            return key or ""
+        if isinstance(key, int | UUID) and not isinstance(key, bool):
+            return str(int(key) if isinstance(key, int) else key)
+        raise InvalidOutcome(
+            f"{type(self._handler).__qualname__} ({self._code}): concurrency_key() gave {shown(key)}: expected a str,"
+            " an int or a UUID, or None"
+        )
 
     def choose(self, tasks: Keyed, most: int) -> Permitted:
         """Choose permits for up to ``most`` of these tasks, in their order, as far as permits are free.

@@ -98,6 +98,8 @@ def call_and_decide(
     alone: Batch = []
     try:
         if handler.atomic:
+            for task in tasks:
+                handler._before_transaction(task)
             settlements, became = _settled(tasks, handler, clock, started, call)
         else:
             settlements = _decided(tasks, handler, clock, started, decide, call, max_rescues)
@@ -236,6 +238,9 @@ def _announce_start(tasks: Batch, handler: TaskHandler) -> None:
 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
     """Send ``run_finished``; report and count the ends that the run has committed itself."""
+    if became:
+        for task, settlement in zip(tasks, settlements, strict=True):
+            handler._after_commit(task, settlement)
     if signals.run_finished.receivers:
         for task, settlement in zip(tasks, settlements, strict=True):
             signals.run_finished.send_robust(

@@ -9,11 +9,10 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.executor.queue_names import unnamed
 from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.migrations import text_of
-from django_delayed_tasks.models import Executor, PausedQueue, Task
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.models import PausedQueue
 
 
 class Command(BaseCommand):
@@ -41,7 +40,7 @@ class Command(BaseCommand):
     def _change(self, name: str, resume: bool, database: str | None) -> None:
         has_changed = (api.resume_queue if resume else api.pause_queue)(name, using=database)
         self.stdout.write(_message(resume, has_changed) % name)
-        if not resume and not _is_named(api.database(database), name):
+        if not resume and unnamed(api.database(database), [name]):
             self.stderr.write(_("No task, handler or executor names this queue: is it spelled right?"))
 
     def _list(self, alias: str) -> None:
@@ -50,16 +49,6 @@ class Command(BaseCommand):
             self.stdout.write(f"{row}\t{row.paused_at:%Y-%m-%d %H:%M:%S %Z}")
         if not paused:
             self.stderr.write(_("No queue is paused."))
-
-
-def _is_named(alias: str, queue: str) -> bool:
-    """Return whether a task has this queue, a handler here has it by default, or a live executor was started for it."""
-    if any(handler.queue == queue for handler in get_task_handlers().values()):
-        return True
-    served = Executor.objects.using(alias).filter(alive=True).values_list("queues", flat=True)
-    if any(queue in (names or ()) for names in served):
-        return True
-    return Task.objects.using(alias).filter(status__in=TaskStatus, queue=queue).exists()
 
 
 def _message(resume: bool, has_changed: bool) -> str:

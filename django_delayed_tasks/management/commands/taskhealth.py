@@ -11,7 +11,9 @@ from django.db import Error
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
+from django_delayed_tasks.executor.queue_names import unnamed
 from django_delayed_tasks.management.migrations import text_of
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import limited_text, tasks_text
@@ -63,6 +65,8 @@ class Command(BaseCommand):
         try:
             seen = look(given["database"])
             wrong, good = _found(seen, given)
+            for queue in unnamed(database(given["database"]), given["queue"] or ()):
+                self.stderr.write(_("No task, handler or executor names the queue %r: is it spelled right?") % queue)
         except TaskException as error:
             raise CommandError(visible_lines(str(error))) from None
         except Error as error:

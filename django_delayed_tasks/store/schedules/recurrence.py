@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.transactions import in_one_statement
@@ -22,6 +22,7 @@ def with_first_times(alias: str, schedules: Sequence[Schedule]) -> list[Schedule
 
     Raises:
         InvalidTrigger: a trigger has no time after now.
+        InvalidTask: a task expires before its first time.
     """
     if not any(schedule.trigger_text and schedule.when is None for schedule in schedules):
         return list(schedules)
@@ -34,6 +35,8 @@ def _with_first_time(schedule: Schedule, now: datetime) -> Schedule:
         return schedule
     trigger = parse(schedule.trigger_text)
     when = first_time(trigger, now)
+    if isinstance(schedule.expires_at, datetime) and schedule.expires_at < when:
+        raise InvalidTask("expires_at", schedule.expires_at, f"is before the first time of {trigger}, {when}")
     return schedule._replace(when=when, claim_at=by_chance(trigger, when))
 
 

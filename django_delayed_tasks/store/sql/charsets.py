@@ -7,7 +7,7 @@ projects this is often latin1 or utf8mb3.
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from django.db import models
+from django.db import models, router
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.fields import EXACT_COLLATION, ExactCharField
@@ -87,8 +87,8 @@ class TextTable(NamedTuple):
 
 
 def text_tables(connection: BaseDatabaseWrapper, rows: Iterable[type[models.Model]]) -> Iterator[TextTable]:
-    """Yield the tables of these models that exist, on MariaDB or MySQL."""
-    for model in rows:
+    """Yield the tables of these models that exist and that the routers let into this database, MariaDB or MySQL."""
+    for model in (model for model in rows if router.allow_migrate_model(connection.alias, model)):
         table = model._meta.db_table
         found = _ask(connection, "TABLE_COLLATION", "TABLES", table)
         if found:

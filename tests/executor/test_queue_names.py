@@ -1,0 +1,54 @@
+"""Misspelled queues: an executor that would serve nothing says so; a name that no task can have is refused."""
+
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+
+from django_delayed_tasks.exceptions import InvalidSetting
+from django_delayed_tasks.executor.options import from_settings
+from django_delayed_tasks.executor.queue_names import unnamed
+from tests.executor.parts import add, executing, handler_of, registered
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def named() -> None:
+    """Name a queue in each way."""
+    handler_of(lambda task: None, queue="of a handler")
+    add(queue="of a task")
+    registered("peer", queues=("of a peer",))
+
+
+NAMES = ["of a handler", "of a task", "of a peer"]
+
+
+def test_a_queue_that_something_names_is_known() -> None:
+    named()
+    assert unnamed("default", [*NAMES, "mail*", "Of a task"]) == ["mail*", "Of a task"]
+
+
+@pytest.mark.parametrize("option", ["queues", "exclude_queues"])
+def test_an_executor_says_which_queues_it_looks_for_in_vain(option: str, caplog: pytest.LogCaptureFixture) -> None:
+    named()
+    chosen: dict[str, Any] = {option: ("of a peer", "mial")}
+    with executing(**chosen):
+        pass
+    said = [record.getMessage() for record in caplog.records if "spelled" in record.getMessage()]
+    assert said == ["no task, handler or other executor names the queue 'mial': is it spelled right?"]
+
+
+def test_health_of_a_queue_that_nothing_names(capsys: pytest.CaptureFixture[str]) -> None:
+    named()
+    call_command("taskhealth", "--queue", "of a peer")
+    assert capsys.readouterr().err == ""
+    with pytest.raises(SystemExit):
+        call_command("taskhealth", "--queue", "mial")
+    assert "names the queue 'mial': is it spelled right?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["x" * 51, " mail", "mail\0"])
+def test_a_name_that_no_queue_has_is_refused(name: str) -> None:
+    for option in ("queues", "exclude_queues"):
+        with pytest.raises(InvalidSetting, match=f"^{option}: queue="):
+            from_settings(**{option: (name,)})
