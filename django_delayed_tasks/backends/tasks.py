@@ -173,7 +173,7 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         return result
 
     def check(self, **kwargs: Any) -> list[Any]:
-        """Return an error for each option that does not exist or queue that cannot be; a warning for options of nothing."""
+        """Return errors: options that do not exist, queues that cannot be; or warnings: options of no function."""
         from django.core.checks import Error, Warning
 
         from django_delayed_tasks.function_tasks.options import paths_of_nothing, problems_of
