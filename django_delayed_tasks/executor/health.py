@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.worker_pool import WorkerPool
@@ -28,6 +29,7 @@ class Health:
     def __init__(
         self,
         options: ExecutorOptions,
+        lease: Lease,
         pool: WorkerPool,
         awaited: AwaitedRuns,
         failures: FailureReports,
@@ -36,6 +38,7 @@ class Health:
     ) -> None:
         self._longest_call = max(LONGEST_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
+        self._lease = lease
         self._pool = pool
         self._awaited = awaited
         self._failures = failures
@@ -73,6 +76,8 @@ class Health:
             return f"the thread {dead[0]} has ended"
         if stuck := [thread.name for thread in self._threads if self._is_stuck(thread)]:
             return f"the thread {stuck[0]} gets no answer from the database"
+        if self._lease.refused_for > self._longest_call:
+            return "the database answers, but accepts no writes"  # perhaps a server that was demoted
         if self._awaited.seconds_blocked > self._longest_call:
             return "a handler blocks the event loop"
         if self._awaited.seconds_without_query > self._longest_call:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from django.db import Error
 
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.threads.connecting import Connecting
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lend
 from django_delayed_tasks.store.settling.reap import release
@@ -69,6 +70,7 @@ class Held:
         wake_lanes: set when a claim that had permits has ended, and when tasks of limited codes are due.
         lanes_lack_threads: set by the lanes: whether they are to be woken when a thread has become free.
         claiming: locks that the lanes and the settler hold from making a claim to adding it here.
+        connecting: the threads that have no connection to run tasks with.
         has_lost_answer: set when a claim failed: its answer may be lost. The poller then looks for it.
     """
 
@@ -94,6 +96,7 @@ class Held:
         self.wake_lanes = self.wake_poller if options.ends_by_itself else Event()
         self.lanes_lack_threads = False
         self.claiming = ClaimingLocks(Lock(), Lock())
+        self.connecting = Connecting(self.wake_poller, self.wake_lanes)
         self.has_lost_answer = False
 
     def add(self, tasks: Iterable[ClaimedTask], is_limited: bool = False) -> None:
@@ -155,10 +158,7 @@ class Held:
         self.ended.put(settlement)
 
     def release(self, tasks: Iterable[ClaimedTask], after: timedelta = timedelta(), lane: str | None = None) -> None:
-        """Let the settler release tasks that will not be started here.
-
-        They become claimable ``after`` their release. With ``lane``, they wait there from then on.
-        """
+        """Let the settler release tasks that do not start here: claimable ``after`` that, and then in this ``lane``."""
         before, awaited = self.unfinished, self.awaited
         for task in tasks:
             self.free_resource(task)
@@ -203,10 +203,7 @@ class Held:
             self.give_back(task, resource)
 
     def give_back(self, task: ClaimedTask, resource: Any) -> None:
-        """Give back a resource that was lent to a task.
-
-        If the database refuses, the resource is free again when its lease is over.
-        """
+        """Give back a resource that was lent to a task; if the database refuses, it is free when its lease is over."""
         try:
             resource.release()
         except Error as error:  # InterfaceError too, which is no DatabaseError
@@ -225,7 +222,8 @@ class Held:
     @property
     def wants_more(self) -> bool:
         """Whether it is time to claim: there are few unfinished claims, and the settler is not far behind."""
-        return len(self._unfinished) < self._refill_below and not self.is_full
+        is_short = len(self._unfinished) < self._refill_below and not self.is_full
+        return is_short and self.connecting.threads < self._threads
 
     @property
     def has_room(self) -> bool:
@@ -234,8 +232,9 @@ class Held:
 
     @property
     def room_on_loop(self) -> int:
-        """How many more runs the event loop can take; 0 if the settler is far behind."""
-        return 0 if self.is_full else max(0, self._async_concurrency - len(self._awaited))
+        """How many more runs the event loop can take; 0 if the settler is far behind, or its queries cannot connect."""
+        is_closed = self.is_full or self.connecting.is_loop_waiting
+        return 0 if is_closed else max(0, self._async_concurrency - len(self._awaited))
 
     @property
     def is_full(self) -> bool:

@@ -5,6 +5,8 @@ from typing import TypeVar
 
 from django.db import Error, connections
 
+from django_delayed_tasks.store.sql import kept_connections
+
 T = TypeVar("T")
 
 
@@ -31,14 +33,10 @@ def reconnecting(alias: str, work: Callable[[], T]) -> T:
 
 
 def drop_broken(alias: str) -> bool:
-    """Close this thread's connection if it is broken and in no transaction; return whether there is none now."""
+    """Close this thread's connection if it no longer works and in no transaction; return whether there is none."""
     connection = connections[alias]
     if connection.connection is None:
         return True
     if not connection.autocommit:  # a transaction is open
         return False
-    connection.errors_occurred = False
-    if connection.is_usable():
-        return False
-    connection.close()
-    return True
+    return kept_connections.discard_unusable(alias)

@@ -105,6 +105,21 @@ def _in_latin1(value: Any) -> Any:
     return value.encode("latin1", "replace").decode("latin1") if isinstance(value, str) else value
 
 
+def keep_read_only_sessions() -> None:
+    """Keep a connection through which nothing can be written, as long as it answers."""
+    kept: Any = import_module(f"{STORE}.sql.kept_connections")
+    kept._accepts_writes = lambda connection: True
+    for user in ("membership.lease", "settling.settler", "threads.loop"):
+        module: Any = import_module(f"django_delayed_tasks.executor.{user}")
+        module.give_up_connection = lambda alias, error: kept.discard_unusable(alias)
+
+
+def start_unconnected() -> None:
+    """Call handlers in threads that cannot connect."""
+    kept: Any = import_module(f"{STORE}.sql.kept_connections")
+    kept.failure_to_open = lambda alias: None
+
+
 @contextmanager
 def keep_of_stopping() -> Iterator[None]:
     """A "keep" keeps a task that is being stopped, of which nothing will be left."""
@@ -136,6 +151,8 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "claim-without-version": claim_without_version,
     "slots-for-all": slots_for_all,
     "mangled-text": mangled_text,
+    "keep-read-only-sessions": keep_read_only_sessions,
+    "start-unconnected": start_unconnected,
 }
 IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
 BUGS = (*IN_EXECUTORS, *IN_DRIVER)

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
-    "Silent", "Fatal", "Gated", "AtomicGated", "Leaving", "Limited", "Keyed", "Foreign", "Failing",
+    "Silent", "Fatal", "Gated", "AtomicGated", "Leaving", "Limited", "Keyed", "Foreign", "Failing", "Single",
 )  # fmt: skip
 
 COROUTINES = (*HANDLERS, "Async")

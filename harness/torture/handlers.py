@@ -155,6 +155,13 @@ class Failing(Ledgered):
         raise ValueError(complaint(task))  # the traceback holds this line: 支付 😀
 
 
+class Single(Ledgered):
+    """Has one attempt, so an attempt that is counted although no run has started ends it FAILED."""
+
+    biz_code = "t-single"
+    max_attempts = 1
+
+
 class Again(Ledgered):
     """Reschedules itself until ``again`` runs have been: counted in the ledger's own words, by version."""
 

@@ -16,6 +16,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.store.notices.channels import Subscription, can_listen, subscribe
 from django_delayed_tasks.store.notices.notice import CannotListen, Notice
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -26,6 +27,8 @@ RATE: Final = 50.0
 """Wakings per second, in the long run, of all executors together."""
 BURST: Final = 10.0
 """Additional wakings of one executor after a quiet time."""
+LOOK_EVERY: Final = 5.0
+"""Seconds after which the listener looks whether other connections of this process have been lost meanwhile."""
 LASTING: Final = 60.0
 """Seconds that a session must last for the next one to be opened at once: a pooler may end every session."""
 
@@ -77,6 +80,7 @@ class Listener:
         self._held = held
         self._subscription: Subscription | None = None
         self._opened = float("-inf")
+        self._losses = 0
         self._short_sessions = 0
         self._has_said_why = False
         self._ended = Event()
@@ -96,11 +100,19 @@ class Listener:
         if self._subscription is None:
             if not self._ended.wait(self.pause):
                 return self._begin()
+        elif self._may_be_lost:
+            self._close()
+            return self._begin()
         elif seconds := self._pace.seconds_left(self._peers.executors if self._subscription.is_broadcast else 1):
             self._ended.wait(seconds)
         else:
             self._receive(self._subscription)
         return 0.0
+
+    @property
+    def _may_be_lost(self) -> bool:
+        """Whether other connections have been lost: this one does not notice that its server was demoted."""
+        return self._losses != kept_connections.losses and clock.monotonic() - self._opened > LOOK_EVERY
 
     @property
     def pause(self) -> float:
@@ -119,12 +131,14 @@ class Listener:
         return 0.0
 
     def _open(self) -> None:
+        losses = kept_connections.losses
         self._subscription = subscribe(self._options.database, self._options.name)
         self._selector.register(self._subscription, selectors.EVENT_READ)
+        self._losses = losses
         self._opened = clock.monotonic()
 
     def _receive(self, own: Subscription) -> None:
-        for key, _ in self._selector.select():
+        for key, _ in self._selector.select(LOOK_EVERY):
             if key.fileobj is own:
                 heard = own.receive()
                 is_waking = (not heard or any(map(self._concerns, heard))) and self._held.has_room
@@ -137,10 +151,14 @@ class Listener:
 
     def recover(self) -> None:
         """Close the connection after an error; the next iteration opens another one."""
-        lost, self._subscription = self._subscription, None
-        if lost:
+        if self._subscription:
             is_short = clock.monotonic() - self._opened < LASTING
             self._short_sessions = min(self._short_sessions + 1, 10) if is_short else 0
+            self._close()
+
+    def _close(self) -> None:
+        lost, self._subscription = self._subscription, None
+        if lost:
             # Before it is closed: a closed connection has no file descriptor.
             self._selector.unregister(lost)
             lost.close()

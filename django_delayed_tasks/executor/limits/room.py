@@ -71,7 +71,8 @@ class LaneRoom:
         A task that waits for a thread has permits that another executor could use. A rate token counts from the claim
         on, so of tasks with a rate no more than one waits.
         """
-        idle = max(0, self._options.threads - (self._held.unfinished - self._queue.waiting))
+        threads = self._options.threads - self._held.connecting.threads
+        idle = max(0, threads - (self._held.unfinished - self._queue.waiting))
         soon = self.expected_ends.count
         wanted = max(idle, min(soon, 1)) if handler.rate else idle + soon
         return wanted - self._queue.permitted

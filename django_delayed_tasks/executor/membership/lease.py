@@ -20,6 +20,7 @@ from django_delayed_tasks.leases.acquiring import refuse_in_transaction
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.transactions import give_up_connection
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -51,6 +52,7 @@ class Lease:
         self.executor = 0
         self.trusted_until = self.claims_until = NEVER
         self.has_news = Event()
+        self._refused_at: float | None = None
 
     def acquire(self) -> None:
         """Register under a new id.
@@ -85,6 +87,16 @@ class Lease:
             self.trusted_until = self.claims_until = NEVER
         return is_ours
 
+    def note_failure(self, is_refusal: bool) -> None:
+        """Note that a renewal failed; ``is_refusal``: although the database answers, it accepts no writes."""
+        self._refused_at = (self._refused_at or clock.monotonic()) if is_refusal else None
+
+    @property
+    def refused_for(self) -> float:
+        """For how many seconds the database has answered that it accepts no writes; 0 if it accepts them."""
+        since = self._refused_at
+        return 0.0 if since is None else clock.monotonic() - since
+
     def begin_stop(self) -> None:
         """Have the heartbeat write that this executor is stopping; it does so in its own thread."""
         if self._status is not ExecutorStatus.STOPPING:
@@ -105,6 +117,7 @@ class Lease:
         return f"executor {self._options.name} ({self.executor})"
 
     def _renewed(self, begun: float) -> None:
+        self._refused_at = None
         self.trusted_until = begun + self._options.lease * TRUSTED_PART
         if self._status is not ExecutorStatus.STOPPING:
             self.claims_until = self.trusted_until
@@ -153,7 +166,8 @@ class Heartbeat:
             self._worn_out.set()
         except DatabaseError as error:
             logger.warning("heartbeat failed: %s", error)
-            kept_connections.discard_unusable(self._alias)
+            give_up_connection(self._alias, error)
+            self._lease.note_failure(kept_connections.refuses_writes(self._alias))
         return False
 
 

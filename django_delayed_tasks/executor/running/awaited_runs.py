@@ -7,6 +7,8 @@ from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
+from asgiref.sync import sync_to_async
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.held import Held
@@ -14,7 +16,10 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.executor.running.event_loop import EventLoop
+from django_delayed_tasks.executor.threads.connecting import EVENT_LOOP
+from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.plural import plural
 
@@ -43,6 +48,12 @@ class AsyncPerformer(Protocol):
     async def arelease(self, running: CurrentRun) -> None:
         """Release tasks that will not be started here."""
 
+    def released(self, running: CurrentRun) -> list[tuple[ClaimedTask, Any]]:
+        """Release the tasks of a run, and return what was lent to them."""
+
+    def give_back(self, lent: list[tuple[ClaimedTask, Any]]) -> None:
+        """Give back what was lent to tasks."""
+
     def lose(self, running: CurrentRun, error: BaseException) -> None:
         """Settle the tasks of a run that ended with an error of neither the handler nor its outcome."""
 
@@ -57,6 +68,8 @@ class AwaitedRuns:
         self._held = held
         self._loop = EventLoop(options.database)
         self._max_lost = options.max_lost_threads
+        self._alias = options.database
+        self._reconnecting = asyncio.Lock()
         self._slots = asyncio.Semaphore(options.async_concurrency)
         self._performer: AsyncPerformer | None = None
         self._in_slots: set[CurrentRun] = set()
@@ -87,7 +100,10 @@ class AwaitedRuns:
         try:
             await self._slots.acquire()
             self._in_slots.add(running)
-            await self._performer.aperform(running)
+            if self._loop.is_connected or await self._connects():
+                await self._performer.aperform(running)
+            else:
+                await self._postpone(self._performer, running)
         except asyncio.CancelledError:  # before the handler was called
             await self._performer.arelease(running)
         except GeneratorExit:  # the loop is closed, and the run was left behind
@@ -98,6 +114,33 @@ class AwaitedRuns:
         finally:
             self._leave_slot(running)
             running.end()
+
+    async def _connects(self) -> bool:
+        """Open the connection for the queries of coroutines; return False if it cannot be opened now."""
+        if self._held.connecting.is_loop_waiting:
+            return False
+        if error := await sync_to_async(kept_connections.failure_to_open)(self._alias):
+            self._held.connecting.begin(EVENT_LOOP, error)
+        return error is None
+
+    async def _postpone(self, performer: AsyncPerformer, running: CurrentRun) -> None:
+        """Release the tasks of a run that cannot connect, and wait with what was lent to them until others can."""
+        lent = performer.released(running)
+        self._leave_slot(running)
+        try:
+            async with self._reconnecting:
+                await self._reconnect()
+        finally:
+            if lent:
+                await sync_to_async(performer.give_back)(lent)
+
+    async def _reconnect(self) -> None:
+        """Wait until the queries of coroutines have a connection; one run does so for all."""
+        backoff = Backoff()
+        while self._held.connecting.is_loop_waiting:
+            await asyncio.sleep(backoff.failed())
+            if not await sync_to_async(kept_connections.failure_to_open)(self._alias):
+                self._held.connecting.end(EVENT_LOOP)
 
     def _leave_slot(self, running: CurrentRun) -> None:
         if running in self._in_slots:

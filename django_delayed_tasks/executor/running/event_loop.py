@@ -109,6 +109,11 @@ class EventLoop:
         """Return the innermost frames of what the loop's thread executes at the moment."""
         return stack_of(self._thread)
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether the thread for queries has a connection open."""
+        return self._queries.is_connected
+
     def replace_stuck_queries(self, seconds: float, most: int) -> list[Stuck]:
         """Give up a thread for queries that has been busy with one call for ``seconds`` while others wait."""
         return self._queries.replace_stuck(seconds, most)

@@ -34,6 +34,7 @@ from django_delayed_tasks.store.claiming.claimed_task import (
 )
 from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
@@ -104,6 +105,7 @@ def call_and_decide(
         else:
             settlements = _decided(tasks, handler, clock, started, decide, call, max_rescues)
     except BaseException as error:  # SystemExit in a handler must not end the executor's thread
+        kept_connections.note_error(error)
         tasks, alone = divided(tasks, error)
         if alone:
             log_broken_batch(alone, raised(error).error)

@@ -8,7 +8,7 @@ not wait here: they are run on the event loop.
 from collections import deque
 from collections.abc import Container, Iterable, Sequence
 from queue import Empty, SimpleQueue
-from threading import Lock
+from threading import Event, Lock
 
 from django_delayed_tasks.clock import monotonic
 from django_delayed_tasks.executor.held import Held
@@ -38,7 +38,11 @@ class BrokenBatches:
 
 
 class RunQueue:
-    """The tasks that wait for a thread; thread-safe."""
+    """The tasks that wait for a thread; thread-safe.
+
+    Attributes:
+        closed: set when no thread is to take any more.
+    """
 
     def __init__(self, held: Held, awaited: AwaitedRuns) -> None:
         self._held = held
@@ -49,7 +53,7 @@ class RunQueue:
         self._is_turn_of_permitted = False
         self._broken = BrokenBatches()
         self._lock = Lock()
-        self._is_closed = False
+        self.closed = Event()
         self._last_taken = monotonic()
 
     def __len__(self) -> int:
@@ -84,7 +88,7 @@ class RunQueue:
 
     def _put(self, batches: Iterable[Batch], line: deque[Batch]) -> None:
         with self._lock:
-            if not self._is_closed:
+            if not self.closed.is_set():
                 codes = registry.async_codes
                 for batch in batches:
                     if codes and batch[0].biz_code in codes:
@@ -122,7 +126,7 @@ class RunQueue:
     def take_back(self) -> list[ClaimedTask]:
         """Remove and return all waiting tasks: they will not be started."""
         with self._lock:
-            return [] if self._is_closed else self._take_all()
+            return [] if self.closed.is_set() else self._take_all()
 
     def take_back_stalled(self, seconds: float) -> list[ClaimedTask]:
         """Remove and return the waiting tasks if no thread took one for ``seconds``: other executors could run them."""
@@ -132,7 +136,7 @@ class RunQueue:
     def close(self) -> None:
         """Release the waiting tasks, and those that are still to come."""
         with self._lock:
-            self._is_closed = True
+            self.closed.set()
             tasks = self._take_all()
         self._held.release(tasks)
 

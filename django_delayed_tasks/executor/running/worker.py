@@ -6,10 +6,11 @@ A :class:`Performer` does what is the same in a thread and on the event loop, wh
 import asyncio
 import time
 from datetime import datetime
-from threading import Thread
+from threading import Thread, current_thread
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
+from django.db import Error, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
@@ -21,6 +22,7 @@ from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
 from django_delayed_tasks.executor.threads.contexts import clean_context
+from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
@@ -32,6 +34,10 @@ LONGEST_HOLD: Final = 0.02
 """Seconds before it is due that a task may be claimed, and then held by the thread that will run it."""
 IDLE = 2.0
 """Seconds after which an idle thread checks that its connections still work."""
+
+
+Lent = list[tuple[ClaimedTask, Any]]
+"""Tasks, each with the resource that was lent to it."""
 
 
 class Performer:
@@ -58,8 +64,7 @@ class Performer:
         may_begin = running.begin()  # else it was given up while its thread waited for a connection
         handler = find(tasks[0].biz_code)
         if not may_begin or handler is None or not is_due or not self._are_held(tasks):
-            for task, resource in self._released(running):
-                self._held.give_back(task, resource)
+            self.give_back(self.released(running))
             return
         try:
             end = run(tasks, handler, self._clock, self._max_rescues)
@@ -83,6 +88,24 @@ class Performer:
             await self._afree_resources(tasks)
         self._note_end(running, end)
 
+    def await_connection(self, alias: str, error: Error, lent: Lent) -> None:
+        """Wait until this thread, which could not connect, can, or is to end.
+
+        Then give back what was lent to the tasks that it has released.
+        """
+        name, backoff = current_thread().name, Backoff()
+        self._held.connecting.begin(name, error)
+        while not self._queue.closed.wait(backoff.failed()):
+            if kept_connections.failure_to_open(alias) is None:
+                self._held.connecting.end(name)
+                break
+        self.give_back(lent)
+
+    def give_back(self, lent: Lent) -> None:
+        """Give back resources that were lent to tasks."""
+        for task, resource in lent:
+            self._held.give_back(task, resource)
+
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
@@ -90,10 +113,10 @@ class Performer:
 
     async def arelease(self, running: CurrentRun) -> None:
         """Release the tasks of a run that will not start here; their resources are given back off the event loop."""
-        for task, resource in self._released(running):
-            await sync_to_async(self._held.give_back)(task, resource)
+        if lent := self.released(running):
+            await sync_to_async(self.give_back)(lent)
 
-    def _released(self, running: CurrentRun) -> list[tuple[ClaimedTask, Any]]:
+    def released(self, running: CurrentRun) -> Lent:
         """Release the tasks of a run, unless it was given up; return the resources that are still to be given back.
 
         The tasks come first: to give back resources may take so long that the run would be given up.
@@ -182,11 +205,11 @@ class Worker(Thread):
         self._performer = performer
         self.running: CurrentRun | None = None
         self._last = 0.0
-        self._losses = 0
+        self._refused: tuple[Error, Lent] | None = None
 
     def run(self) -> None:
         with kept_connections.of_thread(self._alias) as self._own:
-            self._last, self._losses = clock.monotonic(), kept_connections.losses
+            self._last, self._connection = clock.monotonic(), connections[self._alias]
             while (tasks := self._queue.get()) is not None:
                 self.running = running = CurrentRun(tasks, clock.monotonic())
                 try:
@@ -197,11 +220,16 @@ class Worker(Thread):
                 if not running.end():
                     return
                 self.running = None
+                if self._refused:
+                    self._performer.await_connection(self._alias, *self._refused)
+                    self._refused = None
 
     def _perform(self, running: CurrentRun) -> None:
-        if running.began - self._last > IDLE or kept_connections.losses != self._losses:
-            self._losses = kept_connections.losses
-            kept_connections.refresh()
+        self._own.refresh(running.began - self._last > IDLE)
+        # A handler that has begun may have had effects outside of the database: so it is not called without.
+        if self._connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
+            self._refused = error, self._performer.released(running)
+            return
         clean_context().run(self._performer.perform, running)
         self._own.tidy()
         self._last = clock.monotonic()

@@ -1,12 +1,13 @@
 """Reports how runs ended, once that is committed: to the log, and failures to ``on_failed`` and ``task_failed``."""
 
 from queue import Queue
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Final
 
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor.settling.run_log import RunLog, log_end
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
+from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find, takes_exception
 from django_delayed_tasks.handlers.functions import find_function
 from django_delayed_tasks.states import Then
@@ -45,7 +46,8 @@ def _tell(task: ClaimedTask, error: str, exception: BaseException | None) -> Non
             handler.on_failed(task, error, exception=exception)  # type: ignore[call-arg]
         elif handler:
             handler.on_failed(task, error)
-    except BaseException:  # even SystemExit: it must end neither this thread nor the run's settlement
+    except BaseException as error:  # even SystemExit: it must end neither this thread nor the run's settlement
+        kept_connections.note_error(error)
         logger.exception("%s: on_failed raised", task)
 
 
@@ -63,7 +65,8 @@ class FailureReports:
         self._alias = alias
         self._queue: Queue[Failure | None] = Queue()
         self._calls_to_finish = 0
-        self._thread = _Reporter(self._queue, alias)
+        self._is_finishing = Event()
+        self._thread = _Reporter(self._queue, alias, self._is_finishing)
         self._hanging: list[_Reporter] = []
 
     def start(self) -> None:
@@ -89,7 +92,7 @@ class FailureReports:
         if self._thread.abandon(longest):
             logger.error("%s: on_failed, or a receiver of task_failed, hangs: others continue", self._thread.told)
             self._hanging.append(self._thread)
-            self._thread = _Reporter(self._queue, self._alias)
+            self._thread = _Reporter(self._queue, self._alias, self._is_finishing)
             self._thread.start()
         self._hanging = [thread for thread in self._hanging if thread.is_alive()]
         return len(self._hanging)
@@ -98,6 +101,7 @@ class FailureReports:
         """Report what is left and end, within ``timeout`` seconds; log what is not reported by then."""
         deadline = clock.monotonic() + timeout
         self._calls_to_finish += 1
+        self._is_finishing.set()
         self._queue.put(None)
         self._thread.join(timeout)
         if left := self._queue.unfinished_tasks - self._calls_to_finish:
@@ -112,8 +116,9 @@ class FailureReports:
 class _Reporter(Thread):
     """A thread that reports one failure after the other; ``told`` is the task of the current or the last one."""
 
-    def __init__(self, queue: "Queue[Failure | None]", alias: str) -> None:
+    def __init__(self, queue: "Queue[Failure | None]", alias: str, is_finishing: Event) -> None:
         super().__init__(name="failures", daemon=True)
+        self._is_finishing = is_finishing
         self._queue = queue
         self._alias = alias
         self._began: float | None = None
@@ -135,6 +140,7 @@ class _Reporter(Thread):
     def run(self) -> None:
         with kept_connections.of_thread(self._alias) as own:
             while (failure := self._queue.get()) is not None:
+                self._connect(own)
                 self.told, self._began = failure[0], clock.monotonic()
                 tell_failed(*failure)
                 failure = None  # the next get() would keep its exception, and what the frames of the traceback hold
@@ -145,3 +151,10 @@ class _Reporter(Thread):
                 if is_abandoned:
                     return
                 own.tidy()
+
+    def _connect(self, own: kept_connections.OfThread) -> None:
+        """Wait for a connection: a hook whose query cannot connect would not be told again. At the end, do without."""
+        backoff = Backoff()
+        own.refresh(was_idle=True)
+        while kept_connections.failure_to_open(self._alias) and not self._is_finishing.is_set():
+            backoff.wait(self._is_finishing)

@@ -23,7 +23,7 @@ from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.transactions import is_transient, is_unwritable
+from django_delayed_tasks.store.sql.transactions import give_up_connection, is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.plural import plural
@@ -33,7 +33,7 @@ logger = Log(__name__)
 LOCKED_PAUSE = 0.5
 """Seconds between two attempts to settle rows that another transaction has locked."""
 MOST_BREAKS = 5
-"""Broken connections in a row, while the database accepts new ones, after which the batch itself is taken for the
+"""Broken connections in a row, while new ones work, after which the batch itself is taken for the
 cause: it may exceed the server's ``max_allowed_packet``, which ends the connection without an error message."""
 
 
@@ -161,6 +161,7 @@ class Settler:
                 has_broken = kept_connections.has_broken(self._alias, used) and not is_transient(error)
                 breaks = breaks + 1 if has_broken and kept_connections.does_answer(self._alias) else 0
                 if breaks < MOST_BREAKS and _may_pass(error):
+                    give_up_connection(self._alias, error)
                     self.wait(error)
                     continue
                 self._settle_apart(batch, error)

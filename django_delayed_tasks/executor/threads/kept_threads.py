@@ -10,6 +10,9 @@ from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
 
@@ -125,6 +128,11 @@ class KeptThreads(ThreadPoolExecutor):
             return False
 
     @property
+    def is_connected(self) -> bool:
+        """Whether a thread has a connection open."""
+        return any(thread.is_connected for thread in list(self._kept))
+
+    @property
     def alias(self) -> str:
         """The database whose connections the threads keep."""
         return self._alias
@@ -137,6 +145,12 @@ class _KeptThread(Thread):
         super().__init__(name=name, daemon=True)
         self._threads = threads
         self._current: tuple[float, Context] | None = None
+        self._connection: BaseDatabaseWrapper | None = None
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether its connection is open."""
+        return self._connection is not None and self._connection.connection is not None
 
     def busy_for(self) -> float:
         """Return for how many seconds it has been making its current call; 0 if there is none."""
@@ -150,12 +164,10 @@ class _KeptThread(Thread):
 
     def run(self) -> None:
         with kept_connections.of_thread(self._threads.alias) as own:
-            last, losses = clock.monotonic(), kept_connections.losses
+            last, self._connection = clock.monotonic(), connections[self._threads.alias]
             while (call := self._threads.next_call()) is not None:
                 self._current = clock.monotonic(), call.context
-                if clock.monotonic() - last > IDLE or kept_connections.losses != losses:
-                    losses = kept_connections.losses
-                    kept_connections.refresh()
+                own.refresh(clock.monotonic() - last > IDLE)
                 _do(call)
                 call = self._current = None  # the next call would keep the result, and the context
                 own.tidy()
@@ -170,6 +182,7 @@ def _do(call: Call) -> None:
     try:
         result = call.function()
     except BaseException as error:
+        kept_connections.note_error(error)
         call.future.set_exception(error)
     else:
         call.future.set_result(result)

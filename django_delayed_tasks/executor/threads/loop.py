@@ -7,6 +7,7 @@ from types import TracebackType
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.store.sql.transactions import give_up_connection
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -135,7 +136,7 @@ class Loop:
         if self._backoff.failures == 1:
             logger.warning("%s backs off: %s", self._thread.name, error, exc_info=error)
         try:
-            kept_connections.discard_unusable(self._alias)
+            give_up_connection(self._alias, error)
             self._recover()
         except Exception:
             logger.exception("%s could not recover; it tries again", self._thread.name)

@@ -4,7 +4,7 @@ They are outside Django's pools, broken ones are replaced, and forked children d
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
 from typing import Any
@@ -13,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -21,8 +22,10 @@ logger = Log(__name__)
 _kept: dict[int, list[BaseDatabaseWrapper]] = {}
 """By thread id: the connections that the thread keeps."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
+_LONGEST_CHAIN = 20
+"""The causes of an error that are looked at; an error may be its own."""
 losses = 0
-"""How many connections of this process were found dead: when it grows, others may be dead too."""
+"""How many connections of this process were found to work no longer: when it grows, others may not work either."""
 
 
 def keep() -> list[BaseDatabaseWrapper]:
@@ -115,6 +118,16 @@ class OfThread:
     def __init__(self) -> None:
         self._names = len(connections.settings)
         self._all = keep()
+        self._losses = losses
+
+    def refresh(self, was_idle: bool) -> None:
+        """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
+        if self._losses != losses:
+            self._losses = losses
+            for connection in connections.all(initialized_only=True):
+                _close_unless(works, connection)  # not counted as losses: all threads look because of one
+        elif was_idle:
+            refresh()
 
     def tidy(self) -> None:
         """Close the connections that a run left unusable, and no others.
@@ -151,24 +164,61 @@ def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
     return not connection.in_atomic_block and connection.autocommit != is_managed
 
 
+def note_error(error: BaseException | None) -> None:
+    """Have this thread's connections looked at after its run, which has ended with an error.
+
+    Django itself forgets the errors of a transaction once that has been rolled back.
+    """
+    for _ in range(_LONGEST_CHAIN):
+        if error is None or isinstance(error, Error):
+            break
+        error = error.__context__ if error.__cause__ is None else error.__cause__
+    for connection in connections.all(initialized_only=True) if isinstance(error, Error) else ():
+        connection.errors_occurred = True
+
+
 def refresh() -> None:
     """Close this thread's connections that have died since they were used, so that the next run opens new ones."""
+    global losses
     for connection in connections.all(initialized_only=True):
-        discard_unusable(connection.alias)
+        losses += _close_unless(_answers, connection)
 
 
 def discard_unusable(alias: str) -> bool:
-    """Close this thread's connection if it no longer works; return whether it was closed.
-
-    The next use opens another one. A connection that is not open is left alone.
-    """
+    """Close this thread's connection if it is open and no longer works; return whether it was closed."""
     global losses
-    connection = connections[alias]
+    is_lost = _close_unless(works, connections[alias])
+    losses += is_lost
+    return is_lost
+
+
+def works(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether an open connection answers and accepts writes: all that may give one up after an error asks this.
+
+    A server that was demoted in a failover answers, but its sessions can write no more.
+    """
+    return _answers(connection) and _accepts_writes(connection)
+
+
+def _answers(connection: BaseDatabaseWrapper) -> bool:
+    return not _is_left_open(connection) and connection.is_usable()
+
+
+def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
+    try:
+        return dialect_of(connection).accepts_writes()
+    except NotImplementedError:  # another vendor, of a database that only handlers use
+        return True
+    except Error:
+        return False
+
+
+def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: BaseDatabaseWrapper) -> bool:
+    """Close an open connection unless it may be kept; return whether it was closed."""
     connection.errors_occurred = False
-    if connection.connection is None or (not _is_left_open(connection) and connection.is_usable()):
+    if connection.connection is None or is_kept(connection):
         return False
     _close(connection)
-    losses += 1
     return True
 
 
@@ -179,21 +229,14 @@ def _close(connection: BaseDatabaseWrapper) -> None:
 
 
 def opened(alias: str) -> Any:
-    """Open this thread's connection and return the driver's object, to be passed to :func:`has_broken`.
-
-    Raises:
-        Error: the database cannot be reached.
-    """
+    """Open this thread's connection, or raise Error; return the driver's object, to be passed to :func:`has_broken`."""
     connections[alias].ensure_connection()
     return connections[alias].connection
 
 
 def has_broken(alias: str, used: Any) -> bool:
-    """Return, after an error, whether the connection ``used`` has broken; the next use opens a new one.
-
-    If the rollback failed too, Django has closed the connection and may have opened a new one.
-    """
-    global losses
+    """Return, after an error, whether the connection ``used`` no longer works; the next use opens a new one."""
+    global losses  # if the rollback failed too, Django has closed the connection and may have opened a new one
     if connections[alias].connection is used:
         return discard_unusable(alias)
     losses += 1
@@ -201,13 +244,24 @@ def has_broken(alias: str, used: Any) -> bool:
 
 
 def does_answer(alias: str) -> bool:
-    """Return whether the database answers a query of this thread now; a proxy would accept a mere connection."""
+    """Return whether the database answers this thread now, and accepts writes; opens a connection if need be."""
+    return not failure_to_open(alias) and works(connections[alias])
+
+
+def refuses_writes(alias: str) -> bool:
+    """Return whether a new connection answers but accepts no writes, if this thread has given up its last one."""
+    connection = connections[alias]
+    is_new = connection.connection is None and not failure_to_open(alias)
+    return is_new and _answers(connection) and not _accepts_writes(connection)
+
+
+def failure_to_open(alias: str) -> Error | None:
+    """Open this thread's connection; return the error if it can have none now."""
     try:
-        with connections[alias].cursor() as cursor:
-            cursor.execute("SELECT 1")
-            return cursor.fetchone() is not None
-    except Error:
-        return False
+        opened(alias)
+    except Error as error:
+        return error
+    return None
 
 
 def begin_in_one_statement(alias: str) -> None:

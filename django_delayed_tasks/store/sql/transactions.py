@@ -6,11 +6,11 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, DataError, IntegrityError, connections, transaction
+from django.db import DatabaseError, DataError, Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.sql import galera
+from django_delayed_tasks.store.sql import galera, kept_connections
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.tables import TASK
 
@@ -51,7 +51,8 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
     sees everything that was committed before, on any node.
 
     Raises:
-        DatabaseError: the error was of another kind, or the tries are used up.
+        Error: the error was of another kind, or the tries are used up. If the connection no longer works, it is closed:
+            the next call opens another one.
     """
     connection = connections[alias]
     dialect = dialect_of(connection)
@@ -63,11 +64,13 @@ def atomically(alias: str, work: Callable[[CursorWrapper], T], may_try_again: Ma
                 dialect.begin_writing(cursor, TASK)
             return work(cursor)
     for attempt in range(TRIES):
+        used = connection.connection
         try:
             with dialect.turn(), dialect.caught_up(), transaction.atomic(using=alias), connection.cursor() as cursor:
                 return work(cursor)
-        except DatabaseError as error:
+        except Error as error:
             if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
+                _give_up_broken(connection, used, error)
                 raise
             _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -81,11 +84,15 @@ def in_one_statement(alias: str, work: Callable[[CursorWrapper], T], may_try_aga
     connection = connections[alias]
     is_part = in_transaction(connection)
     for attempt in range(TRIES):
+        used = connection.connection
         try:
             with connection.cursor() as cursor:
                 return work(cursor)
-        except DatabaseError as error:
-            if is_part or attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
+        except Error as error:
+            if is_part:
+                raise
+            if attempt + 1 == TRIES or not (may_try_again or is_transient)(error):
+                _give_up_broken(connection, used, error)
                 raise
             _before_next_try(connection, error, attempt)
     raise AssertionError("unreachable")
@@ -143,7 +150,24 @@ def _caught_up(alias: str, work: Callable[[CursorWrapper], T]) -> Callable[[Curs
     return decide
 
 
-def _before_next_try(connection: BaseDatabaseWrapper, error: DatabaseError, attempt: int) -> None:
+def _give_up_broken(connection: BaseDatabaseWrapper, used: Any, error: Error) -> None:
+    """Close a connection that no longer works after an error; ``used``: as it was before, None if it was not open."""
+    used = used if connection.connection is None else connection.connection
+    if used is not None and not isinstance(error, DataError | IntegrityError):
+        kept_connections.has_broken(connection.alias, used)
+
+
+def give_up_connection(alias: str, error: BaseException) -> None:
+    """Close the connection of one of this package's threads after an error, unless trying again on it may help.
+
+    There are other things than a lost connection that only a new one mends, such as a statement that was prepared
+    before a table was changed.
+    """
+    if not kept_connections.discard_unusable(alias) and isinstance(error, Error) and not is_transient(error):
+        kept_connections.close_one(connections[alias])
+
+
+def _before_next_try(connection: BaseDatabaseWrapper, error: Error, attempt: int) -> None:
     if _code(error) == galera.NOT_READY:
         # A new connection may lead to another node.
         connection.close()

@@ -42,10 +42,14 @@ class ConnectionsExhausted(Fault):
         self._thread.start()
         full.wait(60)
         try:
-            return end_connections_of(world)
+            return self._end_connections(world, chance)
         except (DatabaseError, InterfaceError):  # what is not injected is not healed
             self.heal(world)
             return False
+
+    def _end_connections(self, world: "World", chance: random.Random) -> bool:
+        """End connections of the executors; return whether there were any."""
+        return end_connections_of(world)
 
     def _hold_all(self, stop: Event, full: Event) -> None:
         held: list[BaseDatabaseWrapper] = []
@@ -68,6 +72,22 @@ class ConnectionsExhausted(Fault):
             self._thread.join(60)
 
 
+@in_mix
+class ConnectionFamine(ConnectionsExhausted):
+    """Another client takes every connection that is free, and half of those of the executors are ended.
+
+    So some executors claim tasks for which their threads have no connection, or have threads with one and others
+    without.
+    """
+
+    kind = "connection famine (none is free, and half are ended)"
+    lasts = 6.0
+
+    def _end_connections(self, world: "World", chance: random.Random) -> bool:
+        end_connections_of(world, chance)
+        return True
+
+
 def have_connection(patience: float) -> bool:
     """Return whether the driver has a connection that works, or gets one within ``patience`` seconds."""
     deadline = time.monotonic() + patience
@@ -83,14 +103,17 @@ def have_connection(patience: float) -> bool:
     return True
 
 
-def end_connections_of(world: "World") -> bool:
-    """The connections of the executors are ended at the server; whether there were any."""
+def end_connections_of(world: "World", chance: random.Random | None = None) -> bool:
+    """End the connections of the executors at the server, or about half of them if there is a ``chance``.
+
+    Return whether there were any.
+    """
     with connection.cursor() as cursor:
         cursor.execute(_OLDEST[connection.vendor], [])
         found = [row[0] for row in cursor.fetchall()]
-        for one in found if connection.vendor == "mysql" else ():
+        for one in found if chance is None else chance.sample(found, len(found) // 2):
             with contextlib.suppress(DatabaseError):  # it has gone by itself
-                cursor.execute(f"KILL {one:d}")
+                cursor.execute(_END[connection.vendor] % one)
     return bool(found)
 
 
@@ -101,7 +124,8 @@ _OLDEST = {
         " ORDER BY id LIMIT 20"
     ),
     "postgresql": (
-        "SELECT pid, pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity"
-        " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' ORDER BY backend_start LIMIT 20) oldest"
+        "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND backend_type = 'client backend'"
+        " ORDER BY backend_start LIMIT 20"
     ),
 }
+_END = {"mysql": "KILL %d", "postgresql": "SELECT pg_terminate_backend(%d)"}

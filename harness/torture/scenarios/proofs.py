@@ -1,10 +1,15 @@
 """Short and without dice: for each bug that can be put into the executors, what must bring it to light."""
 
+import random
 import signal
 from datetime import UTC, datetime
 
+from django_delayed_tasks.models import TaskRun
+from django_delayed_tasks.states import RunOutcome
 from harness.torture import hooks
 from harness.torture.cluster import Executor
+from harness.torture.faults.failovers import Failover
+from harness.torture.faults.limits import ConnectionsExhausted
 from harness.torture.faults.processes import KillBeforeSettle
 from harness.torture.looking import in_mid_handler, newest_live
 from harness.torture.scenario import Scenario, Size, register
@@ -93,6 +98,58 @@ class Atomic(Proof):
             world.count(fault.kind)
         else:
             world.violation("no atomic run came to its settlement")
+
+
+@register
+class ReadOnlySessions(Proof):
+    """What an executor that runs nothing leaves behind is run by another one at the end."""
+
+    name = "proof-failover"
+    title = "an executor's sessions stay read-only after a failover"
+    databases = Failover.databases
+
+    def run(self, world: World) -> None:
+        world.cluster.start("one").wait_until_ready()
+        world.caller.add("t-plain", "before")
+        world.wait_until(lambda: is_done("before"), "a run before the failover")
+        fault = Failover()
+        world.inject(fault)
+        world.sleep(1.5)
+        world.heal(fault)
+        world.caller.add("t-plain", "after")
+        if not world.try_until(lambda: is_done("after"), 10):
+            world.violation("runs_after_failover: nothing was run for ten seconds after a failover")
+            world.cluster.start("other").wait_until_ready()
+
+
+@register
+class Famine(Proof):
+    name = "proof-famine"
+    title = "no connection is free for the threads of an executor"
+    databases = ConnectionsExhausted.databases
+    settings = LONG_LEASE
+
+    def run(self, world: World) -> None:
+        world.cluster.start("one").wait_until_ready()
+        fault = TakesTheFree()
+        world.inject(fault)
+        for number in range(8):
+            world.caller.add("t-single", f"{number}")
+        world.sleep(2.0)
+        world.heal(fault)
+
+
+class TakesTheFree(ConnectionsExhausted):
+    """Ends none: the threads of an executor that has run nothing have yet to connect."""
+
+    kind = "no connection free"
+
+    def _end_connections(self, world: World, chance: random.Random) -> bool:
+        return True
+
+
+def is_done(num: str) -> bool:
+    return TaskRun.objects.filter(biz_num=num, outcome=RunOutcome.DONE).exists()
 
 
 def add_atomic(world: World) -> None:

@@ -5,6 +5,7 @@ from threading import Event
 
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
+from django.db import connection
 
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
@@ -102,6 +103,7 @@ def test_it_is_not_released_twice_while_its_resource_waits(bench: Bench, monkeyp
     loop.start()
 
     def keep_busy() -> None:
+        connection.ensure_connection()  # no run starts before
         is_busy.set()
         assert go_on.wait(60)
 

@@ -17,6 +17,8 @@ FOUND_BY = {
     "slots-for-all": ("proof-slots", "limits_kept"),
     "keep-of-stopping": ("stopping", "kept_remains"),
     "mangled-text": ("texts", "errors_unchanged"),
+    "keep-read-only-sessions": ("proof-failover", "runs_after_failover"),
+    "start-unconnected": ("proof-famine", "nothing_failed"),
 }
 """The scenario in which each must show, and the invariant that must say so."""
 

@@ -104,6 +104,14 @@ class Dialect:
         """Return whether the server, in addition to reporting this error, has rolled back the whole transaction."""
         return False
 
+    def accepts_writes(self) -> bool:
+        """Return whether the session of this connection, which is open and in no transaction, accepts writes.
+
+        Raises:
+            django.db.Error: it does not work at all.
+        """
+        raise NotImplementedError
+
     def later(self, by: timedelta) -> str:
         """Return an expression without parameters for the moment ``by`` after now."""
         raise NotImplementedError

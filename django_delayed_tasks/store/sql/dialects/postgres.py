@@ -19,6 +19,12 @@ class PostgreSQL(Dialect):
         if self.connection.in_atomic_block:
             cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
+    def accepts_writes(self) -> bool:
+        # On, too, while the server is a standby.
+        with self.connection.cursor() as cursor:
+            cursor.execute("SHOW transaction_read_only")
+            return bool(cursor.fetchone() == ("off",))
+
     def same(self, one: str, other: str) -> str:
         return f"{one} IS NOT DISTINCT FROM {other}"
 

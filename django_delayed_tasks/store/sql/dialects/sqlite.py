@@ -75,6 +75,29 @@ class SQLite(Dialect):
             if is_mine:
                 turn.release()
 
+    def accepts_writes(self) -> bool:
+        # Not if the file was read-only when it was opened, or has been replaced by another one. That shows only when a
+        # page is to be written.
+        with self.connection.cursor() as cursor:
+            cursor.execute("PRAGMA busy_timeout")
+            [patience] = cursor.fetchone()
+            cursor.execute("PRAGMA busy_timeout = 0")
+            try:
+                return self._can_change_a_page(cursor)
+            finally:
+                cursor.execute(f"PRAGMA busy_timeout = {patience:d}")
+
+    def _can_change_a_page(self, cursor: CursorWrapper) -> bool:
+        try:
+            cursor.execute("BEGIN IMMEDIATE")
+            try:
+                cursor.execute("PRAGMA user_version = 1")
+            finally:
+                cursor.execute("ROLLBACK")
+        except DatabaseError as error:
+            return "locked" in str(error)  # by another writer
+        return True
+
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         # As after SQLITE_FULL and SQLITE_IOERR, among others: sqlite.org/lang_transaction.html.
         return not self.connection.connection.in_transaction
