@@ -33,7 +33,7 @@ MOST_PROBLEMS: Final = 5
 
 def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     effect = _("Each function of these runs is called once more, as soon as an executor is free.")
-    yes = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
+    yes: Any = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
     if count > MOST:
         yes = _("Yes, enqueue the latest %s again") % number_text(MOST)
         effect = _("Each function of the latest %s of these runs is called once more.") % number_text(MOST)

@@ -10,7 +10,7 @@ from typing import Any
 from django_delayed_tasks import models
 from django_delayed_tasks.conf import READERS, settings
 from django_delayed_tasks.exceptions import InvalidSetting, InvalidTask
-from django_delayed_tasks.store.validation import valid_queue
+from django_delayed_tasks.store.validation import valid_new_queue
 
 LONGEST_POLL = 86_400.0
 _SUFFIX = 6
@@ -122,7 +122,7 @@ def _check_queues(name: str, queues: Any) -> None:
         raise InvalidSetting(f"{name}={queues!r}: must be a tuple of queue names")
     for queue in queues:
         try:
-            valid_queue(queue)
+            valid_new_queue(queue)
         except InvalidTask as error:  # no task can have such a queue
             raise InvalidSetting(f"{name}: {error}") from None
 
