@@ -214,6 +214,7 @@ if __name__ == "__main__":
         SECRET_KEY="x", USE_TZ=True, TIME_ZONE="UTC", DEFAULT_AUTO_FIELD="django.db.models.BigAutoField",
         INSTALLED_APPS=["django_celery_beat", "django_delayed_tasks"],
         DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+        DELAYED_TASKS={"FUNCTION_MODULES": ["tests.outside"]},
         TASKS={
             "default": {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend", "QUEUES": ["default"]}
         },

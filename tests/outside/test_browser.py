@@ -108,7 +108,7 @@ def shows(chrome: Chrome, *texts: str) -> None:
 
 def row_of(chrome: Chrome, name: str) -> Any:
     """The row of a queue."""
-    return chrome.find_element(By.XPATH, f"//tr[.//a[text()='{name}']]")
+    return chrome.find_element(By.XPATH, f"//tr[.//a[.='{name}']]")
 
 
 def test_a_night(chrome: Chrome, site: str, start: Start, tmp_path: Path) -> None:

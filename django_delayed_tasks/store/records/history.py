@@ -167,7 +167,7 @@ def record_without_run(
     return int(cursor.rowcount)
 
 
-def oldest(alias: str, first: int = 1000) -> datetime | None:
+def oldest(alias: str, first: int = 100) -> datetime | None:
     """Return when the oldest run in the history ended, of its ``first`` rows by primary key; None if there is none."""
     runs: Any = TaskRun.objects.using(alias).order_by("id")
     return min(runs.values_list("finished", flat=True)[:first], default=None)

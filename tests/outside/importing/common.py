@@ -27,6 +27,7 @@ def configure(app: str, **more: Any) -> None:
             "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
             "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": f"{folder}/db.sqlite3"}},
             "TASKS": {"default": BACKEND},
+            "DELAYED_TASKS": {"FUNCTION_MODULES": ["tests.outside.importing"]},
             **more,
         }
     )
