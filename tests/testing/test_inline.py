@@ -51,7 +51,6 @@ def test_many_tasks(seen: list[str]) -> None:
     assert seen == ["1", "2", "3"]
 
 
-@pytest.mark.same_everywhere
 def test_more_tasks_than_runs_that_are_taken_for_endless(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is bounded is what the runs add."""
     monkeypatch.setattr(inline, "MOST_RUNS", 10)
