@@ -5,7 +5,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from django.db import DatabaseError
+from django.db import Error
 from django.dispatch import Signal
 
 from django_delayed_tasks import clock, signals
@@ -42,7 +42,7 @@ def reaped(alias: str, taken: Collection[Taken]) -> None:
 def starting(executor: int, options: ExecutorOptions) -> None:
     """Say which queues of an executor that is about to start nothing else names."""
     chosen = [*(options.queues or ()), *options.exclude_queues]
-    with suppress(DatabaseError):
+    with suppress(Error):
         for queue in unnamed(options.database, chosen, besides=executor):
             logger.warning("no task, handler or other executor names the queue %r: is it spelled right?", queue)
 

@@ -242,7 +242,10 @@ def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settleme
     """Send ``run_finished``; report and count the ends that the run has committed itself."""
     if became:
         for task, settlement in zip(tasks, settlements, strict=True):
-            handler._after_commit(task, settlement)
+            try:
+                handler._after_commit(task, settlement)
+            except Exception:  # what the run did is committed
+                logger.exception("%s: its end could not be announced", task)
     if signals.run_finished.receivers:
         for task, settlement in zip(tasks, settlements, strict=True):
             signals.run_finished.send_robust(

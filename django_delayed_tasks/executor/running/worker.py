@@ -10,7 +10,7 @@ from threading import Thread, current_thread
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
-from django.db import Error, connections
+from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
@@ -88,7 +88,7 @@ class Performer:
             await self._afree_resources(tasks)
         self._note_end(running, end)
 
-    def await_connection(self, alias: str, error: Error, lent: Lent) -> None:
+    def await_connection(self, alias: str, error: Exception, lent: Lent) -> None:
         """Wait until this thread, which could not connect, can, or is to end.
 
         Then give back what was lent to the tasks that it has released.
@@ -205,7 +205,7 @@ class Worker(Thread):
         self._performer = performer
         self.running: CurrentRun | None = None
         self._last = 0.0
-        self._refused: tuple[Error, Lent] | None = None
+        self._refused: tuple[Exception, Lent] | None = None
 
     def run(self) -> None:
         with kept_connections.of_thread(self._alias) as self._own:
@@ -218,6 +218,8 @@ class Worker(Thread):
                     logger.exception("running %s failed", tasks[0])
                     self._performer.lose(running, error)
                 if not running.end():
+                    if self._refused:
+                        self._performer.give_back(self._refused[1])
                     return
                 self.running = None
                 if self._refused:

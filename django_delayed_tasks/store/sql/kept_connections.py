@@ -10,7 +10,7 @@ from threading import get_ident
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import Error, connections
+from django.db import DataError, Error, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -21,6 +21,8 @@ logger = Log(__name__)
 
 _kept: dict[int, list[BaseDatabaseWrapper]] = {}
 """By thread id: the connections that the thread keeps."""
+_of_thread: "dict[int, OfThread]" = {}
+"""By thread id: what this package's threads have of their connections."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
 _LONGEST_CHAIN = 20
 """The causes of an error that are looked at; an error may be its own."""
@@ -95,6 +97,7 @@ def _forget() -> None:
                 _part_from(connection.connection)
             _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
+    _of_thread.clear()
 
 
 def _part_from(connection: Any) -> None:
@@ -110,12 +113,13 @@ forks.forget_in_child(_forget)
 
 
 class OfThread:
-    """The connections, open or not, of the thread that creates this object.
+    """The connections, open or not, of the thread that creates this object, which runs tasks of the database ``alias``.
 
     They are kept here because asking Django for them takes longer than a short run.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
         self._names = len(connections.settings)
         self._all = keep()
         self._losses = losses
@@ -125,11 +129,17 @@ class OfThread:
         if self._losses != losses:
             self._losses = losses
             for connection in connections.all(initialized_only=True):
-                _close_unless(works, connection)  # not counted as losses: all threads look because of one
+                _close_unless(
+                    self._test_of(connection), connection
+                )  # not counted as losses: all threads look because of one
         elif was_idle:
             refresh()
 
-    def tidy(self) -> None:
+    def _test_of(self, connection: BaseDatabaseWrapper) -> Callable[[BaseDatabaseWrapper], bool]:
+        """Return what a connection must pass to be kept: one to another database, such as a replica, need not write."""
+        return works if connection.alias == self._alias else _answers
+
+    def tidy(self, who: str = "a handler") -> None:
         """Close the connections that a run left unusable, and no others.
 
         Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
@@ -140,22 +150,21 @@ class OfThread:
             self._all = keep()
         for connection in self._all:
             if connection.connection is not None:
-                _tidy(connection, "a handler")
+                self._tidy(connection, who)
+
+    def _tidy(self, connection: BaseDatabaseWrapper, who: str) -> None:
+        global losses
+        if connection.in_atomic_block or _is_left_open(connection):
+            logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
+            _close(connection)
+        elif connection.errors_occurred:
+            losses += _close_unless(self._test_of(connection), connection)
 
 
 def tidy_after(who: str) -> None:
     """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
-    for connection in _kept.get(get_ident(), ()):
-        if connection.connection is not None:
-            _tidy(connection, who)
-
-
-def _tidy(connection: BaseDatabaseWrapper, who: str) -> None:
-    if connection.in_atomic_block or _is_left_open(connection):
-        logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
-        _close(connection)
-    elif connection.errors_occurred:
-        discard_unusable(connection.alias)
+    if own := _of_thread.get(get_ident()):
+        own.tidy(who)
 
 
 def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
@@ -173,8 +182,9 @@ def note_error(error: BaseException | None) -> None:
         if error is None or isinstance(error, Error):
             break
         error = error.__context__ if error.__cause__ is None else error.__cause__
-    for connection in connections.all(initialized_only=True) if isinstance(error, Error) else ():
-        connection.errors_occurred = True
+    if isinstance(error, Error) and not isinstance(error, DataError | IntegrityError):
+        for connection in connections.all(initialized_only=True):
+            connection.errors_occurred = True
 
 
 def refresh() -> None:
@@ -255,11 +265,14 @@ def refuses_writes(alias: str) -> bool:
     return is_new and _answers(connection) and not _accepts_writes(connection)
 
 
-def failure_to_open(alias: str) -> Error | None:
-    """Open this thread's connection; return the error if it can have none now."""
+def failure_to_open(alias: str) -> Exception | None:
+    """Open this thread's connection; return the error if it can have none now, whoever raised it.
+
+    That may also be a backend that asks for a password, or a receiver of ``connection_created``.
+    """
     try:
         opened(alias)
-    except Error as error:
+    except Exception as error:
         return error
     return None
 
@@ -287,7 +300,7 @@ def of_thread(alias: str) -> Iterator[OfThread]:
     On SQLite every transaction of the one to ``alias`` takes the write lock at its beginning: one that reads first and
     writes later would fail at once if another connection wrote in between.
     """
-    own = OfThread()
+    own = _of_thread[get_ident()] = OfThread(alias)
     connection = connections[alias]
     if connection.vendor == "sqlite" and getattr(connection, "transaction_mode", "") is None:
         connection.transaction_mode = "IMMEDIATE"  # type: ignore[attr-defined]
@@ -295,3 +308,4 @@ def of_thread(alias: str) -> Iterator[OfThread]:
         yield own
     finally:
         close()
+        _of_thread.pop(get_ident(), None)

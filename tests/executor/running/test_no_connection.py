@@ -183,3 +183,50 @@ def test_what_fails_to_connect_in_a_run_that_has_started_counts(famine: Famine) 
         wait_until(lambda: TaskRun.objects.exists())
     assert TaskRun.objects.get().outcome == RunOutcome.FAILED
     assert OperationalError.__name__ in TaskRun.objects.get().error
+
+
+def test_claims_are_for_threads_that_have_a_connection(famine: Famine) -> None:
+    """Given one thread that waits for a connection, and one that is busy; then no more is claimed in vain."""
+    famine.names = ("worker-1",)
+    go, begun = Event(), Event()
+
+    def hold(task: Any) -> None:
+        begun.set()
+        go.wait(20)
+
+    handler_of(hold, max_attempts=1)
+    with executing(threads=2) as executor:
+        for number in range(6):
+            add(str(number))
+        wait_until(begun.is_set)
+        wait_until(lambda: executor.held.connecting.threads == 1)
+        wait_until(lambda: Task.objects.filter(status=TaskStatus.RUNNING).count() == 1)
+        before = dict(Task.objects.values_list("biz_num", "version"))
+        for _ in range(3):
+            executor.poller.poll()
+        assert dict(Task.objects.values_list("biz_num", "version")) == before
+        go.set()
+        wait_until(lambda: TaskRun.objects.count() == 6)
+
+
+def test_any_error_while_connecting_is_waited_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a backend that asks for a password elsewhere."""
+    wrapper_class: Any = type(connections["default"])
+    usual, is_over, failed = wrapper_class.get_new_connection, Event(), Event()
+    errors: list[Exception] = [OperationalError("no connection is free")]
+
+    def get_new_connection(wrapper: Any, parameters: Any) -> Any:
+        if current_thread().name.startswith("worker") and not is_over.is_set():
+            if errors:
+                raise errors.pop()
+            failed.set()
+            raise RuntimeError("no password now")
+        return usual(wrapper, parameters)
+
+    monkeypatch.setattr(wrapper_class, "get_new_connection", get_new_connection)
+    handler_of(query, max_attempts=1)
+    with executing(threads=1):
+        add("1")
+        wait_until(failed.is_set)
+        is_over.set()
+        wait_until(lambda: TaskRun.objects.filter(outcome=RunOutcome.DONE).count() == 1)

@@ -56,7 +56,7 @@ def test_a_database_that_cannot_be_used_on_this_machine_is_in_the_way_of_none(mo
 
     def work() -> bool:
         with kept_connections.outside_of_pools(), kept_connections.of_thread("default"):
-            kept_connections.OfThread().tidy()
+            kept_connections.OfThread("default").tidy()
             return Task.objects.exists()
 
     assert in_thread(work) is False
@@ -69,7 +69,7 @@ class TestTidy:
         def work() -> bool:
             Task.objects.exists()
             before = connection.connection
-            kept_connections.OfThread().tidy()
+            kept_connections.OfThread("default").tidy()
             return connection.connection is before
 
         assert in_thread(work)
@@ -82,13 +82,29 @@ class TestTidy:
             else:
                 transaction.set_autocommit(False)
             Executor.objects.create(name="effect", **EFFECT)
-            kept_connections.OfThread().tidy()
+            kept_connections.OfThread("default").tidy()
             assert transaction.get_autocommit()
             assert not connection.in_atomic_block
             return Executor.objects.exists()
 
         assert in_thread(work) is False
         assert not Executor.objects.exists()
+
+    def test_one_to_another_database_need_not_write(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As one to a replica: an error of a handler is no reason to give it up."""
+        monkeypatch.setitem(django_connections.settings, "replica", {**django_connections.settings["default"]})
+        monkeypatch.setattr(kept_connections, "_accepts_writes", lambda connection: False)
+
+        def work() -> tuple[bool, bool]:
+            with kept_connections.of_thread("default") as own:
+                both = [django_connections[alias] for alias in ("default", "replica")]
+                for one in both:
+                    one.ensure_connection()
+                    one.errors_occurred = True
+                own.tidy()
+                return both[0].connection is None, both[1].connection is None
+
+        assert in_thread(work) == (True, False)
 
 
 class TestPrepared:
