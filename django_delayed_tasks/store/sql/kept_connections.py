@@ -129,13 +129,12 @@ class OfThread:
         if self._losses != losses:
             self._losses = losses
             for connection in connections.all(initialized_only=True):
-                _close_unless(
-                    self._test_of(connection), connection
-                )  # not counted as losses: all threads look because of one
+                # Not counted as losses: all threads look because of one.
+                _close_unless(self.test_of(connection), connection)
         elif was_idle:
             refresh()
 
-    def _test_of(self, connection: BaseDatabaseWrapper) -> Callable[[BaseDatabaseWrapper], bool]:
+    def test_of(self, connection: BaseDatabaseWrapper) -> Callable[[BaseDatabaseWrapper], bool]:
         """Return what a connection must pass to be kept: one to another database, such as a replica, need not write."""
         return works if connection.alias == self._alias else _answers
 
@@ -158,7 +157,7 @@ class OfThread:
             logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
             _close(connection)
         elif connection.errors_occurred:
-            losses += _close_unless(self._test_of(connection), connection)
+            losses += _close_unless(self.test_of(connection), connection)
 
 
 def tidy_after(who: str) -> None:
