@@ -42,7 +42,7 @@ def test_simplified_chinese_is_among_the_languages() -> None:
 
 
 def test_texts_of_modules_and_of_templates_are_found(marked: dict[Key, Message]) -> None:
-    assert {(None, "Overview"), (None, "Run now"), (None, "As a table"), (None, ("%d task", "%d tasks"))} <= set(marked)
+    assert {(None, "Overview"), (None, "Run now"), (None, "As a table"), (None, ("%s task", "%s tasks"))} <= set(marked)
 
 
 def test_no_text_is_marked_within_an_f_string() -> None:

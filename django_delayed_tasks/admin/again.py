@@ -33,7 +33,7 @@ MOST_PROBLEMS: Final = 5
 
 def _question(runs: "QuerySet[TaskRun]", count: int) -> question.Question:
     effect = _("Each function of these runs is called once more, as soon as an executor is free.")
-    yes = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
+    yes: Any = ngettext_lazy("Yes, enqueue %(shown)s run again", "Yes, enqueue %(shown)s runs again", "count")
     if count > MOST:
         yes = _("Yes, enqueue the latest %s again") % number_text(MOST)
         effect = _("Each function of the latest %s of these runs is called once more.") % number_text(MOST)
@@ -73,10 +73,10 @@ class EnqueuesAgain(Base):
         for why, refused in islice(by_problem.items(), MOST_PROBLEMS):
             text = ngettext(
                 "“%(run)s” was not enqueued again: %(why)s",
-                "“%(run)s” and %(more)s more were not enqueued again: %(why)s",
+                "%(count)s runs, such as “%(run)s”, were not enqueued again: %(why)s",
                 len(refused),
             )
-            values = {"run": refused[0], "more": number_text(len(refused) - 1), "why": why}
+            values = {"run": refused[0], "count": number_text(len(refused)), "why": why}
             self.message_user(request, text % values, messages.WARNING)
         if more := sum(len(refused) for refused in islice(by_problem.values(), MOST_PROBLEMS, None)):
             text = ngettext(

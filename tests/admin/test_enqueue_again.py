@@ -111,7 +111,8 @@ def test_reasons_are_said_once_each(boss: Client) -> None:
         run(f"A-{i}", task_id=i)
     boxes = {"action": "enqueue_again", "_selected_action": list(TaskRun.objects.values_list("pk", flat=True))}
     [message] = messages_of(confirm(boss, LIST, boss.post(LIST, boxes)))
-    assert message.endswith("and 3 more were not enqueued again: only functions can be enqueued again")
+    assert message.startswith("4 runs, such as “")
+    assert message.endswith("”, were not enqueued again: only functions can be enqueued again")
     of = ran("x")
     copies = [TaskRun(**{field.attname: getattr(of, field.attname) for field in of._meta.fields[1:]}) for _ in range(9)]
     for i, copy in enumerate(copies):

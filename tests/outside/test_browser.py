@@ -198,7 +198,7 @@ def cancel_all_that_match(chrome: Chrome, site: str) -> None:
     select_all_of_the_queue_bulk(chrome, site, many)
     shows(chrome, f"{many:,} are selected.")
     press(chrome, "#content form button")
-    shows(chrome, f"{many} tasks were cancelled")
+    shows(chrome, f"{many:,} tasks were cancelled")
     assert not Task.objects.filter(queue="bulk").exists()
     assert LogEntry.objects.filter(object_repr=f"fetch-page {many - 1}").exists()
 
