@@ -103,7 +103,7 @@ def test_pages_of_tasks(boss: Client, number: str) -> None:
 def test_the_page_of_a_run_and_of_an_executor(boss: Client) -> None:
     fill()
     row = run("7")
-    assert english(shown(boss, page_of(row))) == []
+    assert english(shown(boss, page_of(row)), "keep", "data") == []  # the name of the option
     assert english(shown(boss, page_of(executor("web3")))) == []
 
 

@@ -52,7 +52,9 @@ def test_what_a_handler_prints_appears_while_it_runs(starttask: Start, folder: F
     with override_settings(DELAYED_TASKS={"ALLOW_UNKNOWN_CODES": True}):
         api.add_task(Task(biz_code="printing", biz_num="1"))
     more = {"DDT_MORE_HANDLERS": '["tests.processes.failing.Printing"]', "PYTHONUNBUFFERED": ""}
-    starttask(*options, environment=more).wait_for("printed for 1\n")
+    child = starttask(*options, environment=more)
+    child.wait_for("printed for 1\n")
+    assert child.output.count("W017") == 1  # not by the supervisor and by each of its executors
 
 
 def refused(child: Child) -> str:

@@ -109,8 +109,8 @@ class Command(BaseCommand):
 
     def _check(self, alias: str) -> None:
         shown = self.stderr
-        if self._out is not sys.stdout:
-            self.stderr = OutputWrapper(StringIO())  # for warnings; errors are raised
+        if self._out is not sys.stdout or is_supervised():  # the supervisor has just written the warnings
+            self.stderr = OutputWrapper(StringIO())  # errors are raised
         try:
             with by_an_executor():
                 self.check(databases=[alias])
