@@ -113,7 +113,7 @@ def test_names_that_are_written_do_not_have_it(
 def test_queues_in_settings_do_not_have_it(character: str) -> None:
     name = f"a{character}b"
     for option in ("queues", "exclude_queues"):
-        with pytest.raises(InvalidSetting, match=f"{option}="):
+        with pytest.raises(InvalidSetting, match=f"^{option}: queue="):
             from_settings(**{option: ("fine", name)})
     with pytest.raises(InvalidSetting, match="printable"):
         from_settings(name=name)

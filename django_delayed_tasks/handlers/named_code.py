@@ -44,7 +44,7 @@ def exception_named(path: str) -> type[BaseException]:
     """
     found = _named(path, lambda node, name: isinstance(node, ast.ClassDef) and node.name == name)
     if not isinstance(found, type) or not issubclass(found, BaseException):
-        raise ValueError(f"{path} is no class of exceptions")
+        raise ValueError(f"{path!r} does not reference a valid exception.")  # as Django's own TaskError says
     return found
 
 

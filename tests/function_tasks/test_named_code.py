@@ -196,7 +196,7 @@ def test_the_class_of_a_stored_exception_is_imported_by_the_same_rule(make_packa
             exception_named(f"{package}.scripts.Gone")
         assert not has_run(folder)
         assert exception_named(f"{package}.scripts.Odd").__name__ == "Odd"
-    with pytest.raises(ValueError, match="is no class of exceptions"):
+    with pytest.raises(ValueError, match="does not reference a valid exception"):
         exception_named("json.loads")
     assert exception_named("builtins.KeyError") is KeyError
 
