@@ -20,7 +20,7 @@ from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.threads.contexts import clean_context
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
 from django_delayed_tasks.store.sql import kept_connections
@@ -86,6 +86,7 @@ class Performer:
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
+                kept_connections.tidy_after(task)  # in a transaction that was left open, it would not be given back
                 self._held.free_resource(task)
 
     async def arelease(self, running: CurrentRun) -> None:
@@ -202,6 +203,9 @@ class Worker(Thread):
         if running.began - self._last > IDLE or kept_connections.losses != self._losses:
             self._losses = kept_connections.losses
             kept_connections.refresh()
-        clean_context().run(self._performer.perform, running)
-        self._own.tidy()
-        self._last = clock.monotonic()
+        first = running.tasks[0]
+        try:
+            in_clean_context(self._performer.perform, running)
+        finally:
+            self._own.tidy(first)
+            self._last = clock.monotonic()

@@ -4,6 +4,7 @@ They are outside Django's pools, broken ones are replaced, and forked children d
 """
 
 import os
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
@@ -13,6 +14,8 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import Error, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_delayed_tasks.store.sql import leftovers
+from django_delayed_tasks.store.sql.dialects.mysql import note_own_transaction
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -35,6 +38,7 @@ def keep() -> list[BaseDatabaseWrapper]:
         if _is_pooled(connection):
             connection.close()
             _leave_pool(connection)
+        _watch(connection)
     return found
 
 
@@ -84,13 +88,22 @@ def _leave_pool(connection: BaseDatabaseWrapper) -> None:
     connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
 
 
+def _watch(connection: BaseDatabaseWrapper) -> None:
+    if connection.vendor == "mysql" and note_own_transaction not in connection.execute_wrappers:
+        connection.execute_wrappers.append(note_own_transaction)
+
+
 def _forget() -> None:
-    """Drop the kept connections in a forked child: they belong to the threads of its parent."""
+    """Drop the kept connections in a forked child: they belong to the threads of its parent.
+
+    The thread that has forked opens new ones, even if it was in a transaction: that is the parent's, too.
+    """
     for thread, found in _kept.items():
-        if thread != get_ident():  # a thread that forks is responsible for its own connections
-            for connection in found:
-                _part_from(connection.connection)
-            _of_parent.append(found)  # some drivers close a connection that is no longer referenced
+        for connection in found:
+            _part_from(connection.connection)
+            if thread == get_ident():
+                _renew(connection)
+        _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
 
 
@@ -116,39 +129,62 @@ class OfThread:
         self._names = len(connections.settings)
         self._all = keep()
 
-    def tidy(self) -> None:
-        """Close the connections that a run left unusable, and no others.
+    def tidy(self, who: object = "a handler") -> None:
+        """Replace the connections that the run of ``who`` did not leave like new ones, and no others.
 
         Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
         each task would open new ones.
         """
+        leftovers.forget_event_loop()
         if len(connections.settings) != self._names:  # a project may add databases at runtime
             self._names = len(connections.settings)
             self._all = keep()
         for connection in self._all:
-            if connection.connection is not None:
-                _tidy(connection, "a handler")
-
-
-def tidy_after(who: str) -> None:
-    """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
-    for connection in _kept.get(get_ident(), ()):
-        if connection.connection is not None:
             _tidy(connection, who)
 
 
-def _tidy(connection: BaseDatabaseWrapper, who: str) -> None:
-    if connection.in_atomic_block or _is_left_open(connection):
+def tidy_after(who: object) -> None:
+    """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
+    if found := _kept.get(get_ident()):
+        leftovers.forget_event_loop()
+        for connection in found:
+            _tidy(connection, who)
+
+
+def _tidy(connection: BaseDatabaseWrapper, who: object) -> None:
+    connection.queries_log.clear()  # with DEBUG, a web process does so for each request
+    connection.force_debug_cursor = False
+    if leftovers.is_in_transaction(connection):
         logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
-        _close(connection)
+        _replace(connection)
+    elif leftovers.is_changed(connection):
+        _replace(connection)
     elif connection.errors_occurred:
         discard_unusable(connection.alias)
 
 
-def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether autocommit was left off: the next write would be part of a transaction that never ends."""
-    is_managed: bool = connection.settings_dict["AUTOCOMMIT"]
-    return not connection.in_atomic_block and connection.autocommit != is_managed
+def _replace(connection: BaseDatabaseWrapper) -> None:
+    """Close a connection, and put a new object in its place: what was done to the old one reaches no other run.
+
+    Nor does what is still to come, as from a generator that is closed later.
+    """
+    _close(connection)
+    _close(connections[connection.alias])  # which a handler may have put in its place
+    new, found = _renew(connection), _kept[get_ident()]
+    _watch(new)
+    found[found.index(connection)] = new
+    if connection.queries_log.maxlen == 0:
+        begin_in_one_statement(connection.alias)
+    if leftovers.is_wrapped(connection):
+        with suppress(Error):
+            leftovers.note_usual_wrappers(new)
+
+
+def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    del connections[connection.alias]
+    new = connections[connection.alias]
+    new.settings_dict = connection.settings_dict  # which may be outside of a pool
+    return new
 
 
 def refresh() -> None:
@@ -165,7 +201,7 @@ def discard_unusable(alias: str) -> bool:
     global losses
     connection = connections[alias]
     connection.errors_occurred = False
-    if connection.connection is None or (not _is_left_open(connection) and connection.is_usable()):
+    if connection.connection is None or (not leftovers.is_left_open(connection) and connection.is_usable()):
         return False
     _close(connection)
     losses += 1
@@ -173,8 +209,13 @@ def discard_unusable(alias: str) -> bool:
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:
-    # Within a transaction Django would keep the connection, even one that died at the end of the transaction.
-    connection.in_atomic_block = connection.closed_in_transaction = False
+    # Within a transaction Django would keep the connection, even one that died at the end of the transaction. It would
+    # forget the blocks when it connects again, which is after a durable block has asked for them.
+    connection.in_atomic_block = connection.closed_in_transaction = connection.needs_rollback = False
+    connection.atomic_blocks, connection.savepoint_ids = [], []
+    if connection.vendor == "sqlite":  # where a connection with an open cursor is closed later, with its transaction
+        with suppress(Exception):
+            connection.connection.rollback()
     close_one(connection)
 
 
@@ -214,8 +255,9 @@ def begin_in_one_statement(alias: str) -> None:
     """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
 
     That is one round trip less for each transaction. To be called by threads that give up a transaction after an error:
-    after a deadlock, what is sent next is not part of a new one.
+    after a deadlock, what is sent next is not part of a new one. With DEBUG, their statements are not recorded.
     """
+    record_nothing(alias)
     connection = connections[alias]
 
     def begin() -> None:
@@ -224,6 +266,11 @@ def begin_in_one_statement(alias: str) -> None:
 
     if connection.vendor == "mysql":
         connection._start_transaction_under_autocommit = begin  # type: ignore[attr-defined]
+
+
+def record_nothing(alias: str) -> None:
+    """Let this thread's connection not remember its statements, as it would with DEBUG, in a thread that never ends."""
+    connections[alias].queries_log = deque(maxlen=0)
 
 
 @contextmanager
@@ -235,8 +282,10 @@ def of_thread(alias: str) -> Iterator[OfThread]:
     """
     own = OfThread()
     connection = connections[alias]
-    if connection.vendor == "sqlite" and getattr(connection, "transaction_mode", "") is None:
-        connection.transaction_mode = "IMMEDIATE"  # type: ignore[attr-defined]
+    options = connection.settings_dict.get("OPTIONS", {})
+    if connection.vendor == "sqlite" and options.get("transaction_mode") is None:
+        options = {**options, "transaction_mode": "IMMEDIATE"}
+        connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
     try:
         yield own
     finally:
