@@ -78,10 +78,13 @@ class Pooled(Held):
 
 
 class Deadly(Noting):
-    """Ends its process on the spot."""
+    """Ends its process on the spot, with the exit code that its data name, or by a signal if that is negative."""
 
     biz_code = "deadly"
 
     def handle(self, task: Any) -> None:
         self.note("started", task)
-        os._exit(9)
+        code = 9 if task.biz_ext is None else task.biz_ext
+        if code < 0:
+            os.kill(os.getpid(), -code)
+        os._exit(code)

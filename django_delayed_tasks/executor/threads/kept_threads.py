@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.exits import in_one_process
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -168,7 +169,7 @@ def _do(call: Call) -> None:
     if not call.future.set_running_or_notify_cancel():
         return
     try:
-        result = call.function()
+        result = in_one_process(call.function)
     except BaseException as error:
         call.future.set_exception(error)
     else:

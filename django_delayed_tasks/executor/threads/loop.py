@@ -7,6 +7,7 @@ from types import TracebackType
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -122,7 +123,7 @@ class Loop:
     def _attempt(self) -> float:
         try:
             with self._busy:
-                seconds = self._iterate()
+                seconds = in_one_process(self._iterate)
         except BaseException as error:
             return self._failed(error)
         if self._backoff.failures:
