@@ -90,6 +90,12 @@ def slots_for_all() -> None:
     permits.Permits._with_slots = with_slots
 
 
+def dirty_threads() -> None:
+    """Let the next run of a thread have the connections as the last one has left them."""
+    kept: Any = import_module(f"{STORE}.sql.kept_connections")
+    kept._tidy = lambda connection, who: None
+
+
 def mangled_text() -> None:
     """Convert all texts that an executor sends with its settlements to latin1."""
     base: Any = import_module(f"{STORE}.sql.dialects.base")
@@ -136,6 +142,7 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "claim-without-version": claim_without_version,
     "slots-for-all": slots_for_all,
     "mangled-text": mangled_text,
+    "dirty-threads": dirty_threads,
 }
 IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
 BUGS = (*IN_EXECUTORS, *IN_DRIVER)

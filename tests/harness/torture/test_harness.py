@@ -19,6 +19,7 @@ FOUND_BY = {
     "slots-for-all": ("proof-slots", "limits_kept"),
     "keep-of-stopping": ("stopping", "kept_remains"),
     "mangled-text": ("texts", "errors_unchanged"),
+    "dirty-threads": ("misuse", "runs_apart"),
 }
 """The scenario in which each must show, and the invariant that must say so."""
 
