@@ -91,9 +91,16 @@ def slots_for_all() -> None:
 
 
 def dirty_threads() -> None:
-    """Let the next run of a thread have the connections as the last one has left them."""
+    """Close connections that a run has left in disorder, and let the next run find the blocks that were left open."""
     kept: Any = import_module(f"{STORE}.sql.kept_connections")
-    kept._tidy = lambda connection, who: None
+
+    def close(connection: Any) -> None:
+        for one in (connection, kept.connections[connection.alias]):
+            one.in_atomic_block = one.closed_in_transaction = False
+            one.execute_wrappers.clear()
+            kept.close_one(one)
+
+    kept._replace = close
 
 
 def mangled_text() -> None:

@@ -102,7 +102,7 @@ def _forget() -> None:
         for connection in found:
             _part_from(connection.connection)
             if thread == get_ident():
-                _renew(connection)
+                _renew_in_child(connection)
         _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
 
@@ -185,6 +185,14 @@ def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
     new = connections[connection.alias]
     new.settings_dict = connection.settings_dict  # which may be outside of a pool
     return new
+
+
+def _renew_in_child(connection: BaseDatabaseWrapper) -> None:
+    new = _renew(connection)
+    if connection.vendor == "sqlite" and connection.in_atomic_block:
+        # At the end of the block Django would connect, and wait for locks of SQLite that threads of the parent have.
+        new.in_atomic_block = new.closed_in_transaction = True
+        new.atomic_blocks, new.savepoint_ids = connection.atomic_blocks, connection.savepoint_ids
 
 
 def refresh() -> None:

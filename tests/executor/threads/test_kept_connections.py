@@ -211,7 +211,8 @@ class TestDebug:
             add(str(number), "async")
         with executing(drain=True, threads=1) as executor:
             assert executor.drained.wait(60)
-        assert counts == [1] * 10
+        assert sorted(counts)[:8] == [1] * 8, "all but the first of each thread, which has connected"
+        assert max(counts) < 5
 
     def test_no_thread_of_an_executor_remembers_any_after_its_work(self) -> None:
         handler_of(lambda task: Task.objects.exists() and None)

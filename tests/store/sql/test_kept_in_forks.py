@@ -72,7 +72,9 @@ def test_a_thread_that_forks_gets_new_ones_even_in_a_transaction(
     kept_connections._forget()
     of_child = connections["forking"]
     del connections["forking"]
-    assert (of_child.connection, of_child.in_atomic_block) == (None, False)
+    assert of_child is not of_parent
+    assert of_child.connection is None
+    assert of_child.in_atomic_block == of_child.closed_in_transaction == (of_child.vendor == "sqlite")
     os.write(session.fileno(), b"of the child")
     session.server.setblocking(False)
     assert session.server.recv(100) == b""
