@@ -90,6 +90,19 @@ def slots_for_all() -> None:
     permits.Permits._with_slots = with_slots
 
 
+def dirty_threads() -> None:
+    """Close connections that a run has left in disorder, and let the next run find the blocks that were left open."""
+    kept: Any = import_module(f"{STORE}.sql.kept_connections")
+
+    def close(connection: Any) -> None:
+        for one in (connection, kept.connections[connection.alias]):
+            one.in_atomic_block = one.closed_in_transaction = False
+            one.execute_wrappers.clear()
+            kept.close_one(one)
+
+    kept._replace = close
+
+
 def mangled_text() -> None:
     """Convert all texts that an executor sends with its settlements to latin1."""
     base: Any = import_module(f"{STORE}.sql.dialects.base")
@@ -153,6 +166,7 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "mangled-text": mangled_text,
     "keep-read-only-sessions": keep_read_only_sessions,
     "start-unconnected": start_unconnected,
+    "dirty-threads": dirty_threads,
 }
 IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
 BUGS = (*IN_EXECUTORS, *IN_DRIVER)

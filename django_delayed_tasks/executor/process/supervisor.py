@@ -20,7 +20,9 @@ HEALTHY_AFTER = 60.0
 STUCK_AFTER = 60.0
 """Seconds without a look at its children after which a supervisor counts as stuck."""
 
-ENDED_WELL = (0, -signal.SIGTERM, RESTART)
+FINISHED = 80
+"""Exit code of a child that has ended as it was to end. A handler may end its process by 0, as by ``os._exit(0)``."""
+ENDED_WELL = (FINISHED, -signal.SIGTERM, RESTART)
 """Exit codes of a child that left no run behind: -SIGTERM if it was not ready yet; RESTART if it was to end anyway."""
 
 
@@ -44,7 +46,8 @@ class Child:
 class Supervisor:
     """Keeps several executor processes alive.
 
-    ``command`` starts one executor; ``--name NAME-n`` is appended to it for child number *n*.
+    ``command`` starts one executor; ``--name NAME-n`` is appended to it for child number *n*. A child that ends with
+    another code than :data:`FINISHED` is started again.
     """
 
     def __init__(self, command: Sequence[str], name: str, processes: int, shutdown_timeout: float) -> None:
@@ -95,7 +98,7 @@ class Supervisor:
 
     def _ended(self, child: Child, code: int) -> None:
         child.process = None
-        if code == 0:
+        if code == FINISHED:
             child.is_done = True
         else:
             self._crashed(child, f"ended with {code}")

@@ -8,7 +8,7 @@ from io import StringIO, TextIOWrapper
 from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -19,7 +19,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.process.probes import Probed
 from django_delayed_tasks.executor.process.refusals import refuse_useless
-from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
+from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers, registry
 from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.databases import refuse_unknown
@@ -85,9 +85,13 @@ class Command(BaseCommand):
             self._begin(options, given)
 
     def _begin(self, options: ExecutorOptions, given: dict[str, Any]) -> None:
-        self._check_database(options.database)
-        if not given["skip_checks"]:
-            self._check(options.database)
+        try:
+            self._check_database(options.database)
+            if not given["skip_checks"]:
+                self._check(options.database)
+        except Error as error:
+            text = _("database %(alias)r cannot be reached: %(error)s")
+            raise CommandError(visible_lines(text % {"alias": options.database, "error": error})) from None
         if given["reload"]:
             run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
         elif code := self._run(options, given["processes"]):
@@ -123,25 +127,21 @@ class Command(BaseCommand):
             refuse_useless(alias)
         except TaskException as error:
             raise CommandError(visible_lines(str(error))) from None
-        try:
-            missing = migrate_first(alias)
-        except DatabaseError as error:
-            text = _("database %(alias)r cannot be reached: %(error)s")
-            raise CommandError(visible_lines(text % {"alias": alias, "error": error})) from None
-        if missing:
+        if missing := migrate_first(alias):
             raise CommandError(missing)
 
     def _run_in_foreground(self, options: ExecutorOptions) -> int:
-        with StopSignals(doubling=SAME_SIGNAL if is_supervised() else 0.0).installed() as signals:
+        is_child = is_supervised()
+        with StopSignals(doubling=SAME_SIGNAL if is_child else 0.0).installed() as signals:
             end_with_parent()
-            return self._run_one(options, signals)
+            return self._run_one(options, signals) or (FINISHED if is_child else 0)
 
     def _run_one(self, options: ExecutorOptions, signals: StopSignals) -> int:
-        self._banner(options)
         try:
+            self._banner(options)
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
                 return run_executor(options, self._out, signals, self._ready, self._answering)
-        except (TaskException, DatabaseError, ValueError, OSError) as error:
+        except (TaskException, Error, ValueError, OSError) as error:
             raise CommandError(visible_lines(str(error))) from None
 
     def _answering(self, executor: Probed) -> AbstractContextManager[None]:

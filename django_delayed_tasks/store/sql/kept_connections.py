@@ -4,6 +4,7 @@ They are outside Django's pools, broken ones are replaced, and forked children d
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
@@ -13,7 +14,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DataError, Error, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from django_delayed_tasks.store.sql import leftovers
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects.mysql import note_own_transaction
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -40,6 +43,7 @@ def keep() -> list[BaseDatabaseWrapper]:
         if _is_pooled(connection):
             connection.close()
             _leave_pool(connection)
+        _watch(connection)
     return found
 
 
@@ -89,13 +93,22 @@ def _leave_pool(connection: BaseDatabaseWrapper) -> None:
     connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
 
 
+def _watch(connection: BaseDatabaseWrapper) -> None:
+    if connection.vendor == "mysql" and note_own_transaction not in connection.execute_wrappers:
+        connection.execute_wrappers.append(note_own_transaction)
+
+
 def _forget() -> None:
-    """Drop the kept connections in a forked child: they belong to the threads of its parent."""
+    """Drop the kept connections in a forked child: they belong to the threads of its parent.
+
+    The thread that has forked opens new ones, even if it was in a transaction: that is the parent's, too.
+    """
     for thread, found in _kept.items():
-        if thread != get_ident():  # a thread that forks is responsible for its own connections
-            for connection in found:
-                _part_from(connection.connection)
-            _of_parent.append(found)  # some drivers close a connection that is no longer referenced
+        for connection in found:
+            _part_from(connection.connection)
+            if thread == get_ident():
+                _renew_in_child(connection)
+        _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
     _of_thread.clear()
 
@@ -123,6 +136,8 @@ class OfThread:
         self._names = len(connections.settings)
         self._all = keep()
         self._losses = losses
+        self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
+        self.connection = connections[alias]
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -138,38 +153,82 @@ class OfThread:
         """Return what a connection must pass to be kept: one to another database, such as a replica, need not write."""
         return works if connection.alias == self._alias else _answers
 
-    def tidy(self, who: str = "a handler") -> None:
-        """Close the connections that a run left unusable, and no others.
+    def tidy(self, who: object = "a handler") -> None:
+        """Replace the connections that the run of ``who`` did not leave like new ones, and no others.
 
         Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
         each task would open new ones.
         """
+        leftovers.forget_running_loop()
         if len(connections.settings) != self._names:  # a project may add databases at runtime
             self._names = len(connections.settings)
             self._all = keep()
-        for connection in self._all:
-            if connection.connection is not None:
-                self._tidy(connection, who)
+        for connection in list(self._all):
+            self._tidy(connection, who)
 
-    def _tidy(self, connection: BaseDatabaseWrapper, who: str) -> None:
+    def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
         global losses
-        if connection.in_atomic_block or _is_left_open(connection):
+        connection.force_debug_cursor = False
+        if connection.queries_log:  # with DEBUG; a web process forgets them at each request
+            connection.queries_log.clear()
+        if is_in_transaction := leftovers.is_in_transaction(connection):
             logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
-            _close(connection)
-        elif connection.errors_occurred:
+        if connection.errors_occurred:  # first: the other threads are to know that one was lost
             losses += _close_unless(self.test_of(connection), connection)
+        if is_in_transaction or leftovers.is_changed(connection):
+            self._replace(connection)
+
+    def begin_in_one_statement(self) -> None:
+        """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
+
+        That is one round trip less for each transaction. To be called by threads that give up a transaction after an
+        error: after a deadlock, what is sent next is not part of a new one. With DEBUG, their statements are not
+        recorded.
+        """
+        self._prepare = _begin_in_one_statement
+        self._prepare(self.connection)
+
+    def _replace(self, old: BaseDatabaseWrapper) -> None:
+        """Close a connection, and put a new object in its place: what was done to the old one reaches no other run.
+
+        Nor does what is still to come, as from a generator that is closed later.
+        """
+        _close(old)
+        _close(connections[old.alias])  # which a handler may have put in its place
+        new = _renew(old)
+        _watch(new)
+        self._all[self._all.index(old)] = new
+        if old is self.connection:
+            self.connection = new
+            self._prepare(new)
+        if leftovers.is_wrapped(old):
+            with suppress(Error):
+                leftovers.note_usual_wrappers(new)
 
 
-def tidy_after(who: str) -> None:
+def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
+    pass
+
+
+def tidy_after(who: object) -> None:
     """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
     if own := _of_thread.get(get_ident()):
         own.tidy(who)
 
 
-def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether autocommit was left off: the next write would be part of a transaction that never ends."""
-    is_managed: bool = connection.settings_dict["AUTOCOMMIT"]
-    return not connection.in_atomic_block and connection.autocommit != is_managed
+def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    del connections[connection.alias]
+    new = connections[connection.alias]
+    new.settings_dict = connection.settings_dict  # which may be outside of a pool
+    return new
+
+
+def _renew_in_child(connection: BaseDatabaseWrapper) -> None:
+    new = _renew(connection)
+    if connection.vendor == "sqlite" and connection.in_atomic_block:
+        # At the end of the block Django would connect, and wait for locks of SQLite that threads of the parent have.
+        new.in_atomic_block = new.closed_in_transaction = True
+        new.atomic_blocks, new.savepoint_ids = connection.atomic_blocks, connection.savepoint_ids
 
 
 def note_error(error: BaseException | None) -> None:
@@ -210,7 +269,8 @@ def works(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _answers(connection: BaseDatabaseWrapper) -> bool:
-    return not _is_left_open(connection) and connection.is_usable()
+    is_left_open = not connection.in_atomic_block and leftovers.is_left_open(connection)
+    return not is_left_open and connection.is_usable()
 
 
 def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
@@ -232,8 +292,13 @@ def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: Ba
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:
-    # Within a transaction Django would keep the connection, even one that died at the end of the transaction.
-    connection.in_atomic_block = connection.closed_in_transaction = False
+    # Within a transaction Django would keep the connection, even one that died at the end of the transaction. It would
+    # forget the blocks when it connects again, which is after a durable block has asked for them.
+    connection.in_atomic_block = connection.closed_in_transaction = connection.needs_rollback = False
+    connection.atomic_blocks, connection.savepoint_ids = [], []
+    if connection.vendor == "sqlite":  # where a connection with an open cursor is closed later, with its transaction
+        with suppress(Exception):
+            connection.connection.rollback()
     close_one(connection)
 
 
@@ -276,20 +341,19 @@ def failure_to_open(alias: str) -> Exception | None:
     return None
 
 
-def begin_in_one_statement(alias: str) -> None:
-    """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
-
-    That is one round trip less for each transaction. To be called by threads that give up a transaction after an error:
-    after a deadlock, what is sent next is not part of a new one.
-    """
-    connection = connections[alias]
-
+def _begin_in_one_statement(connection: BaseDatabaseWrapper) -> None:
     def begin() -> None:
         with connection.wrap_database_errors:
             connection.connection.begin()
 
+    record_nothing(connection)
     if connection.vendor == "mysql":
         connection._start_transaction_under_autocommit = begin  # type: ignore[attr-defined]
+
+
+def record_nothing(connection: BaseDatabaseWrapper) -> None:
+    """Let a connection not remember its statements, as it would with DEBUG, in a thread that never ends."""
+    connection.queries_log = deque(maxlen=0)
 
 
 @contextmanager
@@ -301,8 +365,10 @@ def of_thread(alias: str) -> Iterator[OfThread]:
     """
     own = _of_thread[get_ident()] = OfThread(alias)
     connection = connections[alias]
-    if connection.vendor == "sqlite" and getattr(connection, "transaction_mode", "") is None:
-        connection.transaction_mode = "IMMEDIATE"  # type: ignore[attr-defined]
+    options = connection.settings_dict.get("OPTIONS", {})
+    if connection.vendor == "sqlite" and options.get("transaction_mode") is None:
+        options = {**options, "transaction_mode": "IMMEDIATE"}
+        connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
     try:
         yield own
     finally:

@@ -76,7 +76,7 @@ def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(
     """As one whose connection does not answer when it looks after it."""
     hangs, go_on = Event(), Event()
 
-    def tidy(own: kept_connections.OfThread) -> None:
+    def tidy(own: kept_connections.OfThread, who: object) -> None:
         if current_thread().name == "worker-1":
             hangs.set()
             assert go_on.wait(60)

@@ -112,6 +112,14 @@ class Dialect:
         """
         raise NotImplementedError
 
+    def is_in_transaction(self) -> bool:
+        """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""
+        return False
+
+    def is_spent(self) -> bool:
+        """Return whether the driver's connection is closed, or kept busy by what was not read to its end."""
+        return False
+
     def later(self, by: timedelta) -> str:
         """Return an expression without parameters for the moment ``by`` after now."""
         raise NotImplementedError

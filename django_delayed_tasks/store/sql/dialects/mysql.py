@@ -1,7 +1,8 @@
 """The dialect of MariaDB and MySQL."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -25,6 +26,21 @@ _READ_ONLY = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
     " ('read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only') AND Value <> 'OFF'"
 )
+
+
+_HAS_BEGUN = "_ddt_has_begun"
+"""The attribute of the driver's connection that says whether a statement has begun a transaction, or locked tables."""
+_BEGINNING = re.compile(r"\s*(BEGIN|START\s+TRANSACTION|XA\s+(START|BEGIN)|LOCK\s+TABLES?)\b", re.IGNORECASE)
+_ENDING = re.compile(r"\s*(COMMIT|ROLLBACK|UNLOCK\s+TABLES?)\s*;?\s*$", re.IGNORECASE)
+
+
+def note_own_transaction(
+    execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    """Note which statements begin a transaction without Django, as an execute wrapper: the driver cannot tell."""
+    if isinstance(sql, str) and (has_begun := _BEGINNING.match(sql) or _ENDING.match(sql)):
+        setattr(context["connection"].connection, _HAS_BEGUN, has_begun.re is _BEGINNING)
+    return execute(sql, params, many, context)
 
 
 class MySQL(Dialect):
@@ -61,6 +77,13 @@ class MySQL(Dialect):
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT @@innodb_rollback_on_timeout")
             return bool(cursor.fetchone()[0])
+
+    def is_in_transaction(self) -> bool:
+        session = self.connection.connection
+        return bool(session.open) and (not session.get_autocommit() or getattr(session, _HAS_BEGUN, False))
+
+    def is_spent(self) -> bool:
+        return not self.connection.connection.open
 
     def later(self, by: timedelta) -> str:
         return f"({self.now} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"

@@ -28,6 +28,13 @@ class PostgreSQL(Dialect):
     def same(self, one: str, other: str) -> str:
         return f"{one} IS NOT DISTINCT FROM {other}"
 
+    def is_in_transaction(self) -> bool:
+        active, failed = 1, 3  # of PQtransactionStatus; 4 is unknown
+        return active <= int(self.connection.connection.info.transaction_status) <= failed
+
+    def is_spent(self) -> bool:
+        return bool(self.connection.connection.closed)
+
     def later(self, by: timedelta) -> str:
         return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"
 

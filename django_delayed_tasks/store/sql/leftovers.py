@@ -1,0 +1,70 @@
+"""What a run may leave on a connection of its thread, and in the thread itself, that the next run could meet."""
+
+import asyncio
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from django_delayed_tasks.store.sql.dialects import dialect_of
+
+_usual: dict[str, int] = {}
+"""By alias: how many execute wrappers each new connection has. A receiver of ``connection_created`` may add some."""
+
+
+def forget_running_loop() -> None:
+    """Forget the event loop that seems to run in this thread: Django uses no connection there.
+
+    A run leaves such a loop if it does not stop what it has started, as Playwright's ``sync_playwright().start()``.
+    """
+    if asyncio._get_running_loop() is not None:
+        asyncio._set_running_loop(None)
+
+
+def is_left_open(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether there is a transaction outside of ``atomic()``, of which the next write would be a part."""
+    if connection.connection is None or not connection.settings_dict["AUTOCOMMIT"]:
+        return False
+    return not connection.autocommit or _says(connection, "is_in_transaction")
+
+
+def _says(connection: BaseDatabaseWrapper, question: str) -> bool:
+    try:
+        return bool(getattr(dialect_of(connection), question)())
+    except Exception:  # a database that this package does not know, or a driver that cannot tell
+        return False
+
+
+def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether a transaction was left open, in or outside of ``atomic()``."""
+    return connection.in_atomic_block or is_left_open(connection)
+
+
+def is_changed(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether the connection differs from a new one in anything that the next run could meet."""
+    return bool(
+        connections[connection.alias] is not connection
+        or connection.atomic_blocks
+        or connection.savepoint_ids
+        or connection.closed_in_transaction
+        or connection.needs_rollback
+        or connection.run_on_commit
+        or connection.run_commit_hooks_on_set_autocommit_on
+        or is_wrapped(connection)
+        or (connection.connection is not None and _says(connection, "is_spent"))
+    )
+
+
+def is_wrapped(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether a run has left a wrapper around the statements of the connection."""
+    count = len(connection.execute_wrappers)
+    return count != (connection.vendor == "mysql") and count != _usual.get(connection.alias)
+
+
+def note_usual_wrappers(connection: BaseDatabaseWrapper) -> None:
+    """Note how many wrappers a new connection has, by opening it.
+
+    Raises:
+        Error: it cannot be opened now.
+    """
+    connection.ensure_connection()
+    _usual[connection.alias] = len(connection.execute_wrappers)

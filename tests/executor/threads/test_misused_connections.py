@@ -1,0 +1,262 @@
+"""A worker thread is clean after a run, whatever the run did to its connections: the next run is as in a new thread."""
+
+from collections.abc import Generator, Iterator
+from inspect import getclosurevars
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from django_delayed_tasks import signals
+from django_delayed_tasks.executor.threads.kept_threads import KeptThreads
+from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
+from django_delayed_tasks.store.sql import kept_connections
+from harness.torture.misuse import MISUSES, kept, misuse
+from tests.executor.atomic_runs import effects, write
+from tests.executor.batches import batched
+from tests.executor.parts import add, handler_of
+from tests.executor.threads.one_worker import OneWorker, fresh, one_worker
+from tests.threads import in_thread
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.per_database,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # of what is kept, at the end
+]
+
+ALIASES = ("default", "other")
+Names = list[tuple[str, str]]
+NAMES = st.lists(st.tuples(st.sampled_from(sorted(MISUSES)), st.sampled_from(ALIASES)), min_size=1, max_size=4)
+
+
+@pytest.fixture(autouse=True)
+def _other(live_db: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A second database."""
+    entry = {**connections.settings["default"], "ENGINE": "django.db.backends.sqlite3", "NAME": tmp_path / "other"}
+    monkeypatch.setitem(connections.settings, "other", entry | {"OPTIONS": {}})
+    ensure: Any = BaseDatabaseWrapper.ensure_connection  # in a test it refuses databases that come later
+    monkeypatch.setattr(
+        BaseDatabaseWrapper, "ensure_connection", getclosurevars(ensure).nonlocals["real_ensure_connection"]
+    )
+
+
+@pytest.fixture
+def worker() -> Iterator[OneWorker]:
+    with one_worker() as worker:
+        yield worker
+
+
+def look_as_new() -> list[dict[str, Any]]:
+    with kept_connections.of_thread("default"):
+        return [fresh(alias) for alias in ALIASES]
+
+
+class Handlers:
+    """One that misuses its connections, as each test says, and innocent ones that run after it in the same thread."""
+
+    def __init__(self) -> None:
+        self.misuses: Names = []
+        self.error: BaseException | None = None
+        self.found: list[dict[str, Any]] = []
+        self.in_new_thread = in_thread(look_as_new)
+
+    def register(self, is_atomic: bool) -> None:
+        handler_of(self.misuse, code="misuse", atomic=is_atomic, max_attempts=1)
+        batched(self.misuse, code="misuse-batch", atomic=is_atomic, max_attempts=1)
+        handler_of(self.look, code="plain", max_attempts=1)
+        handler_of(lambda task: write(f"atomic {task.biz_num}"), code="atomic", atomic=True, max_attempts=1)
+
+    def misuse(self, tasks: Any) -> None:
+        write("effect")
+        misuse(self.misuses)
+        if self.error:
+            raise self.error
+
+    def look(self, task: Any) -> None:
+        write(f"plain {task.biz_num}")
+        self.found += [fresh(alias) for alias in ALIASES]
+
+
+def test_wrappers_that_a_project_puts_around_each_connection_cost_no_reconnection(worker: OneWorker) -> None:
+    """Such as those of a tracer, which a receiver of ``connection_created`` adds."""
+    numbers: list[int] = []
+
+    def trace(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+        return execute(sql, params, many, context)
+
+    def wrap(connection: Any, **_: Any) -> None:
+        connection.execute_wrappers.append(trace)
+
+    def handle(task: Any) -> None:
+        Task.objects.exists()
+        numbers.append(id(connections["default"].connection))
+        assert trace in connections["default"].execute_wrappers
+
+    handler_of(handle, max_attempts=1)
+    connection_created.connect(wrap)
+    try:
+        for number in range(4):
+            add(str(number))
+            worker.run()
+    finally:
+        connection_created.disconnect(wrap)
+    assert len(set(numbers[1:])) == 1
+    assert outcomes("code") == [RunOutcome.DONE] * 4
+
+
+def outcomes(code: str) -> list[RunOutcome]:
+    return [RunOutcome(run.outcome) for run in TaskRun.objects.filter(biz_code=code).order_by("id")]
+
+
+def check_innocent(worker: OneWorker, handlers: Handlers, number: int, code: str) -> None:
+    """The next runs in this thread, of which one of this code comes first, are as in a new one."""
+    for each in (code, "plain" if code == "atomic" else "atomic"):
+        add(f"{number}", code=each)
+        worker.run()
+        assert outcomes(each)[-1:] == [RunOutcome.DONE], TaskRun.objects.filter(biz_code=each).order_by("id")[0].error
+        assert f"{each} {number}" in effects()
+    assert handlers.found[-2:] == handlers.in_new_thread
+
+
+@pytest.mark.parametrize("next_one", ["plain", "atomic"])
+@pytest.mark.parametrize("is_atomic", [False, True], ids=["plain", "atomic"])
+def test_whatever_a_run_did_the_next_is_as_in_a_new_thread(worker: OneWorker, is_atomic: bool, next_one: str) -> None:
+    handlers = Handlers()
+    handlers.register(is_atomic)
+    numbers = iter(range(1000))
+
+    @settings(max_examples=25, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(names=NAMES, count=st.sampled_from([1, 1, 2]), fails=st.booleans())
+    def check(names: Names, count: int, fails: bool) -> None:
+        number = next(numbers)
+        handlers.misuses, handlers.error = names, ValueError("no") if fails else None
+        code = "misuse" if count == 1 else "misuse-batch"
+        before = effects().count("effect")
+        runs = len(outcomes(code))
+        for one in range(count):
+            add(f"{number}-{one}", code=code)
+        worker.run(count)
+        new = outcomes(code)[runs:]
+        assert len(new) == count, "each attempt is counted"
+        assert set(new) <= {RunOutcome.DONE, RunOutcome.FAILED}
+        if fails or not is_atomic:
+            assert set(new) == {RunOutcome.FAILED if fails else RunOutcome.DONE}, TaskRun.objects.order_by("-id")[
+                0
+            ].error
+        if is_atomic:
+            calls = effects().count("effect") - before
+            assert calls == (new.count(RunOutcome.DONE) and 1)
+        check_innocent(worker, handlers, number, next_one)
+
+    check()
+
+
+def test_nor_does_it_matter_what_a_coroutine_did_in_the_thread_for_queries() -> None:
+    threads, in_new_thread = KeptThreads("queries", "default", 1), in_thread(look_as_new)
+    numbers = iter(range(1000))
+
+    def look(number: int) -> list[dict[str, Any]]:
+        write(f"{number}")
+        return [fresh(alias) for alias in ALIASES]
+
+    @settings(max_examples=25, phases=[Phase.generate])
+    @given(names=NAMES)
+    def check(names: Names) -> None:
+        number = next(numbers)
+        threads.submit(misuse, names).result(60)
+        assert threads.submit(look, number).result(60) == in_new_thread
+        assert f"{number}" in effects()
+
+    try:
+        check()
+    finally:
+        threads.finish(60)
+        kept.clear()
+
+
+WAYS = ["generator", "enter", "enter without savepoint", "close", "set_rollback", "close driver", "put another"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_atomic_run_whose_transaction_is_not_committed_is_a_failed_attempt(worker: OneWorker, way: str) -> None:
+    handlers = Handlers()
+    handlers.register(is_atomic=True)
+    handlers.misuses = [(way, "default")]
+    add("1", code="misuse")
+    worker.run()
+    assert outcomes("misuse") == [RunOutcome.FAILED]
+    assert effects() == []
+    assert "TransactionManagementError" in TaskRun.objects.get().error or way == "close driver"
+
+
+@pytest.mark.parametrize("end", ["close", "commit"])
+def test_of_an_atomic_run_that_ends_its_own_transaction(worker: OneWorker, end: str) -> None:
+    """As a generator does that another run has left, when it is closed in this one: it is not done."""
+
+    def handle(task: Any) -> None:
+        if end == "close":
+            write("before")
+            generator.close()
+        else:
+            transaction.atomic().__exit__(None, None, None)
+            transaction.on_commit(lambda: None)
+
+    def rows() -> Generator[int, None, None]:
+        with transaction.atomic():
+            yield 1
+
+    generator = rows()
+    handler_of(lambda task: next(generator) and None, code="leaves")
+    handler_of(handle, code="ends", atomic=True, max_attempts=1)
+    for code in ("leaves", "ends"):
+        add(code=code)
+        worker.run()
+    generator.close()
+    assert outcomes("ends") == [RunOutcome.FAILED]
+    assert "ended one that was not its own" in TaskRun.objects.get(biz_code="ends").error
+    assert effects() == []
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_what_a_receiver_of_run_started_leaves_open_costs_no_run_its_writes(worker: OneWorker, atomic: bool) -> None:
+    def leave(**_: Any) -> None:
+        misuse([("autocommit off", "default"), ("generator", "other")])
+
+    handler_of(lambda task: write(), atomic=atomic, max_attempts=1)
+    signals.run_started.connect(leave)
+    try:
+        add()
+        worker.run()
+    finally:
+        signals.run_started.disconnect(leave)
+    assert outcomes("code") == [RunOutcome.DONE]
+    assert effects() == ["effect"]
+
+
+def test_what_a_handler_leaves_open_costs_no_receiver_of_run_finished_its_writes(worker: OneWorker) -> None:
+    def note(**_: Any) -> None:
+        write("noted")
+
+    handler_of(lambda task: misuse([("generator", "default")]), max_attempts=1)
+    signals.run_finished.connect(note)
+    try:
+        add()
+        worker.run()
+    finally:
+        signals.run_finished.disconnect(note)
+    assert effects() == ["noted"]
+
+
+def test_the_log_names_the_task_that_left_a_transaction_open(
+    worker: OneWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    handler_of(lambda task: misuse([("generator", "default")]), max_attempts=1)
+    add("7")
+    worker.run()
+    assert "code 7 left a transaction open on 'default'; it is rolled back" in caplog.text
