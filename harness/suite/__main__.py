@@ -65,7 +65,8 @@ def run(given: argparse.Namespace, folder: Path) -> int:
     with held_servers(given.databases) as servers:
         runner = Runner(steps, servers, at_once=1 if given.options else AT_ONCE)
         runner.run()
-        run_failed_again(runner.ended, servers)
+        if not given.options:
+            run_failed_again(runner.ended, servers)
         lost = {name: server.text() for name, server in servers.items() if server.has_ended()}
     print(table(runner.ended))
     if choice.is_quick(given.what, given.databases):
