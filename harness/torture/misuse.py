@@ -84,6 +84,7 @@ def leave_loop(alias: str) -> None:
 def put_another(alias: str) -> None:
     if hasattr(connections[alias], "is_another"):  # one that is hidden by a third would hold its locks for ever
         return
+    connections[alias].ensure_connection()
     kept.append(connections[alias])
     del connections[alias]
     another: Any = connections[alias]

@@ -168,6 +168,8 @@ class OfThread:
 
     def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
         global losses
+        if connection.connection is None and not connection.in_atomic_block and not leftovers.is_wrapped(connection):
+            return
         connection.force_debug_cursor = False
         if connection.queries_log:  # with DEBUG; a web process forgets them at each request
             connection.queries_log.clear()

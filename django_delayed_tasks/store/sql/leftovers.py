@@ -49,7 +49,7 @@ def is_changed(connection: BaseDatabaseWrapper) -> bool:
         or connection.needs_rollback
         or connection.run_on_commit
         or connection.run_commit_hooks_on_set_autocommit_on
-        or is_wrapped(connection)
+        or (connection.execute_wrappers and is_wrapped(connection))
         or (connection.connection is not None and _says(connection, "is_spent"))
     )
 

@@ -30,16 +30,19 @@ _READ_ONLY = (
 
 _HAS_BEGUN = "_ddt_has_begun"
 """The attribute of the driver's connection that says whether a statement has begun a transaction, or locked tables."""
-_BEGINNING = re.compile(r"\s*(BEGIN|START\s+TRANSACTION|XA\s+(START|BEGIN)|LOCK\s+TABLES?)\b", re.IGNORECASE)
-_ENDING = re.compile(r"\s*(COMMIT|ROLLBACK|UNLOCK\s+TABLES?)\s*;?\s*$", re.IGNORECASE)
+_BEGINNING_OR_END = re.compile(
+    r"\s*(?:(BEGIN|START\s+TRANSACTION|XA\s+(?:START|BEGIN)|LOCK\s+TABLES?)\b"
+    r"|(?:COMMIT|ROLLBACK|UNLOCK\s+TABLES?)\s*;?\s*$)",
+    re.IGNORECASE,
+)
 
 
 def note_own_transaction(
     execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
 ) -> Any:
     """Note which statements begin a transaction without Django, as an execute wrapper: the driver cannot tell."""
-    if isinstance(sql, str) and (has_begun := _BEGINNING.match(sql) or _ENDING.match(sql)):
-        setattr(context["connection"].connection, _HAS_BEGUN, has_begun.re is _BEGINNING)
+    if isinstance(sql, str) and (found := _BEGINNING_OR_END.match(sql)):
+        setattr(context["connection"].connection, _HAS_BEGUN, found[1] is not None)
     return execute(sql, params, many, context)
 
 
