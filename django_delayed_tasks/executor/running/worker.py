@@ -119,9 +119,12 @@ class Performer:
     def released(self, running: CurrentRun) -> Lent:
         """Release the tasks of a run, unless it was given up; return the resources that are still to be given back.
 
-        The tasks come first: to give back resources may take so long that the run would be given up.
+        The tasks come first: to give back resources may take so long that the run would be given up. It may even take
+        longer than their leases, which end then.
         """
         lent = [(task, resource) for task in running.tasks if (resource := lend(task, None)) is not None]
+        for _, resource in lent:
+            resource.renew_no_more()
         if running.handed_over_at is None and running.hand_over([]):
             self._held.release(running.tasks)
         return lent

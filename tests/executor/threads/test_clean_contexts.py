@@ -94,7 +94,7 @@ def test_of_a_batch_the_next_finds_nothing(atomic: bool) -> None:
 
 
 def test_of_a_running_event_loop_the_next_run_finds_nothing() -> None:
-    """Django refuses queries where a loop seems to run. A loop that a handler keeps for its next run, it finds again."""
+    """Django refuses queries where a loop seems to run. A loop that a handler keeps for later is its own matter."""
     loop = asyncio.new_event_loop()
 
     def handle(task: Any) -> None:
