@@ -16,7 +16,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql import leftovers
 from django_delayed_tasks.store.sql.dialects import dialect_of
-from django_delayed_tasks.store.sql.dialects.mysql import note_own_transaction
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
 
@@ -43,7 +42,6 @@ def keep() -> list[BaseDatabaseWrapper]:
         if _is_pooled(connection):
             connection.close()
             _leave_pool(connection)
-        _watch(connection)
     return found
 
 
@@ -93,11 +91,6 @@ def _leave_pool(connection: BaseDatabaseWrapper) -> None:
     connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
 
 
-def _watch(connection: BaseDatabaseWrapper) -> None:
-    if connection.vendor == "mysql" and note_own_transaction not in connection.execute_wrappers:
-        connection.execute_wrappers.append(note_own_transaction)
-
-
 def _forget() -> None:
     """Drop the kept connections in a forked child: they belong to the threads of its parent.
 
@@ -133,11 +126,17 @@ class OfThread:
 
     def __init__(self, alias: str) -> None:
         self._alias = alias
+        self._used: set[str] = set()
+        self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
+        self._losses = losses
+        self._keep()
+        self.connection = connections[alias]
+
+    def _keep(self) -> None:
         self._names = len(connections.settings)
         self._all = keep()
-        self._losses = losses
-        self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
-        self.connection = connections[alias]
+        for connection in self._all:
+            leftovers.watch(connection, self._used)
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -161,15 +160,14 @@ class OfThread:
         """
         leftovers.forget_running_loop()
         if len(connections.settings) != self._names:  # a project may add databases at runtime
-            self._names = len(connections.settings)
-            self._all = keep()
+            self._keep()
         for connection in list(self._all):
-            self._tidy(connection, who)
+            if connection.alias in self._used or connection.errors_occurred or leftovers.is_wrapped(connection):
+                self._tidy(connection, who)
+        self._used.clear()
 
     def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
         global losses
-        if connection.connection is None and not connection.in_atomic_block and not leftovers.is_wrapped(connection):
-            return
         connection.force_debug_cursor = False
         if connection.queries_log:  # with DEBUG; a web process forgets them at each request
             connection.queries_log.clear()
@@ -198,7 +196,7 @@ class OfThread:
         _close(old)
         _close(connections[old.alias])  # which a handler may have put in its place
         new = _renew(old)
-        _watch(new)
+        leftovers.watch(new, self._used)
         self._all[self._all.index(old)] = new
         if old is self.connection:
             self.connection = new
@@ -206,6 +204,12 @@ class OfThread:
         if leftovers.is_wrapped(old):
             with suppress(Error):
                 leftovers.note_usual_wrappers(new)
+
+    def end(self) -> None:
+        """Close the connections, as the thread ends."""
+        for connection in self._all:
+            leftovers.unwatch(connection)
+        close()
 
 
 def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
@@ -374,5 +378,5 @@ def of_thread(alias: str) -> Iterator[OfThread]:
     try:
         yield own
     finally:
-        close()
+        own.end()
         _of_thread.pop(get_ident(), None)

@@ -6,9 +6,31 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.dialects.mysql import note_own_transaction
 
 _usual: dict[str, int] = {}
 """By alias: how many execute wrappers each new connection has. A receiver of ``connection_created`` may add some."""
+
+
+def watch(connection: BaseDatabaseWrapper, used: set[str]) -> None:
+    """Add the alias of the connection to ``used`` whenever it is used, until :func:`unwatch`."""
+    unwatch(connection)
+    usual, alias = connection.ensure_connection, connection.alias
+
+    def ensure_connection() -> None:  # which Django calls before each use
+        used.add(alias)
+        usual()
+
+    connection.ensure_connection = ensure_connection  # type: ignore[method-assign]
+    if connection.vendor == "mysql":
+        connection.execute_wrappers.append(note_own_transaction)
+
+
+def unwatch(connection: BaseDatabaseWrapper) -> None:
+    """Let the connection be as it was before :func:`watch`."""
+    vars(connection).pop("ensure_connection", None)
+    if note_own_transaction in connection.execute_wrappers:
+        connection.execute_wrappers.remove(note_own_transaction)
 
 
 def forget_running_loop() -> None:

@@ -1,6 +1,7 @@
 """A worker thread to which a test gives the runs, and what a handler finds in it."""
 
 from collections.abc import Iterator
+from copy import copy
 from contextlib import contextmanager
 from queue import SimpleQueue
 from threading import Semaphore
@@ -26,7 +27,7 @@ def fresh(alias: str) -> dict[str, Any]:
         "run_on_commit", "run_commit_hooks_on_set_autocommit_on", "execute_wrappers", "force_debug_cursor",
         "errors_occurred", "allow_thread_sharing",
     )  # fmt: skip
-    return {name: getattr(connection, name) for name in names} | {"queries": len(connection.queries_log)}
+    return {name: copy(getattr(connection, name)) for name in names} | {"queries": len(connection.queries_log)}
 
 
 class Line:

@@ -72,9 +72,10 @@ class TestTidy:
         """Opening a connection for each run would cost more than a short run does."""
 
         def work() -> bool:
+            own = kept_connections.OfThread("default")
             Task.objects.exists()
             before = connection.connection
-            kept_connections.OfThread("default").tidy()
+            own.tidy()
             return connection.connection is before
 
         assert in_thread(work)
@@ -82,12 +83,13 @@ class TestTidy:
     @pytest.mark.parametrize("way", ["atomic", "autocommit"])
     def test_a_transaction_that_was_left_open_is_rolled_back(self, way: str) -> None:
         def work() -> bool:
+            own = kept_connections.OfThread("default")
             if way == "atomic":
                 transaction.atomic().__enter__()
             else:
                 transaction.set_autocommit(False)
             Executor.objects.create(name="effect", **EFFECT)
-            kept_connections.OfThread("default").tidy()
+            own.tidy()
             assert transaction.get_autocommit()
             assert not connection.in_atomic_block
             return Executor.objects.exists()
