@@ -5,7 +5,6 @@ called directly.
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -86,7 +85,7 @@ async def _ahandle(run: Run) -> Any:
 
 async def _awaited(call: Call, run: Run) -> Any:
     """Do as :func:`in_one_process` with a call that is awaited."""
-    pid = os.getpid()
+    pid = forks.pid
     try:
         returned = await call(run)
     except BaseException as error:

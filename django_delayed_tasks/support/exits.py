@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from django_delayed_tasks.support import forks
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -17,13 +19,14 @@ def is_success(error: BaseException) -> bool:
 
 def in_one_process(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call ``call``; a child that it has forked ends where the call ends, as a process does."""
-    pid = os.getpid()
+    pid = forks.pid
     try:
         returned = call(*args, **kwargs)
     except BaseException as error:
         end_if_forked(pid, error)
         raise
-    end_if_forked(pid)
+    if forks.pid != pid:
+        end_if_forked(pid)
     return returned
 
 
@@ -33,7 +36,7 @@ def end_if_forked(pid: int, error: BaseException | None = None) -> None:
     A child that went on would be a copy of the executor. What was registered with ``atexit`` belongs to the parent, and
     is not called, as in the children of ``multiprocessing``.
     """
-    if os.getpid() == pid:
+    if forks.pid == pid:
         return
     try:
         code = _code_of(error)
