@@ -1,8 +1,8 @@
 """A worker thread to which a test gives the runs, and what a handler finds in it."""
 
 from collections.abc import Iterator
-from copy import copy
 from contextlib import contextmanager
+from copy import copy
 from queue import SimpleQueue
 from threading import Semaphore
 from typing import Any, cast
