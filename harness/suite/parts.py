@@ -96,7 +96,6 @@ PARTS: dict[str, tuple[str, ...]] = {
         "tests/harness/verification",
         "tests/triggers",
         "tests/test_typing.py",
-        "tests/test_layers.py",
     ),
     "store": ("tests/store", "tests/api", "tests/charsets"),
     "all else": ("tests",),
