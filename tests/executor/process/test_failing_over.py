@@ -23,7 +23,7 @@ from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.atomic_runs import EFFECT
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, executing, handler_of
-from tests.failovers import Failover, failing_over, make_read_only
+from tests.failovers import Failover, SplitReads, failing_over, make_read_only
 from tests.threads import in_thread
 from tests.waiting import wait_until
 
@@ -203,6 +203,19 @@ class TestSession:
             return kept_connections.discard_unusable("default") or connection.connection is not session
 
         assert in_thread(err) is False
+
+    @pytest.mark.skipif(connection.vendor == "sqlite", reason="a file")
+    def test_is_asked_for_on_the_primary_where_reads_are_split_off(self) -> None:
+        """Behind MaxScale, ProxySQL or pgpool, what only reads goes to replicas."""
+
+        def ask() -> tuple[bool, bool]:
+            connection.ensure_connection()
+            with connection.execute_wrapper(SplitReads()):
+                is_kept = kept_connections.works(connection)
+                make_read_only(connection)
+                return is_kept, kept_connections.works(connection)
+
+        assert in_thread(ask) == (True, False)
 
     @pytest.mark.skipif(connection.vendor != "mysql", reason="elsewhere, the sessions of a dropped database are ended")
     def test_whose_database_was_dropped_is_given_up(self) -> None:

@@ -22,9 +22,11 @@ _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bo
 _LOCK_WAIT_TIMEOUT = 1205
 _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 """Deadlocks and similar errors: InnoDB and Galera roll back the whole transaction, not only the statement."""
+# A session has no database any more if that was dropped and made again, as when a backup is restored.
 _READ_ONLY = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
-    " ('read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only') AND Value <> 'OFF'"
+    " ('read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only')"
+    " AND (Value <> 'OFF' OR DATABASE() IS NULL)"
 )
 
 
@@ -60,14 +62,14 @@ class MySQL(Dialect):
             session.waits_at_most = seconds
 
     def accepts_writes(self) -> bool:
-        # A session has no database any more if that was dropped and made again, as when a backup is restored.
+        # In a transaction that may write: otherwise a splitter of reads and writes asks a replica.
         with self.connection.cursor() as cursor:
-            cursor.execute(_READ_ONLY)
-            return not cursor.fetchall() and self._has_database(cursor)
-
-    def _has_database(self, cursor: CursorWrapper) -> bool:
-        cursor.execute("SELECT DATABASE()")
-        return bool(cursor.fetchone() != (None,))
+            cursor.execute("START TRANSACTION READ WRITE")
+            try:
+                cursor.execute(_READ_ONLY)
+                return not cursor.fetchall()
+            finally:
+                cursor.execute("ROLLBACK")
 
     def same(self, one: str, other: str) -> str:
         return f"{one} <=> {other}"

@@ -20,9 +20,10 @@ class PostgreSQL(Dialect):
             cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
     def accepts_writes(self) -> bool:
-        # On, too, while the server is a standby.
+        # On, too, while the server is a standby. FOR UPDATE locks nothing here: because of it, a splitter of reads and
+        # writes asks the primary, which it would not do for SHOW, not even in a transaction that has written nothing.
         with self.connection.cursor() as cursor:
-            cursor.execute("SHOW transaction_read_only")
+            cursor.execute("SELECT current_setting('transaction_read_only') FROM (SELECT 1) one FOR UPDATE")
             return bool(cursor.fetchone() == ("off",))
 
     def same(self, one: str, other: str) -> str:
