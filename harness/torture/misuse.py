@@ -92,6 +92,13 @@ def put_another(alias: str) -> None:
     transaction.set_autocommit(False, using=alias)
 
 
+def put_another_for_closed(alias: str) -> None:
+    if not connections[alias].in_atomic_block:
+        connections[alias].close()
+        del connections[alias]
+        transaction.set_autocommit(False, using=alias)
+
+
 def begin(alias: str) -> None:
     """Begin a transaction without Django, in a run that is in none: MariaDB and MySQL would commit that one."""
     if not connections[alias].in_atomic_block:
@@ -116,6 +123,7 @@ MISUSES: dict[str, Callable[[str], Any]] = {
     "bad hook": add_bad_hook,
     "begin": begin,
     "put another": put_another,
+    "put another for a closed one": put_another_for_closed,
     "loop": leave_loop,
 }
 

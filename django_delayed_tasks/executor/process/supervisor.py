@@ -136,8 +136,8 @@ PARENT = "DJANGO_DELAYED_TASKS_SUPERVISOR"
 
 
 def is_supervised() -> bool:
-    """Return whether this process is the child of a supervisor."""
-    return os.environ.get(PARENT) == str(os.getppid())
+    """Return whether a supervisor has started this command, perhaps through a launcher between the two."""
+    return PARENT in os.environ
 
 
 def end_with_parent() -> None:

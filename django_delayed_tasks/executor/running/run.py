@@ -38,7 +38,7 @@ from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.kept_connections import tidy_after
+from django_delayed_tasks.store.sql.kept_connections import end_transactions_of
 from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
@@ -249,7 +249,7 @@ def _announce_start(tasks: Batch, handler: TaskHandler) -> list[tuple[ClaimedTas
             _send(signals.run_started, task, handler)
         except BaseException as error:
             ended.append((task, error))
-    tidy_after("a receiver of run_started")  # the handler's writes are to be no part of what a receiver has left open
+    end_transactions_of("a receiver of run_started")  # the handler's writes are to be no part of one
     return ended
 
 
@@ -260,7 +260,7 @@ def _send(signal: Signal, task: ClaimedTask, handler: TaskHandler, **arguments: 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
     """Send ``run_finished``; report and count the ends that the run has committed itself."""
     if tasks and (became or signals.run_finished.receivers):
-        tidy_after(tasks[0])  # what is written from here is to be no part of what the handler has left open
+        end_transactions_of(tasks[0])  # what is written from here is to be no part of one
     if became:
         for task, settlement in zip(tasks, settlements, strict=True):
             try:

@@ -161,7 +161,7 @@ class _KeptThread(Thread):
         return current and Stuck(current[1], clock.monotonic() - current[0], stack_of(self))
 
     def run(self) -> None:
-        with kept_connections.of_thread(self._threads.alias) as own:
+        with kept_connections.of_thread(self._threads.alias, is_shared=True) as own:
             last, self._own = clock.monotonic(), own
             while (call := self._threads.next_call()) is not None:
                 self._current = clock.monotonic(), call.context

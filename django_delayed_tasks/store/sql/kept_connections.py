@@ -99,7 +99,8 @@ def _forget() -> None:
     for thread, found in _kept.items():
         for connection in found:
             _part_from(connection.connection)
-            if thread == get_ident():
+            # The fork may be noticed late, in a thread of the child that has the id of one of the parent's.
+            if thread == get_ident() and connections[connection.alias] is connection:
                 _renew_in_child(connection)
         _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
@@ -124,9 +125,11 @@ class OfThread:
     They are kept here because asking Django for them takes longer than a short run.
     """
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, is_shared: bool = False) -> None:
         self._alias = alias
+        self._is_shared = is_shared
         self._used: set[str] = set()
+        self._wrappers: dict[str, int] = {}
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self._losses = losses
         self._keep()
@@ -162,21 +165,38 @@ class OfThread:
         if len(connections.settings) != self._names:  # a project may add databases at runtime
             self._keep()
         for connection in list(self._all):
-            if connection.alias in self._used or connection.errors_occurred or leftovers.is_wrapped(connection):
-                self._tidy(connection, who)
+            if connection.alias in self._used or leftovers.is_suspicious(connection, self._usual(connection)):
+                try:
+                    self._tidy(connection, who)
+                except Exception:  # of a backend, or a receiver of connection_created
+                    logger.exception("the connection to %r may not be usable", connection.alias)
         self._used.clear()
+
+    def end_transactions(self, who: object) -> None:
+        """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is."""
+        for connection in list(self._all):
+            if connection.alias in self._used and leftovers.is_in_transaction(connection):
+                self._end_transaction(connection, who)
+
+    def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
+        logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
+        self._replace(connection)
 
     def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
         global losses
         connection.force_debug_cursor = False
         if connection.queries_log:  # with DEBUG; a web process forgets them at each request
             connection.queries_log.clear()
-        if is_in_transaction := leftovers.is_in_transaction(connection):
-            logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
+        if leftovers.is_in_transaction(connection):
+            self._end_transaction(connection, who)
+            return
         if connection.errors_occurred:  # first: the other threads are to know that one was lost
             losses += _close_unless(self.test_of(connection), connection)
-        if is_in_transaction or leftovers.is_changed(connection):
+        is_busy = not self._is_shared and leftovers.has_unread(connection)
+        if is_busy or leftovers.is_changed(connection, self._usual(connection)):
             self._replace(connection)
+        elif connection.connection is not None and not connection.settings_dict["AUTOCOMMIT"]:
+            connection.rollback()
 
     def begin_in_one_statement(self) -> None:
         """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
@@ -201,9 +221,13 @@ class OfThread:
         if old is self.connection:
             self.connection = new
             self._prepare(new)
-        if leftovers.is_wrapped(old):
-            with suppress(Error):
-                leftovers.note_usual_wrappers(new)
+        if leftovers.is_wrapped(old, self._usual(old)):
+            new.ensure_connection()
+            self._wrappers[new.alias] = len(new.execute_wrappers)
+
+    def _usual(self, connection: BaseDatabaseWrapper) -> int:
+        """Return how many wrappers of statements each new connection has, if a receiver adds some."""
+        return self._wrappers.get(connection.alias, 0)
 
     def end(self) -> None:
         """Close the connections, as the thread ends."""
@@ -220,6 +244,12 @@ def tidy_after(who: object) -> None:
     """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
     if own := _of_thread.get(get_ident()):
         own.tidy(who)
+
+
+def end_transactions_of(who: object) -> None:
+    """Do as :meth:`OfThread.end_transactions` with the connections of this thread, if it is one of this package's."""
+    if own := _of_thread.get(get_ident()):
+        own.end_transactions(who)
 
 
 def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
@@ -363,13 +393,15 @@ def record_nothing(connection: BaseDatabaseWrapper) -> None:
 
 
 @contextmanager
-def of_thread(alias: str) -> Iterator[OfThread]:
+def of_thread(alias: str, is_shared: bool = False) -> Iterator[OfThread]:
     """Prepare this thread's connections for a ``with`` block, and close them at its end.
+
+    ``is_shared`` says that several coroutines use them in turn: one may still have rows to read.
 
     On SQLite every transaction of the one to ``alias`` takes the write lock at its beginning: one that reads first and
     writes later would fail at once if another connection wrote in between.
     """
-    own = _of_thread[get_ident()] = OfThread(alias)
+    own = _of_thread[get_ident()] = OfThread(alias, is_shared)
     connection = connections[alias]
     options = connection.settings_dict.get("OPTIONS", {})
     if connection.vendor == "sqlite" and options.get("transaction_mode") is None:

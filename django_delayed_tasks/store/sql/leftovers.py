@@ -8,9 +8,6 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.dialects.mysql import note_own_transaction
 
-_usual: dict[str, int] = {}
-"""By alias: how many execute wrappers each new connection has. A receiver of ``connection_created`` may add some."""
-
 
 def watch(connection: BaseDatabaseWrapper, used: set[str]) -> None:
     """Add the alias of the connection to ``used`` whenever it is used, until :func:`unwatch`."""
@@ -61,7 +58,7 @@ def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
     return connection.in_atomic_block or is_left_open(connection)
 
 
-def is_changed(connection: BaseDatabaseWrapper) -> bool:
+def is_changed(connection: BaseDatabaseWrapper, usual: int) -> bool:
     """Return whether the connection differs from a new one in anything that the next run could meet."""
     return bool(
         connections[connection.alias] is not connection
@@ -71,22 +68,24 @@ def is_changed(connection: BaseDatabaseWrapper) -> bool:
         or connection.needs_rollback
         or connection.run_on_commit
         or connection.run_commit_hooks_on_set_autocommit_on
-        or (connection.execute_wrappers and is_wrapped(connection))
-        or (connection.connection is not None and _says(connection, "is_spent"))
+        or (connection.execute_wrappers and is_wrapped(connection, usual))
+        or (connection.connection is not None and _says(connection, "is_closed"))
     )
 
 
-def is_wrapped(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether a run has left a wrapper around the statements of the connection."""
+def is_suspicious(connection: BaseDatabaseWrapper, usual: int) -> bool:
+    """Return whether the connection may have changed although it was not used; costs next to nothing."""
+    if connection.connection is None and connections[connection.alias] is not connection:
+        return True
+    return connection.errors_occurred or connection.force_debug_cursor or is_wrapped(connection, usual)
+
+
+def has_unread(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether the connection is kept busy by rows that a run has not read to their end."""
+    return connection.connection is not None and _says(connection, "has_unread")
+
+
+def is_wrapped(connection: BaseDatabaseWrapper, usual: int) -> bool:
+    """Return whether a run has left a wrapper around the statements; new connections have ``usual`` ones."""
     count = len(connection.execute_wrappers)
-    return count != (connection.vendor == "mysql") and count != _usual.get(connection.alias)
-
-
-def note_usual_wrappers(connection: BaseDatabaseWrapper) -> None:
-    """Note how many wrappers a new connection has, by opening it.
-
-    Raises:
-        Error: it cannot be opened now.
-    """
-    connection.ensure_connection()
-    _usual[connection.alias] = len(connection.execute_wrappers)
+    return count != (connection.vendor == "mysql") and count != usual

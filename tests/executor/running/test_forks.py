@@ -1,5 +1,6 @@
 """What a handler forks ends as a process, where the handler ends, and leaves its parent's run alone."""
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -125,6 +126,30 @@ def test_a_child_of_an_async_run(way: str, where: str) -> None:
     add()
     drain(threads=1)
     assert codes == [code]
+    assert outcomes() == [RunOutcome.DONE]
+
+
+def test_a_child_of_one_coroutine_does_not_run_the_others() -> None:
+    """It ends at the end of the step that has forked it: it is no second event loop of the executor."""
+    reader, writer = os.pipe()
+
+    async def fork_apart() -> None:
+        await asyncio.sleep(0)
+        fork(ENDS["return"][0])
+
+    async def handle(task: Any) -> None:
+        forking = asyncio.ensure_future(fork_apart())
+        while not forking.done():
+            os.write(writer, f"{os.getpid()} ".encode())
+            await asyncio.sleep(0)
+
+    async_handler_of(handle, max_attempts=1)
+    add()
+    drain(threads=1)
+    os.close(writer)
+    with os.fdopen(reader) as output:
+        assert set(output.read().split()) == {str(os.getpid())}
+    assert codes == [0]
     assert outcomes() == [RunOutcome.DONE]
 
 

@@ -1,5 +1,6 @@
 """A worker thread is clean after a run, whatever the run did to its connections: the next run is as in a new thread."""
 
+import sqlite3
 from collections.abc import Generator, Iterator
 from inspect import getclosurevars
 from pathlib import Path
@@ -33,6 +34,9 @@ pytestmark = [
 ALIASES = ("default", "other")
 Names = list[tuple[str, str]]
 NAMES = st.lists(st.tuples(st.sampled_from(sorted(MISUSES)), st.sampled_from(ALIASES)), min_size=1, max_size=4)
+UNREAD = ("cursor", "rows")
+"""What a coroutine may leave between two of its calls: it reads on in the next one."""
+OF_A_COROUTINE = NAMES.map(lambda names: [one for one in names if one[0] not in UNREAD])
 
 
 @pytest.fixture(autouse=True)
@@ -166,7 +170,7 @@ def test_nor_does_it_matter_what_a_coroutine_did_in_the_thread_for_queries() -> 
         return [fresh(alias) for alias in ALIASES]
 
     @settings(max_examples=25, phases=[Phase.generate])
-    @given(names=NAMES)
+    @given(names=OF_A_COROUTINE)
     def check(names: Names) -> None:
         number = next(numbers)
         threads.submit(misuse, names).result(60)
@@ -260,3 +264,125 @@ def test_the_log_names_the_task_that_left_a_transaction_open(
     add("7")
     worker.run()
     assert "code 7 left a transaction open on 'default'; it is rolled back" in caplog.text
+
+
+def test_a_wrapper_that_one_receiver_adds_and_another_removes_is_there_in_the_run(worker: OneWorker) -> None:
+    """As that of a tracer."""
+    counts: list[int] = []
+    numbers: set[int] = set()
+    errors: list[Exception] = []
+
+    def trace(execute: Any, sql: Any, params: Any, many: bool, context: Any) -> Any:
+        counts[-1] += 1
+        return execute(sql, params, many, context)
+
+    def on(**_: Any) -> None:
+        counts.append(0)
+        connections["default"].execute_wrappers.append(trace)
+
+    def off(**_: Any) -> None:
+        try:
+            connections["default"].execute_wrappers.remove(trace)
+        except ValueError as error:
+            errors.append(error)
+
+    def handle(task: Any) -> None:
+        Task.objects.exists()
+        numbers.add(id(connections["default"].connection))
+
+    handler_of(handle, max_attempts=1)
+    signals.run_started.connect(on)
+    signals.run_finished.connect(off)
+    try:
+        for number in range(3):
+            add(str(number))
+            worker.run()
+    finally:
+        signals.run_started.disconnect(on)
+        signals.run_finished.disconnect(off)
+    assert (counts, errors, len(numbers)) == ([1, 1, 1], [], 1)
+
+
+def test_a_receiver_of_run_finished_sees_the_statements_of_the_run(worker: OneWorker, settings: Any) -> None:
+    settings.DEBUG = True
+    counts: list[int] = []
+
+    def query_twice(task: Any) -> None:
+        Task.objects.exists()
+        Task.objects.exists()
+
+    def note(**_: Any) -> None:
+        counts.append(len(connections["default"].queries_log))
+
+    handler_of(query_twice)
+    signals.run_finished.connect(note)
+    try:
+        for number in range(2):
+            add(str(number))
+            worker.run()
+    finally:
+        signals.run_finished.disconnect(note)
+    assert counts[1] == 2
+
+
+def test_what_a_run_has_not_committed_by_hand_is_rolled_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In a database with ``AUTOCOMMIT: False``, where the next run would commit it."""
+    entry = {**connections.settings["other"], "NAME": tmp_path / "by hand", "AUTOCOMMIT": False}
+    monkeypatch.setitem(connections.settings, "other", entry)
+    with sqlite3.connect(tmp_path / "by hand") as session:
+        session.execute("CREATE TABLE noted (number TEXT)")
+
+    def handle(task: Any) -> None:
+        with connections["other"].cursor() as cursor:
+            cursor.execute("INSERT INTO noted VALUES (%s)", [task.biz_num])
+        if task.biz_num == "fails":
+            raise ValueError("no")
+        transaction.commit(using="other")
+
+    handler_of(handle, max_attempts=1)
+    with one_worker() as worker:
+        for number in ("fails", "commits"):
+            add(number)
+            worker.run()
+    assert session.execute("SELECT number FROM noted").fetchall() == [("commits",)]
+    session.close()
+
+
+@pytest.mark.skipif(connections["default"].vendor != "mysql", reason="of MySQL's driver")
+def test_nor_do_rows_that_were_left_on_the_server_matter(worker: OneWorker) -> None:
+    from MySQLdb.cursors import SSCursor
+
+    def handle(task: Any) -> None:
+        Task.objects.exists()
+        if task.biz_num == "0":
+            cursor = connections["default"].connection.cursor(SSCursor)
+            cursor.execute("SELECT 1 UNION SELECT 2 UNION SELECT 3")
+            cursor.fetchone()
+            kept.append(cursor)
+
+    handler_of(handle, max_attempts=1)
+    for number in range(2):
+        add(str(number))
+        worker.run()
+    assert outcomes("code") == [RunOutcome.DONE] * 2
+
+
+def test_an_error_while_it_connects_again_harms_no_run(worker: OneWorker) -> None:
+    def fail(**_: Any) -> None:
+        raise RuntimeError("no connection for that")
+
+    def handle(task: Any) -> None:
+        Task.objects.exists()
+        if task.biz_num == "0":
+            misuse([("wrapper", "default")])
+            connection_created.connect(fail)
+
+    handler_of(handle, max_attempts=1)
+    add("0")
+    try:
+        worker.run()
+    finally:
+        connection_created.disconnect(fail)
+    add("1")
+    worker.run()
+    assert outcomes("code") == [RunOutcome.DONE] * 2

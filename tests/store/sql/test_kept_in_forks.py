@@ -81,6 +81,21 @@ def test_a_thread_that_forks_gets_new_ones_even_in_a_transaction(
     of_parent.connection = None
 
 
+def test_a_thread_of_the_child_with_the_id_of_one_of_the_parents_keeps_its_own(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a fork is noticed late, by a thread that is in a transaction by then."""
+    monkeypatch.setitem(connections.settings, "forking", connections.settings["default"])
+    of_child = connections["forking"]
+    of_parent = of_child.copy()
+    of_parent.connection = session
+    monkeypatch.setattr(kept_connections, "_kept", {get_ident(): [of_parent]})
+    kept_connections._forget()
+    assert connections["forking"] is of_child
+    del connections["forking"]
+    of_parent.connection = None
+
+
 def test_they_are_not_closed_by_being_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     connection = SimpleNamespace(connection=None)
     monkeypatch.setattr(kept_connections, "_kept", {get_ident() + 1: [connection]})

@@ -48,6 +48,10 @@ def note_own_transaction(
     return execute(sql, params, many, context)
 
 
+_NO_MORE = -1
+"""What the driver returns if there is no other result."""
+
+
 class MySQL(Dialect):
     driving_join = "STRAIGHT_JOIN"
 
@@ -87,8 +91,17 @@ class MySQL(Dialect):
         session = self.connection.connection
         return bool(session.open) and (not session.get_autocommit() or getattr(session, _HAS_BEGUN, False))
 
-    def is_spent(self) -> bool:
+    def is_closed(self) -> bool:
         return not self.connection.connection.open
+
+    def has_unread(self) -> bool:
+        session = self.connection.connection
+        if not type(session).__module__.startswith("MySQLdb"):  # other drivers would wait for the server
+            return False
+        try:
+            return bool(session.next_result() != _NO_MORE)
+        except Exception:  # "commands out of sync"
+            return True
 
     def later(self, by: timedelta) -> str:
         return f"({self.now} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"

@@ -33,7 +33,7 @@ class PostgreSQL(Dialect):
         active, failed = 1, 3  # of PQtransactionStatus; 4 is unknown
         return active <= int(self.connection.connection.info.transaction_status) <= failed
 
-    def is_spent(self) -> bool:
+    def is_closed(self) -> bool:
         return bool(self.connection.connection.closed)
 
     def later(self, by: timedelta) -> str:

@@ -106,7 +106,14 @@ class SQLite(Dialect):
     def is_in_transaction(self) -> bool:
         return bool(self.connection.connection.in_transaction)
 
-    def is_spent(self) -> bool:
+    def is_closed(self) -> bool:
+        try:
+            self.connection.connection.total_changes  # noqa: B018
+        except Error:
+            return True
+        return False
+
+    def has_unread(self) -> bool:
         # A cursor that was not read to its end keeps an old snapshot, and no writer can begin after that. SQLite does
         # not tell of such cursors, but an interruption lasts until there is none.
         session = self.connection.connection
