@@ -1,4 +1,4 @@
-"""The base class of all triggers."""
+"""The base class of all triggers, and the trigger with one time only."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Any
+
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
@@ -138,3 +140,30 @@ class Trigger(ABC):
 def as_timedelta(value: float | timedelta) -> timedelta:
     """Return seconds or a timedelta as a timedelta."""
     return value if isinstance(value, timedelta) else timedelta(seconds=value)
+
+
+@dataclass(frozen=True, repr=False)
+class Once(Trigger):
+    """One time, ``when``: an aware datetime, or ISO 8601 text."""
+
+    when: datetime
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        when = values.moment("when", self.when)
+        if when is None:
+            raise InvalidTrigger("when", None, "expected an aware datetime")
+        self._set("when", when)
+
+    def _next(self, moment: datetime) -> datetime | None:
+        return self.when if self.when > moment else None
+
+    def _latest(self, after: datetime, until: datetime) -> datetime | None:
+        return self.when if self.when <= until else None
+
+    @property
+    def description(self) -> str:
+        return _("Once, at %s") % self.when.isoformat(sep=" ")
+
+    def _own_arguments(self) -> Iterator[str]:
+        yield values.literal(self.when)

@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from django_delayed_tasks.admin.lists.statuses import count_text
+from django_delayed_tasks.admin.lists.filters import count_text
 from django_delayed_tasks.admin.tasks import errors
 from django_delayed_tasks.executor.membership.surveyor import take_survey
 from django_delayed_tasks.models import Task

@@ -13,9 +13,7 @@ from django.utils.translation import ngettext
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
-from django_delayed_tasks.management.confirming import confirm
-from django_delayed_tasks.management.databases import refuse_unknown
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
 from django_delayed_tasks.management.tasks.arguments import span
 from django_delayed_tasks.store.acceptance import known_code
 from django_delayed_tasks.store.records.purging import ALL, count_old, purge

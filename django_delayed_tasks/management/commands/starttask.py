@@ -22,10 +22,8 @@ from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import get_task_handlers, registry
 from django_delayed_tasks.management import probing
-from django_delayed_tasks.management.databases import refuse_unknown
-from django_delayed_tasks.management.main_thread import require_main_thread
-from django_delayed_tasks.management.migrations import migrate_first
 from django_delayed_tasks.management.reloading import run_with_reloader
+from django_delayed_tasks.management.shared import migrate_first, refuse_unknown, require_main_thread
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.aligned import padded
 from django_delayed_tasks.support.visible import visible_lines

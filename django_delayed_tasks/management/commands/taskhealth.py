@@ -14,7 +14,7 @@ from django.utils.translation import ngettext
 from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.queue_names import unnamed
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import limited_text, tasks_text
 from django_delayed_tasks.stats.limits import Limited

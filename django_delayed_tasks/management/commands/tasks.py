@@ -11,9 +11,7 @@ from django.utils.translation import ngettext, pgettext_lazy
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
-from django_delayed_tasks.management.confirming import confirm
-from django_delayed_tasks.management.databases import refuse_unknown
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
