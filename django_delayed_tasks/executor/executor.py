@@ -90,7 +90,9 @@ class Executor:
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
-        self.health = Health(options, self.lease, self.pool, self.awaited, self.failures, vital, self.worn_out)
+        self.health = Health(
+            options, self.lease, self.held, self.pool, self.awaited, self.failures, vital, self.worn_out
+        )
 
     def start(self, registered: Callable[[int], None] = lambda executor: None) -> None:
         """Register this executor, start its threads, and return at once.

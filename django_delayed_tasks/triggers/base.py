@@ -82,11 +82,12 @@ class Trigger(ABC):
 
     def latest_in(self, after: datetime, until: datetime) -> datetime | None:
         """Return the latest time later than ``after`` and not later than ``until``, in UTC; None if there is none."""
-        until = min(until, self.end or values.LAST)
-        after = max(after, self._just_before(self.start or values.FIRST))
+        until = values.nearest(min(until, self.end or values.LAST))
+        after = min(max(after, self._just_before(self.start or values.FIRST)), values.LAST)
+        after = after.astimezone(UTC)  # two datetimes in one zone are compared by local time
         if until <= after:
             return None
-        found = self._latest(after.astimezone(UTC), until.astimezone(UTC))
+        found = self._latest(after, until)
         return None if found is None or found <= after else found.astimezone(UTC)
 
     @abstractmethod

@@ -54,6 +54,7 @@ def test_what_was_done_once_and_is_purged_succeeded_and_has_no_value() -> None:
         _ = result.return_value
     assert (result.args, result.kwargs, result.enqueued_at, result.attempts) == ([], {}, None, 0)
     assert functions.calls == ["the first"]
+    assert repr(result) == f"<TaskResult {result.id}: SUCCESSFUL {give.module_path}>"
 
 
 def test_its_result_is_found_by_its_id_and_is_the_same_each_time() -> None:

@@ -366,9 +366,9 @@ def refuses_writes(alias: str) -> bool:
 
 
 def failure_to_open(alias: str) -> Exception | None:
-    """Open this thread's connection; return the error if it can have none now, whoever raised it.
+    """Open this thread's connection; return the error if it can have none now.
 
-    That may also be a backend that asks for a password, or a receiver of ``connection_created``.
+    A backend that asks for a password may have raised it, or a receiver of ``connection_created``.
     """
     try:
         opened(alias)

@@ -135,6 +135,34 @@ class TestExecutor:
             assert not executor.health.is_live
             failover.is_lasting = False
 
+    def test_that_lasts_does_not_end_a_process_that_has_runs_to_settle(
+        self, failover: Failover, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They would be run again. It ends in the end: their tasks may have been taken by others long ago."""
+        monkeypatch.setattr(health, "LONGEST_CALL", 0.1)
+        may_end = Event()
+
+        def fail_over(task: Any) -> None:
+            failover.is_lasting = True
+            may_end.wait(30)
+
+        handler_of(fail_over, max_attempts=1)
+        with executing(lease=0.1, heartbeat=0.01) as executor:
+            add("1")
+            wait_until(lambda: executor.lease.refused_for > 0.6)
+            assert executor.health.is_live
+            failover.is_lasting = False
+            may_end.set()
+            connection.close()
+            wait_until(lambda: not Task.objects.exists())
+            may_end.clear()
+            monkeypatch.setattr(health, "PATIENCE", 2)
+            add("2")
+            assert executor.worn_out.wait(30)
+            failover.is_lasting = False
+            may_end.set()
+        assert TaskRun.objects.get(biz_num="1").outcome == RunOutcome.DONE
+
 
 class TestCaller:
     VERBS: ClassVar[dict[str, Callable[[], Any]]] = {
