@@ -94,13 +94,13 @@ def dirty_threads() -> None:
     """Close connections that a run has left in disorder, and let the next run find the blocks that were left open."""
     kept: Any = import_module(f"{STORE}.sql.kept_connections")
 
-    def close(connection: Any) -> None:
+    def close(self: Any, connection: Any) -> None:
         for one in (connection, kept.connections[connection.alias]):
             one.in_atomic_block = one.closed_in_transaction = False
             one.execute_wrappers.clear()
             kept.close_one(one)
 
-    kept._replace = close
+    kept.OfThread._replace = close
 
 
 def mangled_text() -> None:
