@@ -15,9 +15,13 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.handlers import find, find_function
+from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.settling.settlement import released
+from django_delayed_tasks.support.logs import Log
+
+logger = Log(__name__)
 
 LOOK_AGAIN = 60.0
 """Seconds for which tasks of an unknown code are not claimed."""
@@ -31,8 +35,9 @@ class Admission:
     """Releases the claimed tasks that are not to run here now, and says which tasks not to claim.
 
     Attributes:
-        has_refused: whether a task of an unknown code, or one that had been rescued, was ever claimed here. Before that,
-            no task is to be excluded.
+        has_refused: whether a task of an unknown code, or one that was rescued, was ever claimed here. Before that, no
+            task is to be excluded.
+        without_handler: the codes of due tasks for which neither this executor nor another live one has a handler.
     """
 
     def __init__(self, options: ExecutorOptions, held: Held, peers: Peers) -> None:
@@ -43,9 +48,10 @@ class Admission:
         self._unknown: dict[str, float] = {}
         self._rescued: list[ClaimedTask] = []
         self.has_refused = False
+        self.without_handler: set[str] = set()
 
     def narrow(self, request: ClaimRequest) -> ClaimRequest:
-        """Exclude the unknown codes from what is claimed and, while rescued tasks run here, those that must not run beside them."""
+        """Exclude from what is claimed the unknown codes, and rescued tasks that must not run beside those that run."""
         if self._unknown:
             request = replace(request, excluded=request.excluded | self._still_unknown())
         return replace(request, rescues_below=below) if (below := self.rescues_below) is not None else request
@@ -88,8 +94,23 @@ class Admission:
         for task in unknown:
             self.has_refused = True
             self._unknown[task.biz_code] = clock.monotonic() + LOOK_AGAIN
-            runs_elsewhere = self._peers.can_run(task.biz_code, task.queue)
+            runs_elsewhere = self.runs_elsewhere(task)
             self._held.release([task], timedelta() if runs_elsewhere else timedelta(seconds=LOOK_AGAIN))
+
+    def runs_elsewhere(self, task: ClaimedTask) -> bool:
+        """Return whether another live executor can run a task of an unknown code; log once for each code if none can.
+
+        Of functions that cannot be imported, their import is logged.
+        """
+        if self._peers.can_run(task.biz_code, task.queue):
+            return True
+        if task.biz_code not in self.without_handler and not is_function(task.biz_ext):
+            self.without_handler.add(task.biz_code)
+            logger.warning(
+                "%s waits: neither this executor nor another one of the queue %r has a handler for %r; "
+                "its tasks are looked at again every minute", task, task.queue, task.biz_code,
+            )  # fmt: skip
+        return False
 
     def _apart(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
         """Return the tasks without the rescued ones that must not run beside another; these are released."""

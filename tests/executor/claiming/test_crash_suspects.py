@@ -91,7 +91,7 @@ def test_nor_beside_one_of_a_limited_handler(bench: Bench) -> None:
     Task.objects.filter(biz_num="b").update(rescues=SUSPECT)
     bench.poller.poll()
     bench.lanes.tick()
-    assert bench.numbers == ["a", "c"]
+    assert set(bench.numbers) == {"a", "c"}
 
 
 def test_after_the_first_rescue_all_continue_at_once(bench: Bench) -> None:
