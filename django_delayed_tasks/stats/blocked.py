@@ -34,7 +34,7 @@ def reason(task: Task, now: datetime) -> str:
         return _("no executor is alive")
     if not seen.serving(task.queue):
         return _("no executor serves its queue")
-    return _limit(task, seen) or _threads(task, seen)
+    return _limit(task, seen) or _held_back(task, seen) or _threads(task, seen)
 
 
 def _lacks_handler(task: Task, seen: Look) -> bool:
@@ -50,6 +50,15 @@ def _limit(task: Task, seen: Look) -> str:
     place = task.queue, task.biz_code
     limit = used_up(seen, [place]).get(place, "") if task.lane and seen.serving(task.queue) else ""
     return limit and _("it waits for %s; more executors will not help") % limit
+
+
+def _held_back(task: Task, seen: Look) -> str:
+    """Return that a rescued task is kept apart from others that run; "" if none of these has been rescued."""
+    serving = {one.pk for one in seen.serving(task.queue)}
+    busy = {one.executor for one in seen.running if one.rescues}
+    if not task.rescues or not serving <= busy:
+        return ""
+    return _("it is held back while other tasks run that were taken from dead executors: one of them may be the cause")
 
 
 def _threads(task: Task, seen: Look) -> str:

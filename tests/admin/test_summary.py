@@ -94,6 +94,18 @@ def test_one_without_a_handler_that_executors_put_off_again_and_again(boss: Clie
     assert reasons(task("3", NOW + MINUTE, claim_at=NOW + MINUTE), NOW) == []
 
 
+def test_one_that_is_kept_apart_from_another_that_was_rescued(boss: Client) -> None:
+    web = executor("web/1", codes=[CODE])
+    row = task("1", claim_at=NOW - HOUR, rescues=2)
+    running = task("2", status=TaskStatus.RUNNING, executor=web.pk)
+    assert reasons(row, NOW) == ["it waits for an executor"]
+    Task.objects.filter(pk=running.pk).update(rescues=1)
+    why = "it is held back while other tasks run that were taken from dead executors: one of them may be the cause"
+    assert reasons(row, NOW) == [why]
+    executor("web/2", codes=[CODE])
+    assert reasons(row, NOW) == ["it waits for an executor"]
+
+
 def test_a_due_task_of_a_paused_queue(boss: Client) -> None:
     pause_queue("default")
     row = task(claim_at=NOW - HOUR)
