@@ -207,9 +207,12 @@ def limited_text(one: Limited, text: str) -> str:
 def _crashed(seen: Look) -> Iterator[Problem]:
     for executor in seen.crashed:
         ago = duration_text(seen.now - executor.expires_at)
-        text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and was not started again.")
+        text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and is not back yet.")
         values = {"name": executor.name, "host": host_text(executor.host), "time": ago}
-        advice = _("See its log and the kernel's: it was killed, ran out of memory, or could not renew its lease.")
+        advice = _(
+            "A supervisor starts it again after a pause, of 30 s at most. See its log and the kernel's: it was killed, "
+            "ran out of memory, or could not renew its lease."
+        )
         yield Problem("executor_crashed", "warning", text % values, advice, executor.name)
 
 

@@ -130,7 +130,7 @@ def test_a_crashed_executor() -> None:
     executor("web3", expires_at=NOW - 2 * HOUR, **crashed)
     executor("web1", expires_at=NOW - MINUTE, **crashed)  # started again
     [problem] = stats.problems()
-    assert problem.text == "The executor “web2” on h1 crashed 1 min ago, and was not started again."
+    assert problem.text == "The executor “web2” on h1 crashed 1 min ago, and is not back yet."
     executor("web2", alive=None, status=ExecutorStatus.STOPPED, expires_at=NOW - timedelta(seconds=5))
     assert kinds() == []
 
