@@ -62,6 +62,7 @@ def test_a_mixed_batch(written: None) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("db", "frozen")
 def test_again_for_a_past_time_after_a_pause() -> None:
     [run] = running("1").values()
     verbs.settle(verbs.again(run, NOW - HOUR)._replace(after=2 * HOUR))
