@@ -106,8 +106,10 @@ class Supervisor:
     def _crashed(self, child: Child, how: str) -> None:
         lived = clock.monotonic() - child.started
         child.crashes = child.crashes + 1 if lived < HEALTHY_AFTER else 1
-        child.not_before = clock.monotonic() + child.pause()
-        logger.error("executor %s %s; it is started again", self.name_of(child), how)
+        pause = child.pause()
+        child.not_before = clock.monotonic() + pause
+        soon = f" in {pause:g} s" if pause else ""
+        logger.error("executor %s %s; it is started again%s", self.name_of(child), how, soon)
 
     def _end(self) -> int:
         # A child that has crashed just now was not told to end: it says nothing about how the others end.

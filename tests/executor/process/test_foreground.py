@@ -39,6 +39,15 @@ def test_tasks_that_expired_move_the_bar_and_are_no_runs() -> None:
     assert "Drained: 1 run in" in stream.getvalue()
 
 
+def test_what_was_left_to_wait_without_a_handler() -> None:
+    handler_of(lambda task: None)
+    add("known")
+    add("strange", code="gone")
+    stream = StringIO()
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert stream.getvalue().endswith("Left to wait: due tasks without a handler (gone).\n")
+
+
 def test_it_is_ready_before_its_first_task_starts() -> None:
     """Who reads the output finds the line "Ready" before what handlers print."""
     ran = Event()
