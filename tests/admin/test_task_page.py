@@ -197,7 +197,7 @@ class TestConflict:
     def test_changed_meanwhile_keeps_what_was_typed(self, boss: Client) -> None:
         row = task()
         form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(version=5)
+        Task._base_manager.update(version=5)
         for _ in range(2):  # pressing the button again does not help
             response = boss.post(page_of(row), {**form, "queue": "typed", "_save": "1"})
             assert errors_of(response) == {"__all__": [str(CHANGED)]}
@@ -211,7 +211,7 @@ class TestConflict:
         row, edit = task(), edits.edit
 
         def overtaken(*args: Any) -> bool:
-            Task.objects.update(version=5)
+            Task._base_manager.update(version=5)
             return edit(*args)
 
         monkeypatch.setattr(edits, "edit", overtaken)
@@ -222,7 +222,7 @@ class TestConflict:
     def test_runs_meanwhile(self, boss: Client) -> None:
         row = task()
         form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(status=TaskStatus.RUNNING, version=5)
+        Task._base_manager.update(status=TaskStatus.RUNNING, version=5)
         response = boss.post(page_of(row), {**form, "queue": "mail", "_save": "1"})
         assert response.status_code == 302
         assert messages_of(response) == [str(CHANGED)]

@@ -57,7 +57,7 @@ def test_list_says_that_there_are_more(call: Call) -> None:
 
 
 def test_list_as_text_is_a_table(call: Call) -> None:
-    Task.objects.filter(pk=add("a-1")).update(last_error="Traceback …\n  File …\nOSError: down\n")
+    Task._base_manager.filter(pk=add("a-1")).update(last_error="Traceback …\n  File …\nOSError: down\n")
     heading, line = call("tasks", "list").out.splitlines()
     assert heading.split()[:3] == ["code", "number", "status"]
     assert line.split()[:3] == ["code", "a-1", "pending"]
@@ -67,7 +67,7 @@ def test_list_as_text_is_a_table(call: Call) -> None:
 
 def test_list_shows_what_is_wrong_and_not_where(call: Call) -> None:
     error = 'Traceback (most recent call last):\n  File "shop.py", line 1, in pay\n    pay()\nValueError: no money\n'
-    Task.objects.filter(pk=add("a-1")).update(last_error=error)
+    Task._base_manager.filter(pk=add("a-1")).update(last_error=error)
     assert call("tasks", "list").out.splitlines()[1].endswith("default  ValueError: no money")
 
 
@@ -136,7 +136,7 @@ def test_show_a_task_that_has_ended(call: Call, transactional_db: None) -> None:
 
 def test_show_says_what_a_blocked_task_waits_for(call: Call) -> None:
     handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext["customer"])
-    Task.objects.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
+    Task._base_manager.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
     text = call("tasks", "show", "code", "1").out
     assert "pending; blocked: a task of its key 'acme' is running, or the key's rate allows no start yet\n" in text
     assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["status"] == "pending"

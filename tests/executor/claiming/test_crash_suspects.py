@@ -25,7 +25,7 @@ def handler() -> Any:
 def add_rescued(*nums: str, rescues: int = SUSPECT) -> None:
     for num in nums:
         add(num)
-    Task.objects.filter(biz_num__in=nums).update(rescues=rescues)
+    Task._base_manager.filter(biz_num__in=nums).update(rescues=rescues)
 
 
 def pauses() -> list[timedelta]:

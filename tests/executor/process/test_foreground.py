@@ -22,7 +22,7 @@ def test_claims_that_are_no_runs_do_not_count() -> None:
     handler_of(lambda task: ran.append(task.biz_num), max_concurrent=1)
     for number in range(4):
         add(str(number))
-    Task.objects.update(lane="")
+    Task._base_manager.update(lane="")
     stream = StringIO()
     assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
     assert len(ran) == 4
