@@ -61,12 +61,17 @@ def runs_functions() -> bool:
                 return True
     return False
 
+def modules() -> list[str]:
+    """Return the names of the apps' ``task_handlers`` modules."""
+    return [f"{config.name}.{MODULE}" for config in apps.get_app_configs() if _has(config, MODULE)]
+
+
 
 def _imported(
     config: AppConfig, module: str, classes: Callable[[ModuleType], list[type[TaskHandler]]]
 ) -> Iterator[Found | LoadProblem]:
     # Only a missing module is skipped: an ImportError inside an existing one is an error to report.
-    if config.module is None or not module_has_submodule(config.module, module):
+    if not _has(config, module):
         return
     name = f"{config.name}.{module}"
     try:
@@ -85,6 +90,10 @@ def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:
 def handler_classes(module: ModuleType) -> list[type[TaskHandler]]:
     """Return the handler classes defined in this module, without those it imports."""
     return [value for value in vars(module).values() if is_handler_class(value) and value.__module__ == module.__name__]
+def _has(config: AppConfig, module: str) -> bool:
+    return config.module is not None and module_has_submodule(config.module, module)
+
+
 
 
 def has_code(cls: type[TaskHandler]) -> bool:

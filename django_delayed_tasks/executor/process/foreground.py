@@ -198,6 +198,8 @@ def _run(
         is_clean = _stop(executor, stream)
     if progress:
         progress.close()
+    elif is_clean and signals.number is not None:
+        _say(stream, _("Stopped."))
     if executor.worn_out.is_set():
         return RESTART
     return 0 if is_clean else NOT_CLEAN
