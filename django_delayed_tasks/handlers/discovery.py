@@ -32,6 +32,14 @@ class LoadProblem(NamedTuple):
     source: str
     error: Exception
 
+    @property
+    def why(self) -> str:
+        """The error in one line."""
+        text = str(self.error)
+        return (text if isinstance(self.error, InvalidHandler) else f"{type(self.error).__name__}: {text}").partition(
+            "\n"
+        )[0]
+
 
 def from_settings() -> Iterator[Found | LoadProblem]:
     """Yield the handler classes, instances and decorated functions that the paths in ``TASK_HANDLERS`` name."""
@@ -53,6 +61,11 @@ def from_apps() -> Iterator[Found | LoadProblem]:
             yield from _imported(config, FUNCTIONS_MODULE, lambda module: [])
 
 
+def modules() -> list[str]:
+    """Return the names of the apps' ``task_handlers`` modules."""
+    return [f"{config.name}.{MODULE}" for config in apps.get_app_configs() if _has(config, MODULE)]
+
+
 def runs_functions() -> bool:
     """Return whether the setting ``TASKS`` names this package's backend, or a subclass of it."""
     for params in (getattr(settings, "TASKS", None) or {}).values():
@@ -60,11 +73,6 @@ def runs_functions() -> bool:
             if getattr(import_string(params["BACKEND"]), "has_handlers", False):
                 return True
     return False
-
-def modules() -> list[str]:
-    """Return the names of the apps' ``task_handlers`` modules."""
-    return [f"{config.name}.{MODULE}" for config in apps.get_app_configs() if _has(config, MODULE)]
-
 
 
 def _imported(
@@ -82,6 +90,10 @@ def _imported(
         yield from (Found(name, cls) for cls in classes(imported))
 
 
+def _has(config: AppConfig, module: str) -> bool:
+    return config.module is not None and module_has_submodule(config.module, module)
+
+
 def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:
     """Return the handler classes defined in this module that have a code; one without is a base class."""
     return [cls for cls in handler_classes(module) if has_code(cls)]
@@ -90,10 +102,6 @@ def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:
 def handler_classes(module: ModuleType) -> list[type[TaskHandler]]:
     """Return the handler classes defined in this module, without those it imports."""
     return [value for value in vars(module).values() if is_handler_class(value) and value.__module__ == module.__name__]
-def _has(config: AppConfig, module: str) -> bool:
-    return config.module is not None and module_has_submodule(config.module, module)
-
-
 
 
 def has_code(cls: type[TaskHandler]) -> bool:
