@@ -50,6 +50,16 @@ class TestAdd:
         row = Task.objects.get()
         assert (row.when, row.biz_ext, row.queue, row.priority) == (NOW, None, "shop", 7)
 
+    def test_a_time_in_the_past_is_pointed_out(self, boss: Client) -> None:
+        add(boss, biz_num="A-1", when_0="2024-05-20", when_1="12:00:00")
+        row = Task.objects.get()
+        said = "The task is due at once: its time was "
+        assert said in boss.get(page_of(row)).content.decode()
+        submit(boss, page_of(row), when_0="2023-05-20")
+        assert said in boss.get(page_of(row)).content.decode()
+        submit(boss, page_of(row), queue="mail")
+        assert said not in boss.get(page_of(row)).content.decode()
+
     def test_priority_zero_is_not_the_default(self, boss: Client) -> None:
         add(boss, biz_num="A-1", priority="0")
         assert Task.objects.get().priority == 0
