@@ -117,8 +117,8 @@ def _mode(if_exists: IfExists | str) -> IfExists:
 def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
     """Cancel the task with this identity.
 
-    Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING
-    if no task has this identity.
+    Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING,
+    which is false, if no task has this identity.
 
     Raises:
         InvalidTask: the values are not a valid identity.

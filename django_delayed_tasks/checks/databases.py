@@ -1,5 +1,6 @@
 """Checks that query the databases; they run when Django is told to check databases."""
 
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, for databases that hold tasks."""
+    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, W025, for databases that hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
@@ -40,9 +41,32 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
                 messages += pool_problems(alias)
             # Tables that have an error by now may not even be readable together.
             is_sound = not any(message.is_serious() for message in messages)
-            if is_sound and alias == chosen_alias():
-                messages += overdue_problems(alias)
+            if is_sound and alias == chosen_alias() and not is_by_an_executor():
+                messages += overdue_problems(alias) if _is_migrated(connection) else _unmigrated(alias)
     return messages
+
+
+def _unmigrated(alias: str) -> Iterator[CheckMessage]:
+    if sys.argv[1:2] != ["migrate"]:  # which runs the checks before it adds what is missing
+        yield Warning(
+            f"The database {alias!r} lacks tables or columns of django_delayed_tasks.",
+            hint="Run `manage.py migrate` first: until then no task can be added, and no executor starts.",
+            id="django_delayed_tasks.W025",
+        )
+
+
+def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
+    """Return whether the tables have all columns of this release; ``migrate`` runs the checks before it adds them."""
+    models = list(apps.get_app_config("django_delayed_tasks").get_models())
+    with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
+        if not {model._meta.db_table for model in models} <= set(tables):
+            return False
+        for model in models:
+            columns = connection.introspection.get_table_description(cursor, model._meta.db_table)
+            if not {field.column for field in model._meta.local_concrete_fields} <= {column.name for column in columns}:
+                return False
+    return True
 
 
 def _tables_in(connection: "BaseDatabaseWrapper") -> list[str]:

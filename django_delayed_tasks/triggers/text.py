@@ -38,7 +38,9 @@ def parse_stored(text: str) -> Trigger:
 
 
 def _parse(text: str, *, is_stored: bool = False) -> Trigger:
-    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+    if not isinstance(text, str):
+        raise InvalidTrigger("trigger", text, EXAMPLE)
+    if len(text) > LONGEST_TEXT:
         raise InvalidTrigger("trigger", text, f"expected a string of at most {LONGEST_TEXT} characters")
     call = _call(text)
     arguments = [_literal(text, argument) for argument in call.args]

@@ -213,7 +213,7 @@ def test_page_of_a_task_that_has_ended_leads_to_its_last_run(boss: Client) -> No
     row = task()
     run("1", task_id=row.pk)
     last = run("1", task_id=row.pk)
-    Task.objects.all().delete()
+    Task._base_manager.all().delete()
     response = boss.get(page_of(row))
     assert response["Location"] == page_of(last)
     assert messages_of(response) == ["This task has ended: this is its last run."]

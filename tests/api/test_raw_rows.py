@@ -1,10 +1,13 @@
-"""Django's ways to add a row say that ``add_task`` is the way to add a task."""
+"""Django's ways to write a row name the functions that write tasks."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core import serializers
+from django.template import Context, Template
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.models import Task
@@ -53,11 +56,49 @@ def test_rows_are_not_added(db: None, name: str, there: bool) -> None:
     assert list(Task.objects.values()) == before
 
 
+CHANGES: dict[str, Callable[[], Any]] = {
+    "objects.update": lambda: Task.objects.filter(biz_num="1").update(when=NOW),
+    "objects.bulk_update": lambda: Task.objects.bulk_update([Task.objects.get()], ["when"]),
+    "objects.update async": lambda: awaited(lambda: Task.objects.aupdate(when=NOW)),
+    "objects.bulk_update async": lambda: awaited(partial(Task.objects.abulk_update, [Task.objects.get()], ["when"])),
+    "(…).save": lambda: Task.objects.get().save(),
+    "(…).save columns": lambda: Task.objects.get().save(update_fields=["biz_ext"]),
+    "(…).save async": lambda: awaited(Task.objects.get().asave),
+}
+DELETIONS: dict[str, Callable[[], Any]] = {
+    "objects.delete": lambda: Task.objects.filter(biz_num="1").delete(),
+    "objects.delete async": lambda: awaited(Task.objects.all().adelete),
+    "(…).delete": lambda: Task.objects.get().delete(),
+    "(…).delete async": lambda: awaited(Task.objects.get().adelete),
+}
+
+
+@pytest.mark.parametrize("name", [*CHANGES, *DELETIONS])
+def test_rows_are_neither_changed_nor_deleted(db: None, name: str) -> None:
+    """``claim_at`` and ``version`` would not follow, and the run of a deleted row would continue."""
+    verbs.add("1", HOUR)
+    before = list(Task.objects.values())
+    with pytest.raises(TaskException) as caught:
+        (CHANGES | DELETIONS)[name]()
+    call = name.partition(" ")[0]
+    assert f"Task{'' if call.startswith('(') else '.'}{call}() cannot " in str(caught.value)
+    assert ("use reschedule_task" if name in CHANGES else "use cancel_task") in str(caught.value)
+    assert list(Task.objects.values()) == before
+
+
+def test_templates_do_not_call_them(db: None) -> None:
+    verbs.add("1", HOUR)
+    text = "{{ tasks.update }}{{ tasks.delete }}{{ task.save }}{{ task.delete }}"
+    page = Template(text).render(Context({"tasks": Task.objects.all(), "task": Task.objects.get()}))
+    assert page == ""
+
+
 def test_rows_exactly_as_given_can_be_written(db: None) -> None:
     times = dict.fromkeys(("claim_at", "create_time", "update_time"), NOW)
     row = Task(**ROW, **times, queue="default", priority=0)
     Task._base_manager.bulk_create([row])
-    written = Task.objects.get()
-    written.priority = 1
-    written.save(update_fields=["priority"])
+    Task._base_manager.update(priority=1)
+    [dumped] = serializers.deserialize("json", serializers.serialize("json", Task.objects.all()))
+    Task._base_manager.all().delete()
+    dumped.save()  # as loaddata does
     assert Task.objects.get().priority == 1

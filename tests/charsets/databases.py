@@ -105,4 +105,4 @@ def _before(migration: str) -> str:
 def empty() -> None:
     """Delete all rows of ours."""
     for model in OURS:
-        model.objects.all().delete()
+        model._base_manager.all().delete()

@@ -38,7 +38,7 @@ def test_a_queue_with_a_task_of_any_status_is_known(status: TaskStatus) -> None:
     handler_of(lambda task: None, "limited", max_concurrent=1)
     add(queue="of a task")
     add("2", code="limited", queue="limited")
-    Task.objects.filter(queue="of a task").update(status=status)
+    Task._base_manager.filter(queue="of a task").update(status=status)
     assert unnamed("default", ["of a task", "limited", "mial"]) == ["mial"]
 
 

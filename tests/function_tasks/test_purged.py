@@ -103,7 +103,7 @@ def fail(attempts: int) -> Any:
     result = functions.fail_until.enqueue(9)
     for _ in range(attempts):
         drain()
-        Task.objects.filter(status=0).update(claim_at=timezone.now() - timedelta(seconds=1))
+        Task._base_manager.filter(status=0).update(claim_at=timezone.now() - timedelta(seconds=1))
     return result
 
 
@@ -134,7 +134,7 @@ def test_a_result_that_is_no_longer_a_row_keeps_the_number_of_its_attempts() -> 
 def test_a_waiting_result_keeps_the_number_of_its_attempts() -> None:
     result = functions.fail_until.enqueue(9)
     drain()
-    Task.objects.filter(biz_code=functions.fail_until.module_path).update(status=0, attempts=2)
+    Task._base_manager.filter(biz_code=functions.fail_until.module_path).update(status=0, attempts=2)
     TaskRun.objects.all().delete()
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.READY, 2)
@@ -147,12 +147,12 @@ def test_a_running_attempt_has_its_number() -> None:
     """Short retention, and a long pause before the next attempt."""
     task: Any = functions.fail_until
     result = task.enqueue(2)
-    Task.objects.filter(biz_code=task.module_path).update(attempts=1)
+    Task._base_manager.filter(biz_code=task.module_path).update(attempts=1)
     drain()
     result.refresh()
     assert result.return_value == 2
     second = task.enqueue(2)
-    Task.objects.filter(biz_code=task.module_path).update(attempts=1)
+    Task._base_manager.filter(biz_code=task.module_path).update(attempts=1)
     claim(registered())
     second.refresh()
     assert (second.status, second.attempts) == (TaskResultStatus.RUNNING, 2)

@@ -8,6 +8,12 @@ from django.core.checks import CheckMessage, Tags
 from django.core.checks.registry import registry
 from django.core.management import CommandError, call_command
 from django.db import InterfaceError, OperationalError
+from django.test import override_settings
+
+from django_delayed_tasks.management.commands import starttask
+from tests.handlers.conftest import MakePackage, make_package
+
+__all__ = ["make_package"]
 
 pytestmark = pytest.mark.django_db(transaction=True, available_apps=None)  # checks of other apps need these
 
@@ -26,3 +32,11 @@ def _lost_in_a_check(request: pytest.FixtureRequest) -> Iterator[None]:
 def test_when_its_connection_is_lost_in_its_checks() -> None:
     with pytest.raises(CommandError, match=r"database 'default' cannot be reached: .*(Lost connection|is closed)"):
         call_command("starttask", "--drain", verbosity=0, skip_checks=False)
+
+
+def test_the_banner_says_why_there_is_no_handler(make_package: MakePackage) -> None:
+    packages = [make_package({"task_handlers": ""}), make_package({})]
+    with override_settings(INSTALLED_APPS=["django_delayed_tasks"]):
+        assert starttask._no_handlers().startswith("none: no installed app has a module task_handlers, ")
+    with override_settings(INSTALLED_APPS=["django_delayed_tasks", *packages]):
+        assert starttask._no_handlers().startswith(f"none: {packages[0]}.task_handlers registers no handler, ")

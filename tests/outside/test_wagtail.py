@@ -27,7 +27,7 @@ def found(word):
 
 
 def forget():
-    Task.objects.all().delete()
+    Task._base_manager.all().delete()
     TaskRun.objects.all().delete()
 
 

@@ -11,10 +11,10 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists.columns import number_text, pretty_json
 from django_delayed_tasks.admin.triggers.fields import PREVIEW, ExpiryField, TriggerTextField, canonical
-from django_delayed_tasks.admin.triggers.outlook import Plan, plan_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.stats.plans import Plan, plan_of
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support import redaction
 

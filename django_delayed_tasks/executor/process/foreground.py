@@ -201,6 +201,8 @@ def _run(
         progress.close()
         if codes := sorted(executor.admission.without_handler):
             _say(stream, visible(_("Left to wait: due tasks without a handler (%s).") % listed(codes)))
+    elif is_clean and signals.number is not None:
+        _say(stream, _("Stopped."))
     if executor.worn_out.is_set():
         return RESTART
     return 0 if is_clean else NOT_CLEAN

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTask, InvalidTrigger
 from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
@@ -147,7 +147,8 @@ def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str,
     try:
         return _ending(task, handler, result)
     except Exception as error:  # what a handler returns may misbehave in any way
-        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
+        problem = error.problem if isinstance(error, InvalidTask) and error.value is result else error
+        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {problem}"
         raise InvalidOutcome(text + _meant_instead(result)) from error
 
 
@@ -299,8 +300,6 @@ def _meant(result: Any) -> str:
         return f"{result.__name__}(...), an instance"
     if result is False:
         return "Retry(reason=...) or Fail(reason)"
-    if isinstance(result, datetime):
-        return "an aware datetime, as from timezone.make_aware(...)" if result.utcoffset() is None else ""
     if isinstance(result, BaseException):
         return "to raise it"
     if type(result) in (int, float):

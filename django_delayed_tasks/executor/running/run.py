@@ -70,9 +70,16 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
     now = clock.now()
     try:
         start = begin(tasks, handler, clock, now, max_rescues)
-        return call_and_decide(start, handler, clock, max_rescues, partial(middleware.call, handler, start[0]))
+        return call_and_decide(start, handler, clock, max_rescues, partial(_call, handler, start[0]))
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         return interrupted(tasks, handler, clock, now, error, max_rescues)
+
+
+def _call(handler: TaskHandler, tasks: Batch) -> Any:
+    """Call the handler; what it has left open is lost, so that it has failed. An atomic one is inside a transaction."""
+    returned = middleware.call(handler, tasks)
+    kept_connections.refuse_left_open(tasks[0].alias if handler.atomic else None)
+    return returned
 
 
 def begin(

@@ -1,5 +1,6 @@
 """``manage.py starttask``: claim due tasks and run them until a signal says to stop."""
 
+import logging
 import os
 import sys
 from argparse import ArgumentParser
@@ -20,7 +21,7 @@ from django_delayed_tasks.executor.process.foreground import StopSignals, run_ex
 from django_delayed_tasks.executor.process.probes import Probed
 from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
-from django_delayed_tasks.handlers import get_task_handlers, registry
+from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.reloading import run_with_reloader
 from django_delayed_tasks.management.shared import migrate_first, refuse_unknown, require_main_thread
@@ -32,7 +33,8 @@ MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
 """Seconds within which a second SIGTERM counts as the first: systemd and the supervisor may both send one."""
 
-NO_HANDLERS = gettext_lazy("none: no installed app has a module task_handlers, and TASK_HANDLERS names none")
+NO_MODULES = gettext_lazy("none: no installed app has a module task_handlers, and TASK_HANDLERS names none")
+NONE_IN_MODULES = gettext_lazy("none: %(modules)s registers no handler, and TASK_HANDLERS names none")
 
 
 class Command(BaseCommand):
@@ -71,6 +73,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         _write_lines_at_once()
+        _format_log()
         self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
         require_main_thread("starttask", _("elsewhere call django_delayed_tasks.start()"))
         options, self._probes = self._options(given), probing.probes_of(given)
@@ -164,7 +167,7 @@ class Command(BaseCommand):
             (_("database"), f"{options.database} ({connection.display_name})"),
             (_("queues"), _queues_text(options)),
             (_("threads"), _threads_text(options)),
-            (_("handlers"), f"{len(codes)}: {', '.join(codes) or NO_HANDLERS}"),
+            (_("handlers"), f"{len(codes)}: {', '.join(codes) or _no_handlers()}"),
         ]
         title = _("django-delayed-tasks %(version)s: executor %(name)s")
         texts = [f"  {padded(name, 8)}  {value}" for name, value in lines]
@@ -183,6 +186,18 @@ def _write_lines_at_once() -> None:
     """Make each line that a handler prints appear at once: into a pipe or file Python would write it in blocks."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
+
+
+def _format_log() -> None:
+    """Give lines of the log a time and a level in a project that has configured no handler for them."""
+    if logging.lastResort is not None:
+        text = "{asctime} {levelname} {name}: {message}"
+        logging.lastResort.setFormatter(logging.Formatter(text, style="{"))
+
+
+def _no_handlers() -> str:
+    modules = ", ".join(discovery.modules())
+    return str(NONE_IN_MODULES) % {"modules": modules} if modules else str(NO_MODULES)
 
 
 def _queues_text(options: ExecutorOptions) -> str:

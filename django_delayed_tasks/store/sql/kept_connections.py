@@ -13,6 +13,7 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DataError, Error, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
 
 from django_delayed_tasks.store.sql import leftovers
 from django_delayed_tasks.store.sql.dialects import dialect_of
@@ -26,6 +27,7 @@ _kept: dict[int, list[BaseDatabaseWrapper]] = {}
 _of_thread: "dict[int, OfThread]" = {}
 """By thread id: what this package's threads have of their connections."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
+LEFT_OPEN = "the handler of this run left a transaction open on {!r}: what it wrote there is rolled back"
 _LONGEST_CHAIN = 20
 """The causes of an error that are looked at; an error may be its own."""
 losses = 0
@@ -179,8 +181,18 @@ class OfThread:
                 self._end_transaction(connection, who)
 
     def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
-        logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
+        logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
         self._replace(connection)
+
+    def refuse_left_open(self, but: str | None) -> None:
+        """Raise if the present run has left a transaction open on a database other than ``but``.
+
+        Raises:
+            TransactionManagementError: what it wrote there will be rolled back.
+        """
+        for alias in list(self._used):
+            if alias != but and leftovers.is_in_transaction(connections[alias]):
+                raise TransactionManagementError(LEFT_OPEN.format(alias))
 
     def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
         global losses
@@ -250,6 +262,12 @@ def end_transactions_of(who: object) -> None:
     """Do as :meth:`OfThread.end_transactions` with the connections of this thread, if it is one of this package's."""
     if own := _of_thread.get(get_ident()):
         own.end_transactions(who)
+
+
+def refuse_left_open(but: str | None = None) -> None:
+    """Do as :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
+    if own := _of_thread.get(get_ident()):
+        own.refuse_left_open(but)
 
 
 def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:

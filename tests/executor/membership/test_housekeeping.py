@@ -35,7 +35,7 @@ def orphan(rescues: int = 0) -> int:
     executor = registered("dead")
     add("orphan")
     [task] = claim(executor)
-    Task.objects.update(rescues=rescues)
+    Task._base_manager.update(rescues=rescues)
     executors.retire("default", executor)
     return task.id
 

@@ -146,13 +146,18 @@ def test_anything_else_is_final_and_names_handler_and_value(result: Any) -> None
         ([1], "Done(result=...)"),
         (42, "Done(result=...), or timedelta(seconds=...)"),
         (False, "Retry(reason=...) or Fail(reason)"),
-        (datetime(2026, 5, 2), "an aware datetime, as from timezone.make_aware(...)"),  # noqa: DTZ001 (naive)
         (Done, "Done(...), an instance"),
         (ValueError("no"), "to raise it"),
     ],
 )
 def test_the_error_says_what_to_return_instead(result: Any, meant: str) -> None:
     assert decided(result).error.endswith(f"; did you mean {meant}?")
+
+
+def test_a_naive_datetime_is_shown_once_and_so_is_what_to_return_instead() -> None:
+    error = decided(datetime(2026, 5, 2)).error  # noqa: DTZ001
+    assert error.count("datetime.datetime(2026, 5, 2, 0, 0)") == 1
+    assert error.endswith("is naive; give it a time zone, as with timezone.make_aware(...), or use timezone.now()")
 
 
 @pytest.mark.parametrize("result", [object(), Done(result={1, 2}), timedelta(days=400 * 365)])
