@@ -42,7 +42,6 @@ _ADDING = "cannot add tasks, which need more than their fields: use add_task(Tas
 _CHANGING = (
     "cannot change tasks, whose columns follow each other: use reschedule_task, add_task, pause_task or retry_tasks"
 )
-_DELETING = "cannot delete tasks, which may be running: use cancel_task, cancel_tasks or delete_tasks"
 
 
 def _refused(call: str, why: str) -> Callable[..., Any]:
@@ -54,18 +53,16 @@ def _refused(call: str, why: str) -> Callable[..., Any]:
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
-    """Tasks to read. Django's ways to write rows are refused: they would lack what the functions of the API fill in.
+    """Tasks to read. Django's ways to add rows are refused: they would lack what the functions of the API fill in.
 
-    ``Task._base_manager`` has them, for rows that are exactly as given.
+    ``Task._base_manager`` has them, for rows that are exactly as given. ``update()`` and ``delete()`` change rows
+    exactly as they say.
     """
 
     create = _refused(".objects.create", _ADDING)
     bulk_create = _refused(".objects.bulk_create", _ADDING)
     get_or_create = _refused(".objects.get_or_create", _ADDING)
     update_or_create = _refused(".objects.update_or_create", _ADDING)
-    update = _refused(".objects.update", _CHANGING)
-    bulk_update = _refused(".objects.bulk_update", _CHANGING)
-    delete = _refused(".objects.delete", _DELETING)
 
 
 class Task(models.Model):
@@ -151,7 +148,6 @@ class Task(models.Model):
         _refused("(…).save", _ADDING if self._state.adding else _CHANGING)()
 
     save.alters_data = True  # type: ignore[attr-defined]
-    delete = _refused("(…).delete", _DELETING)
 
     @property
     def trigger_text(self) -> str | None:
