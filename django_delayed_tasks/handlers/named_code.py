@@ -9,7 +9,8 @@ import ast
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
+from pkgutil import get_importer
 from typing import Any
 
 from django.apps import apps
@@ -91,16 +92,28 @@ def _source_of(module: str) -> str:
 def _spec_of(name: str, path: Sequence[str] | None) -> ModuleSpec:
     """Return the spec of a module in these folders; ``find_spec`` of importlib would import what the module is in."""
     for finder in sys.meta_path:
-        if spec := finder.find_spec(name, path):
+        is_of_folders = finder is PathFinder and path is not None
+        if spec := _spec_in(name, path or ()) if is_of_folders else finder.find_spec(name, path):
             return spec
     raise ImportError(f"there is no module {name}")
 
 
+def _spec_in(name: str, path: Sequence[str]) -> ModuleSpec | None:
+    """Return what PathFinder would, which needs the imported parent of a package without ``__init__.py``."""
+    portions: list[str] = []
+    for finder in map(get_importer, path):
+        spec = finder.find_spec(name) if finder else None
+        if spec and spec.loader:
+            return spec
+        portions += (spec and spec.submodule_search_locations) or []
+    package = ModuleSpec(name, None, is_package=True)
+    package.submodule_search_locations = portions
+    return package if portions else None
+
+
 def _folders(spec: ModuleSpec) -> Sequence[str]:
     """Return the folders of a package that is not imported, or none if the spec is that of a module."""
-    found = spec.submodule_search_locations
-    # Those of a package without __init__.py can be iterated over only if what the package is in is imported.
-    return list(() if found is None else getattr(found, "_path", found))
+    return list(spec.submodule_search_locations or ())
 
 
 def _makes_a_task(node: ast.AST, name: str) -> bool:
