@@ -154,7 +154,7 @@ def test_young_rows_at_the_end_are_not_passed(db: None, frozen: None) -> None:
 @pytest.mark.per_database
 def test_a_history_that_is_all_young_is_hardly_read(live_db: str) -> None:
     """An executor looks every ten seconds, by batches of a thousand rows."""
-    finished("code", *[HOUR] * KEPT, now=clock.host_now())
+    finished("code", *[HOUR] * ENOUGH, now=clock.host_now())
     with reads() as meter:
         assert purge(ALIAS, timedelta(days=1), ALL)[:3] == (0, 0, True)
     assert meter.total <= 200 * UNIT.get(live_db, 1)
