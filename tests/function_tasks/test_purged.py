@@ -4,6 +4,7 @@ import pickle
 from datetime import timedelta
 from typing import Any
 
+import django
 import pytest
 from django.utils import timezone
 
@@ -65,6 +66,11 @@ def test_its_result_is_found_by_its_id_and_is_the_same_each_time() -> None:
     result.refresh()
     with pytest.raises(ValueError, match="no longer kept"):
         _ = result.return_value
+
+
+@pytest.mark.skipif(django.VERSION < (6, 1), reason="functions cannot be pickled")
+def test_it_can_be_pickled() -> None:
+    result = done_and_purged()
     assert pickle.loads(pickle.dumps(result)) == result
 
 
