@@ -44,9 +44,10 @@ check: $(STAMP) ## Run what has to pass before a change lands: style, types, the
 test-all: $(STAMP) ## Run every test on every database and every check, and say what a landing reaches on each: an hour
 	$(PY) -m harness.suite all --databases "$(chosen)" $(PYTEST)
 
-lint: $(STAMP) ## Check style, types and that no migration is missing
+lint: $(STAMP) ## Check style, imports, types and that no migration is missing
 	$(PY) -m ruff check $(sources) $(examples)
 	$(PY) -m ruff format --check $(sources) $(examples)
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 	$(PY) -m mypy $(sources)
 	$(PY) -m django makemigrations --check --dry-run --settings tests.settings
 
@@ -97,5 +98,5 @@ matrix: $(STAMP) ## Run the tests on SQLite over every Python and Django support
 	$(PY) -m nox --envdir .matrix $(if $(CELLS),--error-on-missing-interpreters --session $(CELLS)) $(if $(PYTEST),-- $(PYTEST))
 
 clean: ## Remove what was made
-	rm -rf $(VENV) .matrix .conformance mutants build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) .matrix .conformance mutants build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,7 +27,6 @@ LEFT_OUT = (
     "tests/outside/test_site_in_browser.py",
     "tests/docs",
     "tests/test_docs_followed.py",
-    "tests/test_layers.py",
     "tests/test_typing.py",
     "tests/fuzz",
     "tests/admin/test_cost.py",

@@ -117,8 +117,8 @@ def _mode(if_exists: IfExists | str) -> IfExists:
 def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> CancelResult:
     """Cancel the task with this identity.
 
-    Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING
-    if no task has this identity.
+    Return CANCELLED if it was waiting, and is deleted; STOPPING if it is running, and will not be run again; MISSING,
+    which is false, if no task has this identity.
 
     Raises:
         InvalidTask: the values are not a valid identity.
@@ -129,9 +129,9 @@ def cancel_task(biz_code: str, biz_num: BizNum, *, using: str | None = None) -> 
 
 
 def reschedule_task(biz_code: str, biz_num: BizNum, when: When, *, using: str | None = None) -> bool:
-    """Give the task with this identity a new time, and reset its attempt counter; keep its data.
+    """Give the task with this identity a new time, and reset its attempt counter; keep its data and ``expires_at``.
 
-    Return False if no task has this identity.
+    At a time later than that, it expires. Return False if no task has this identity.
 
     Raises:
         InvalidTask: the values are not a valid identity, or ``when`` is not accepted.

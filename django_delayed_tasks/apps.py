@@ -20,6 +20,6 @@ class DelayedTasksConfig(AppConfig):
 
 
 def _run_inline(alias: str) -> None:
-    from django_delayed_tasks.testing.inline import run_inline  # with modules of executors, which few processes need
+    from django_delayed_tasks.testing.running import run_inline  # with modules of executors, which few processes need
 
     run_inline(alias)

@@ -13,12 +13,14 @@ class InvalidTask(TaskException, ValueError):
     Attributes:
         field: the name of the argument or field.
         value: the value that was passed.
+        problem: what is wrong with it.
     """
 
     def __init__(self, field: str, value: Any, problem: str, shown: str | None = None) -> None:
         """Build the message; ``shown``, if given, replaces a value that must not be shown as it is."""
         self.field = field
         self.value = value
+        self.problem = problem
         super().__init__(f"{field}={shortened(value) if shown is None else shown}: {problem}")
 
 

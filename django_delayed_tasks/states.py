@@ -79,11 +79,14 @@ class AddAction(StrEnum):
 
 
 class CancelResult(StrEnum):
-    """What ``cancel_task`` found and did."""
+    """What ``cancel_task`` found and did; false if it is MISSING."""
 
     CANCELLED = "cancelled"
     STOPPING = "stopping"
     MISSING = "missing"
+
+    def __bool__(self) -> bool:
+        return self is not CancelResult.MISSING
 
 
 class KeepHistory(StrEnum):

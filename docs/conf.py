@@ -18,7 +18,6 @@ settings.configure(
 django.setup()
 
 from django_delayed_tasks import __version__  # noqa: E402 - Django has to be set up before
-from tests.layers import FLOORS  # noqa: E402
 
 project = "django-delayed-tasks"
 author = "django-delayed-tasks contributors"
@@ -53,8 +52,6 @@ napoleon_numpy_docstring = False
 
 copybutton_prompt_text = r"\$ |>>> "
 copybutton_prompt_is_regexp = True
-
-house_floors = FLOORS
 
 html_theme = "furo"
 pygments_dark_style = "a11y-high-contrast-dark"  # every color of it has a contrast of 7 to 1 or more

@@ -66,6 +66,35 @@ class Failover:
         connection.close()
 
 
+class SplitReads:
+    """Lets reads find a session that is read-only, as if they were sent to a replica.
+
+    Which are reads is what splitters take for them: no SELECT with FOR UPDATE; on MariaDB and MySQL, where they keep
+    transactions whole, none in a transaction, while pgpool splits off reads there, too, before something is written.
+    """
+
+    def __init__(self) -> None:
+        self._is_in_transaction = False
+
+    def __call__(self, execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
+        wrapper = context["connection"]
+        if sql.startswith(("START", "ROLLBACK")):
+            self._is_in_transaction = sql.startswith("START") and wrapper.vendor == "mysql"
+        is_read = sql.startswith(("SELECT", "SHOW")) and not sql.endswith("FOR UPDATE")
+        if self._is_in_transaction or not is_read:
+            return execute(sql, params, many, context)
+        self._write(wrapper, "ONLY")
+        try:
+            return execute(sql, params, many, context)
+        finally:
+            self._write(wrapper, "WRITE")
+
+    def _write(self, wrapper: BaseDatabaseWrapper, mode: str) -> None:
+        with wrapper.connection.cursor() as cursor:
+            characteristics = "" if wrapper.vendor == "mysql" else "CHARACTERISTICS AS "
+            cursor.execute(f"SET SESSION {characteristics}TRANSACTION READ {mode}")
+
+
 @contextmanager
 def failing_over() -> Iterator[Failover]:
     """A failover that is still to come, of the connections that are opened in the block."""

@@ -1,18 +1,23 @@
 """A newcomer who follows a page of the documentation to the letter, in a fresh project on SQLite."""
 
+import atexit
+import json
 import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from threading import Timer
 
 from tests.pages import PACKAGE, ROOT, Block, blocks
 
+WARM_PYTHON = ROOT / "tests/warm_python.py"
 PATIENCE = 120.0
 DONE_BEFORE = ("pip install ", "python -m venv ", ". .venv/bin/activate")
 """What the tests' own environment has behind it."""
@@ -61,13 +66,11 @@ class Newcomer:
 
     def run(self, command: str, code: int = 0) -> str:
         """Runs it to its end, with this exit code; what it printed."""
-        done = subprocess.run(
-            arguments(command, self.python), cwd=self.folder, env=environment(self.path), timeout=PATIENCE,
-            text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-        assert done.returncode == code, f"{command}\n{done.stdout}"
-        self.outputs[command] = done.stdout
-        return done.stdout
+        _, *rest = arguments(command)
+        ended_with, printed = warm_python(self.python, self.path).run(rest, self.folder)
+        assert ended_with == code, f"{command}\n{printed}"
+        self.outputs[command] = printed
+        return printed
 
     def types(self, statements: str) -> str:
         """Runs Python statements, without double quotes, in the project's shell; what they printed."""
@@ -90,6 +93,41 @@ class Newcomer:
         impatience.cancel()
         assert re.search(".+".join(map(re.escape, expected.rstrip().split("..."))), before, re.DOTALL), before
         assert process.wait(PATIENCE) == 0
+
+
+class WarmPython:
+    """An interpreter that has imported Django, and runs commands in processes of its own."""
+
+    def __init__(self, python: str, path: Path) -> None:
+        self._process = subprocess.Popen(
+            [python, "-P", WARM_PYTHON], env=environment(path), text=True, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        atexit.register(self._end)
+
+    def run(self, arguments: list[str], folder: Path) -> tuple[int, str]:
+        """Run ``python ARGUMENTS`` in this folder to its end; return the exit code and what it printed."""
+        assert self._process.stdin
+        assert self._process.stdout
+        with tempfile.NamedTemporaryFile("r") as output:
+            command = {"arguments": arguments, "folder": str(folder), "output": output.name}
+            print(json.dumps(command), file=self._process.stdin, flush=True)
+            impatience = Timer(PATIENCE, os.killpg, (self._process.pid, signal.SIGKILL))
+            impatience.start()
+            answer = self._process.stdout.readline()
+            impatience.cancel()
+            printed = output.read()
+        assert answer, f"{arguments} did not end\n{printed}"
+        return int(answer), printed
+
+    def _end(self) -> None:
+        self._process.communicate()
+
+
+@cache
+def warm_python(python: str, path: Path) -> WarmPython:
+    """Return the one process that runs the commands of this interpreter, with the package of this folder."""
+    return WarmPython(python, path)
 
 
 def read_until(expected: str, lines: Iterator[str]) -> str:

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.per_database
 
 ExtraDatabase = Callable[[dict[str, Any]], AbstractContextManager[None]]
 DEFAULT_ONLY = ["default"]
+UNMIGRATED = "W025"
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +200,7 @@ def test_sqlite_files_have_a_write_ahead_log(
     options = {**GOOD, "init_command": f"PRAGMA journal_mode={mode}"}
     entry = sqlite(tmp_path / "x.sqlite3", **options)
     with extra_database(entry):
-        assert numbers(["extra"]) == expected
+        assert numbers(["extra"]) == [*expected, UNMIGRATED]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_sqlite_in_memory_needs_no_log_and_takes_no_executor(
 ) -> None:
     with extra_database(sqlite(name, transaction_mode="IMMEDIATE")):
         with override_settings(DELAYED_TASKS={"DATABASE": "extra", "MODE": mode}):
-            assert numbers(["extra"]) == expected
+            assert numbers(["extra"]) == [*expected, UNMIGRATED]
 
 
 @pytest.mark.parametrize(("tables", "expected"), [(["django_delayed_tasks_task"], ["W011"]), (["shop"], [])])
@@ -303,5 +304,22 @@ def test_a_pool_that_two_handlers_need_is_said_once() -> None:
 @pytest.mark.usefixtures("payments")
 def test_pools_are_not_looked_for_before_migrate(extra_database: ExtraDatabase, tmp_path: Path) -> None:
     with extra_database(sqlite(tmp_path / "x.sqlite3", **GOOD)):
-        assert numbers(["extra"]) == []
+        assert numbers(["extra"]) == [UNMIGRATED]
         assert numbers() == []
+
+
+def test_a_database_before_migrate(
+    extra_database: ExtraDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with extra_database(sqlite(tmp_path / "x.sqlite3", **GOOD)):
+        assert "'extra' lacks tables or columns" in the_only(["extra"]).msg
+        with by_an_executor():  # which refuses to start
+            assert numbers(["extra"]) == []
+        with monkeypatch.context() as patched:
+            patched.setattr("sys.argv", ["manage.py", "migrate", "--database", "extra"])
+            assert numbers(["extra"]) == []
+        call_command("migrate", "django_delayed_tasks", database="extra", verbosity=0)
+        assert numbers(["extra"]) == []
+        with connections["extra"].cursor() as cursor:
+            cursor.execute("ALTER TABLE django_delayed_tasks_executor DROP COLUMN host_time")
+        assert numbers(["extra"]) == [UNMIGRATED]

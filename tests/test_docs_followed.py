@@ -15,6 +15,11 @@ DOCS = ROOT / "docs"
 __test__ = settings.DDT_DATABASE == "sqlite"
 
 
+def test_a_command_that_fails_fails_the_page(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="NameError: name 'nonsense' is not defined"):
+        Newcomer(tmp_path).run("python -c nonsense")
+
+
 def test_readme_leads_to_a_running_task(tmp_path: Path) -> None:
     newcomer = Newcomer(tmp_path)
     newcomer.run("django-admin startproject mysite .")

@@ -28,7 +28,7 @@ def test_no_thread_of_a_child_continues_before_all_is_forgotten(monkeypatch: pyt
         happened.append("forgotten")
 
     monkeypatch.setattr(forks, "_forgetting", [forget])
-    monkeypatch.setattr(forks, "_pid", 0)  # as in a child in which no hook was called
+    monkeypatch.setattr(forks, "pid", 0)  # as in a child in which no hook was called
     first, second = Thread(target=look, daemon=True), Thread(target=look, daemon=True)
     first.start()
     assert begun.wait(30)

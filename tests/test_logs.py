@@ -9,7 +9,7 @@ import pytest
 from django.utils.log import RequireDebugTrue
 
 from django_delayed_tasks.support.log_handlers import is_logged
-from django_delayed_tasks.support.logs import LONGEST_MESSAGE, Log, brief
+from django_delayed_tasks.support.logs import LONGEST_MESSAGE, Log, brief, logger_of
 
 NAME = "tests.test_logs"
 
@@ -39,6 +39,21 @@ def test_it_prints_what_a_filter_raises(broken: None, capsys: pytest.CaptureFixt
     printed = capsys.readouterr().err
     assert printed.count("--- Logging error ---") == 2
     assert "broken" in printed or "SystemExit" in printed
+
+
+@pytest.mark.parametrize(
+    ("message", "given"),
+    [
+        ("the %s", ("name\nforged",)),
+        ("the %(x)s of %(y)d", ({"x": "name\nforged", "y": 3},)),
+        ("the %s", ({"x": "a\nb"},)),
+    ],
+)
+def test_what_is_not_seen_is_escaped_in_arguments_of_all_forms(
+    message: str, given: tuple[Any, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    logger_of(NAME).warning(message, *given)
+    assert "\n" not in caplog.messages[0]
 
 
 def test_a_level_that_cannot_be_asked_for_is_off(

@@ -2,7 +2,8 @@
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Generic, TypeVar
 
 from django.db import connections
 
@@ -47,3 +48,37 @@ def start_thread(function: Callable[[], T]) -> DatabaseThread[T]:
 def in_thread(function: Callable[[], T], timeout: float = JOIN_TIMEOUT) -> T:
     """Run `function` on another connection, wait for it and return its result."""
     return start_thread(function).result(timeout)
+
+
+class KeptThread:
+    """One thread that runs one function after the other, on connections that it keeps until the block ends."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "test-kept")
+        self._future: Future[Any] | None = None
+
+    def __enter__(self) -> "KeptThread":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.submit(connections.close_all)
+        self._pool.shutdown()
+
+    def start(self, function: Callable[[], Any]) -> None:
+        """Start `function`; the one before has to have ended."""
+        assert self._future is None
+        self._future = self._pool.submit(function)
+
+    def is_alive(self) -> bool:
+        return self._future is not None and not self._future.done()
+
+    def join(self, timeout: float) -> None:
+        """Wait until the function has returned, at most so long."""
+        assert self._future
+        wait([self._future], timeout)
+
+    def result(self, timeout: float = JOIN_TIMEOUT) -> Any:
+        """Return what the function returned, or raise its error; then another one may be started."""
+        future, self._future = self._future, None
+        assert future
+        return future.result(timeout)

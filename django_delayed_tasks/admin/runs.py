@@ -15,10 +15,16 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.again import EnqueuesAgain
 from django_delayed_tasks.admin.lists import columns
 from django_delayed_tasks.admin.lists.base import ReadOnlyAdmin
+from django_delayed_tasks.admin.lists.columns import lateness
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList, executor_link
-from django_delayed_tasks.admin.lists.filters import FinishedFilter, OutcomeFilter, RunCodeFilter, recent
-from django_delayed_tasks.admin.lists.lateness import lateness
-from django_delayed_tasks.admin.lists.searching import containing, is_searching
+from django_delayed_tasks.admin.lists.filters import (
+    FinishedFilter,
+    OutcomeFilter,
+    RunCodeFilter,
+    containing,
+    is_searching,
+    recent,
+)
 from django_delayed_tasks.admin.lists.tracebacks import folded
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers

@@ -50,7 +50,7 @@ def _connection_error(problem: str, alias: str) -> Error:
 
 
 def _table_problems(alias: str, table: TextTable) -> Iterator[CheckMessage]:
-    hint = f"{table.mended}; or, if it is not applied yet, apply migration 0006 of django_delayed_tasks."
+    hint = f"{table.mended}; or, if it is not applied yet, apply migration 0002 of django_delayed_tasks."
     if exact := [column for column in table.wrong if column.is_exact]:
         yield Error(
             f"The table {table.name} in the database {alias!r} has columns that treat some different texts as equal: "

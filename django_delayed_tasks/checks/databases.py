@@ -1,5 +1,7 @@
 """Checks that query the databases; they run when Django is told to check databases."""
 
+import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -7,13 +9,17 @@ from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.db import connections
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from django_delayed_tasks import conf
 from django_delayed_tasks.checks.charsets import charset_problems
 from django_delayed_tasks.checks.configuration import VENDORS, chosen_alias
-from django_delayed_tasks.checks.overdue import overdue_problems
-from django_delayed_tasks.checks.pools import pool_problems
+from django_delayed_tasks.checks.overdue import is_by_an_executor, overdue_problems
 from django_delayed_tasks.checks.servers import server_problems
+from django_delayed_tasks.handlers import get_task_handlers
+from django_delayed_tasks.handlers.validation import name_of
+from django_delayed_tasks.models import Executor, Resource, Task
 from django_delayed_tasks.store.sql.tables import RESOURCE
 
 if TYPE_CHECKING:
@@ -24,7 +30,7 @@ ISOLATION = "READ-COMMITTED"
 
 
 def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[CheckMessage]:
-    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, for databases that hold tasks."""
+    """Return E009, E012 to E014, E016, E021 to E023, W011 to W018, W021, W022, W025, for databases that hold tasks."""
     messages: list[CheckMessage] = []
     for alias in databases or ():
         connection = connections[alias]
@@ -35,9 +41,32 @@ def check_databases(databases: Sequence[str] | None = None, **_: Any) -> list[Ch
                 messages += pool_problems(alias)
             # Tables that have an error by now may not even be readable together.
             is_sound = not any(message.is_serious() for message in messages)
-            if is_sound and alias == chosen_alias():
-                messages += overdue_problems(alias)
+            if is_sound and alias == chosen_alias() and not is_by_an_executor():
+                messages += overdue_problems(alias) if _is_migrated(connection) else _unmigrated(alias)
     return messages
+
+
+def _unmigrated(alias: str) -> Iterator[CheckMessage]:
+    if sys.argv[1:2] != ["migrate"]:  # which runs the checks before it adds what is missing
+        yield Warning(
+            f"The database {alias!r} lacks tables or columns of django_delayed_tasks.",
+            hint="Run `manage.py migrate` first: until then no task can be added, and no executor starts.",
+            id="django_delayed_tasks.W025",
+        )
+
+
+def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
+    """Return whether the tables have all columns of this release; ``migrate`` runs the checks before it adds them."""
+    models = list(apps.get_app_config("django_delayed_tasks").get_models())
+    with connection.cursor() as cursor:
+        tables = connection.introspection.table_names(cursor)
+        if not {model._meta.db_table for model in models} <= set(tables):
+            return False
+        for model in models:
+            columns = connection.introspection.get_table_description(cursor, model._meta.db_table)
+            if not {field.column for field in model._meta.local_concrete_fields} <= {column.name for column in columns}:
+                return False
+    return True
 
 
 def _tables_in(connection: "BaseDatabaseWrapper") -> list[str]:
@@ -125,3 +154,39 @@ def _rows(connection: "BaseDatabaseWrapper", sql: str) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())
+
+
+def pool_problems(alias: str) -> Iterator[CheckMessage]:
+    """Yield W017 for each pool that is empty or disabled, with the handlers whose tasks wait for its resources.
+
+    In a database without tasks nothing waits: that is a new one, such as each run of the tests makes.
+    """
+    handlers = defaultdict(list)
+    for handler in get_task_handlers().values():
+        if handler.pool:
+            handlers[handler.pool].append(name_of(handler))
+    if not handlers or not (is_by_an_executor() or _is_in_use(alias)):
+        return
+    resources = Resource.objects.using(alias).filter(pool__in=handlers)
+    found = set(resources.values_list("pool", "enabled").distinct())
+    for pool, names in handlers.items():
+        if (pool, True) not in found:
+            text = ngettext(
+                "%(handler)s needs a resource of the pool %(pool)r, which is empty.",
+                "%(handler)s need a resource of the pool %(pool)r, which is empty.",
+                len(names),
+            )
+            hint = _("Its tasks wait until there is one: Pool(%r).add(...). Or is the name misspelled?")
+            if (pool, False) in found:
+                text = ngettext(
+                    "%(handler)s needs a resource of the pool %(pool)r, whose resources are all disabled.",
+                    "%(handler)s need a resource of the pool %(pool)r, whose resources are all disabled.",
+                    len(names),
+                )
+                hint = _("Its tasks wait until one is enabled: Pool(%r).enable(...).")
+            values = {"handler": ", ".join(names), "pool": pool}
+            yield Warning(text % values, hint=hint % pool, id="django_delayed_tasks.W017")
+
+
+def _is_in_use(alias: str) -> bool:
+    return Task.objects.using(alias).exists() or Executor.objects.using(alias).exists()

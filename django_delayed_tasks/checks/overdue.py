@@ -3,17 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
-from django.apps import apps
 from django.core.checks import CheckMessage, Warning
-from django.db import connections
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.support.durations import duration_text
-
-if TYPE_CHECKING:
-    from django.db.backends.base.base import BaseDatabaseWrapper
 
 _is_starting: ContextVar[bool] = ContextVar("is_starting", default=False)
 
@@ -35,8 +29,6 @@ def is_by_an_executor() -> bool:
 
 def overdue_problems(alias: str) -> Iterator[CheckMessage]:
     """Yield W018 for each queue whose tasks have been due for more than a minute without an executor that serves it."""
-    if is_by_an_executor() or not _is_migrated(connections[alias]):
-        return
     # Imported here: an executor begins sooner without the statistics.
     from django_delayed_tasks.stats.backlogs import queues_of
     from django_delayed_tasks.stats.findings import VERY_LATE, tasks_text
@@ -54,17 +46,3 @@ def overdue_problems(alias: str) -> Iterator[CheckMessage]:
                 hint=_("Start one, `manage.py starttask`, or let one serve this queue: --queues, --exclude-queues."),
                 id="django_delayed_tasks.W018",
             )
-
-
-def _is_migrated(connection: "BaseDatabaseWrapper") -> bool:
-    """Return whether the tables have all columns of this release; ``migrate`` runs the checks before it adds them."""
-    models = list(apps.get_app_config("django_delayed_tasks").get_models())
-    with connection.cursor() as cursor:
-        tables = connection.introspection.table_names(cursor)
-        if not {model._meta.db_table for model in models} <= set(tables):
-            return False
-        for model in models:
-            columns = connection.introspection.get_table_description(cursor, model._meta.db_table)
-            if not {field.column for field in model._meta.local_concrete_fields} <= {column.name for column in columns}:
-                return False
-    return True

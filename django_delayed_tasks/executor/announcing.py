@@ -17,6 +17,7 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -62,7 +63,7 @@ def _send(signal: Signal, sender: Any, **arguments: Any) -> None:
         return
     try:
         try:
-            signal.send_robust(sender=sender, **arguments)
+            in_one_process(signal.send_robust, sender=sender, **arguments)
         finally:  # in a transaction that a receiver left open, the next claims would not be committed
             kept_connections.tidy_after("a receiver of a signal")
     except BaseException:  # even a receiver's SystemExit: it must end no thread of the executor

@@ -68,12 +68,12 @@ class Executor:
         self.lookahead = Lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.pool = WorkerPool(options, self.queue, self.performer)
-        admission = Admission(options, self.held, self.peers)
-        self.lanes = Lanes(options, self.lease, self.held, self.queue, admission, self.peers, self.clock)
+        self.admission = Admission(options, self.held, self.peers)
+        self.lanes = Lanes(options, self.lease, self.held, self.queue, self.admission, self.peers, self.clock)
         relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
         self.settler = Settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
-        self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, admission, self.lanes, reader)
+        self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader)
         self.drained = self.poller.drained
         self.watchdog = Watchdog(self.pool, self.awaited, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)
@@ -90,7 +90,9 @@ class Executor:
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
         vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
-        self.health = Health(options, self.lease, self.pool, self.awaited, self.failures, vital, self.worn_out)
+        self.health = Health(
+            options, self.lease, self.held, self.pool, self.awaited, self.failures, vital, self.worn_out
+        )
 
     def start(self, registered: Callable[[int], None] = lambda executor: None) -> None:
         """Register this executor, start its threads, and return at once.

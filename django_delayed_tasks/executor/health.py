@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from threading import Event
 
 from django_delayed_tasks import clock
+from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
@@ -19,8 +20,10 @@ logger = Log(__name__)
 LONGEST_CALL = 60.0
 """Seconds after which a statement of the heartbeat, the poller or the settler, or a hook, counts as hung."""
 HOUSEKEEPING = "housekeeping"
-PATIENCE = {HOUSEKEEPING: 10}
-"""By the name of a thread: how many times longer than others it may work. Housekeeping may work on many rows."""
+PATIENCE = 10
+"""How many times longer than others housekeeping may work, on many rows, and writes may be refused to an executor that
+holds claims: after a restart, its runs that have ended would be run again, and without one they are settled.
+"""
 
 
 class Health:
@@ -30,6 +33,7 @@ class Health:
         self,
         options: ExecutorOptions,
         lease: Lease,
+        held: Held,
         pool: WorkerPool,
         awaited: AwaitedRuns,
         failures: FailureReports,
@@ -39,6 +43,7 @@ class Health:
         self._longest_call = max(LONGEST_CALL, 3 * options.lease)
         self._max_lost = options.max_lost_threads
         self._lease = lease
+        self._held = held
         self._pool = pool
         self._awaited = awaited
         self._failures = failures
@@ -76,7 +81,7 @@ class Health:
             return f"the thread {dead[0]} has ended"
         if stuck := [thread.name for thread in self._threads if self._is_stuck(thread)]:
             return f"the thread {stuck[0]} gets no answer from the database"
-        if self._lease.refused_for > self._longest_call:
+        if self._lease.refused_for > self._longest_call * (PATIENCE if self._held else 1):
             return "the database answers, but accepts no writes"  # perhaps a server that was demoted
         if self._awaited.seconds_blocked > self._longest_call:
             return "a handler blocks the event loop"
@@ -85,4 +90,4 @@ class Health:
         return ""
 
     def _is_stuck(self, thread: Loop | Settler) -> bool:
-        return thread.busy_for() > PATIENCE.get(thread.name, 1) * self._longest_call
+        return thread.busy_for() > self._longest_call * (PATIENCE if thread.name == HOUSEKEEPING else 1)

@@ -223,7 +223,12 @@ class Held:
     def wants_more(self) -> bool:
         """Whether it is time to claim: there are few unfinished claims, and the settler is not far behind."""
         is_short = self._occupied < self._refill_below and not self.is_full
-        return is_short and self.connecting.threads < self._threads
+        return is_short and not self.lacks_connections
+
+    @property
+    def lacks_connections(self) -> bool:
+        """Whether every thread for runs waits for a connection."""
+        return self.connecting.threads >= self._threads
 
     @property
     def _occupied(self) -> int:

@@ -29,6 +29,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_los
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import valid_json
+from django_delayed_tasks.support.exits import is_success
 from django_delayed_tasks.support.log_handlers import is_logged
 
 T = TypeVar("T")
@@ -60,9 +61,23 @@ def run_unheard(function: Any, task: ClaimedTask) -> Any:
 def _call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     # The framework's own method asks for each call whether the function is a coroutine function, which takes longer
     # than the rest of the call. A project's subclass may have a method of its own.
-    if type(function).call is family_of(function).base.Task.call:
-        return function.func(*args, **kwargs)
-    return function.call(*args, **kwargs)
+    try:
+        if type(function).call is family_of(function).base.Task.call:
+            return function.func(*args, **kwargs)
+        return function.call(*args, **kwargs)
+    except SystemExit as error:
+        if not is_success(error):
+            raise
+        return None
+
+
+async def _acall(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        return await function.acall(*args, **kwargs)
+    except SystemExit as error:
+        if not is_success(error):
+            raise
+        return None
 
 
 async def arun(function: Any, task: ClaimedTask) -> Any:
@@ -72,7 +87,7 @@ async def arun(function: Any, task: ClaimedTask) -> Any:
     """
     waits = _earlier_attempts(task) > 0 or _has_receivers(family_of(function))
     begun = await sync_to_async(_begin)(function, task) if waits else _begin(function, task)
-    returned = await function.acall(*begun.args, **begun.kwargs)
+    returned = await _acall(function, begun.args, begun.kwargs)
     if not waits:
         return _end(function, task, begun, returned)
     return await _in_any_case(sync_to_async(_end)(function, task, begun, returned))

@@ -130,7 +130,7 @@ def result_class_of(family: Any, module: str) -> Any:
 def purged_class_of(parent: Any, module: str) -> Any:
     """Return the class of a family's results without a value, to be ``PurgedResult`` in ``module``."""
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
+    @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
     class PurgedResult(parent):  # type: ignore[misc]
         """The result of what was done once, and is no longer in the history: only that and when it succeeded is known.
 

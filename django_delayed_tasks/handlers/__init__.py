@@ -4,7 +4,13 @@ from django_delayed_tasks.handlers.backoff import exponential
 from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
 from django_delayed_tasks.handlers.decorator import task_handler
 from django_delayed_tasks.handlers.functions import find_function
-from django_delayed_tasks.handlers.registry import find, get_task_handlers, load, register_task_handler
+from django_delayed_tasks.handlers.registry import (
+    find,
+    get_task_handlers,
+    load,
+    load_problems,
+    register_task_handler,
+)
 from django_delayed_tasks.handlers.validation import takes, takes_exception
 
 __all__ = [
@@ -15,6 +21,7 @@ __all__ = [
     "find_function",
     "get_task_handlers",
     "load",
+    "load_problems",
     "register_task_handler",
     "takes",
     "takes_exception",

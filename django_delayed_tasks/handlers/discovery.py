@@ -32,6 +32,14 @@ class LoadProblem(NamedTuple):
     source: str
     error: Exception
 
+    @property
+    def why(self) -> str:
+        """The error in one line."""
+        text = str(self.error)
+        return (text if isinstance(self.error, InvalidHandler) else f"{type(self.error).__name__}: {text}").partition(
+            "\n"
+        )[0]
+
 
 def from_settings() -> Iterator[Found | LoadProblem]:
     """Yield the handler classes, instances and decorated functions that the paths in ``TASK_HANDLERS`` name."""
@@ -53,6 +61,11 @@ def from_apps() -> Iterator[Found | LoadProblem]:
             yield from _imported(config, FUNCTIONS_MODULE, lambda module: [])
 
 
+def modules() -> list[str]:
+    """Return the names of the apps' ``task_handlers`` modules."""
+    return [f"{config.name}.{MODULE}" for config in apps.get_app_configs() if _has(config, MODULE)]
+
+
 def runs_functions() -> bool:
     """Return whether the setting ``TASKS`` names this package's backend, or a subclass of it."""
     for params in (getattr(settings, "TASKS", None) or {}).values():
@@ -66,7 +79,7 @@ def _imported(
     config: AppConfig, module: str, classes: Callable[[ModuleType], list[type[TaskHandler]]]
 ) -> Iterator[Found | LoadProblem]:
     # Only a missing module is skipped: an ImportError inside an existing one is an error to report.
-    if config.module is None or not module_has_submodule(config.module, module):
+    if not _has(config, module):
         return
     name = f"{config.name}.{module}"
     try:
@@ -75,6 +88,10 @@ def _imported(
         yield LoadProblem(name, error)
     else:
         yield from (Found(name, cls) for cls in classes(imported))
+
+
+def _has(config: AppConfig, module: str) -> bool:
+    return config.module is not None and module_has_submodule(config.module, module)
 
 
 def concrete_classes(module: ModuleType) -> list[type[TaskHandler]]:

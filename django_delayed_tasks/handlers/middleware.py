@@ -22,6 +22,7 @@ from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.coroutines import for_coroutines
+from django_delayed_tasks.support.exits import end_if_forked, in_one_process, is_success
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
@@ -50,12 +51,12 @@ _cancelled: ContextVar[Event] = ContextVar("cancelled")
 
 def call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Call a handler, inside of the middlewares; return what they return."""
-    return chain(Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
+    return in_one_process(chain, Run(handler, tasks)) if (chain := _chain()) is not _handle else _call(handler, tasks)
 
 
 async def acall(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
     """Await an async handler, inside of the middlewares; return what they return."""
-    return await _achain()(Run(handler, tasks))
+    return await _awaited(_achain(), Run(handler, tasks))
 
 
 def _handle(run: Run) -> Any:
@@ -63,11 +64,35 @@ def _handle(run: Run) -> Any:
 
 
 def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
-    return handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
+    try:
+        if handler.is_batched:
+            return in_one_process(handler.handle_batch, list(tasks))
+        return in_one_process(handler.handle, tasks[0])
+    except SystemExit as error:
+        if not is_success(error):
+            raise
+        return None
 
 
 async def _ahandle(run: Run) -> Any:
-    return await cast(Any, _handle(run))
+    try:
+        return await _awaited(_handle, run)
+    except SystemExit as error:
+        if not is_success(error):
+            raise
+        return None
+
+
+async def _awaited(call: Call, run: Run) -> Any:
+    """Do as :func:`in_one_process` with a call that is awaited."""
+    pid = forks.pid
+    try:
+        returned = await call(run)
+    except BaseException as error:
+        end_if_forked(pid, error)
+        raise
+    end_if_forked(pid)
+    return returned
 
 
 def load() -> None:

@@ -7,10 +7,9 @@ its source defines what the row names.
 
 import ast
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
-from importlib.abc import InspectLoader
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from pkgutil import get_importer
 from typing import Any
 
@@ -64,39 +63,69 @@ def _refuse_to_import(module: str, name: str, defines: Defines) -> None:
     trusted = (*(config.name for config in apps.get_app_configs()), *settings.FUNCTION_MODULES)
     if not any(module == package or module.startswith(f"{package}.") for package in trusted):
         raise ImportError(f"{module} is neither in an installed app nor in DELAYED_TASKS['FUNCTION_MODULES']")
-    if not any(defines(node, name) for node in ast.walk(ast.parse(_source_of(module)))):
+    if not any(defines(node, name) for node in _run_by(ast.parse(_source_of(module)))):
         raise ImportError(f"{module} does not define {name}, as far as its source tells")
+
+
+def _run_by(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield this node and all in it that is evaluated together with it: no bodies of functions and classes."""
+    nodes = [node]
+    for found in nodes:
+        yield found
+        if not isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            nodes.extend(ast.iter_child_nodes(found))
 
 
 def _source_of(module: str) -> str:
     """Return the source of a module, which is found without importing it or the packages that it is in."""
     parts = module.split(".")
-    path: Iterable[str] | None = None
-    for length in range(1, len(parts) + 1):
-        spec = _spec_of(".".join(parts[:length]), path)
-        path = spec.submodule_search_locations or ()
-    source = spec.loader.get_source(module) if isinstance(spec.loader, InspectLoader) else None
+    path: Sequence[str] | None = None
+    for package in (".".join(parts[:length]) for length in range(1, len(parts))):
+        path = sys.modules[package].__path__ if package in sys.modules else _folders(_spec_of(package, path))
+    loader: Any = _spec_of(module, path).loader
+    source: str | None = loader.get_source(module) if hasattr(loader, "get_source") else None
     if source is None:
         raise ImportError(f"{module} has no source")
     return source
 
 
-def _spec_of(name: str, path: Iterable[str] | None) -> ModuleSpec:
+def _spec_of(name: str, path: Sequence[str] | None) -> ModuleSpec:
     """Return the spec of a module in these folders; ``find_spec`` of importlib would import what the module is in."""
-    if path is None:
-        found = [finder.find_spec(name, None) for finder in sys.meta_path]
-    else:
-        found = [finder.find_spec(name) for finder in map(get_importer, path) if finder]
-    specs = sorted((spec for spec in found if spec), key=lambda spec: spec.loader is None)  # last: without __init__.py
-    if not specs:
-        raise ImportError(f"there is no module {name}")
-    return specs[0]
+    for finder in sys.meta_path:
+        is_of_folders = finder is PathFinder and path is not None
+        if spec := _spec_in(name, path or ()) if is_of_folders else finder.find_spec(name, path):
+            return spec
+    raise ImportError(f"there is no module {name}")
+
+
+def _spec_in(name: str, path: Sequence[str]) -> ModuleSpec | None:
+    """Return what PathFinder would, which needs the imported parent of a package without ``__init__.py``."""
+    portions: list[str] = []
+    for finder in map(get_importer, path):
+        spec = finder.find_spec(name) if finder else None
+        if spec and spec.loader:
+            return spec
+        portions += (spec and spec.submodule_search_locations) or []
+    package = ModuleSpec(name, None, is_package=True)
+    package.submodule_search_locations = portions
+    return package if portions else None
+
+
+def _folders(spec: ModuleSpec) -> Sequence[str]:
+    """Return the folders of a package that is not imported, or none if the spec is that of a module."""
+    return list(spec.submodule_search_locations or ())
 
 
 def _makes_a_task(node: ast.AST, name: str) -> bool:
-    match node:
-        case ast.FunctionDef(name=found) | ast.AsyncFunctionDef(name=found):
-            return found == name and bool(node.decorator_list)
-        case ast.Assign(targets=[ast.Name(id=found)]) | ast.AnnAssign(target=ast.Name(id=found)):
-            return found == name
-    return False
+    """Return whether this is a decorated function of the name, or assigns to it what calls something."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return node.name == name and bool(node.decorator_list)
+    if not isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) or node.value is None:
+        return False
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    is_target = any(_assigns_to(name, found) for target in targets for found in ast.walk(target))
+    return is_target and any(isinstance(found, ast.Call) for found in _run_by(node.value))
+
+
+def _assigns_to(name: str, node: ast.AST) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id == name

@@ -89,6 +89,11 @@ def load() -> list[LoadProblem]:
         return list(_problems)
 
 
+def load_problems() -> list[LoadProblem]:
+    """Return what :func:`load` could not load; none before it has ended, for which this does not wait."""
+    return list(_problems or ())
+
+
 @contextmanager
 def preserved() -> Iterator[None]:
     """Undo at the end of the block whatever was registered, loaded or cleared in it; for tests."""

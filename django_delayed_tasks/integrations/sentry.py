@@ -69,4 +69,6 @@ def _error_of(record: Any) -> str:
     if record.exc_info and record.exc_info[0]:
         kind = record.exc_info[0]
         return f"{kind.__module__}.{kind.__qualname__}"
-    return _NUMBER.sub("#", str(record.args[-1] if record.args else record.msg))
+    text = str(record.args[-1] if record.args else record.msg)
+    kind = text.partition(":")[0]
+    return kind if kind.startswith(f"{_OWN}.exceptions.") else _NUMBER.sub("#", text)

@@ -14,6 +14,7 @@ from django_delayed_tasks.leases.asynchronous import IsCancelled, in_thread, nev
 from django_delayed_tasks.leases.choosing import Chooser, Where
 from django_delayed_tasks.leases.lease import Lease
 from django_delayed_tasks.leases.pauses import LONGEST, Pauses
+from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import Wanted
@@ -270,6 +271,11 @@ class LeasedResource:
         lease, self._lease = self._lease, None
         if lease is not None:
             lease.release()
+
+    def renew_no_more(self) -> None:
+        """Let the lease of the resource end within its ttl, or when it is given back."""
+        if self._lease is not None:
+            renewer.drop(self._lease)
 
     def end(self) -> None:
         """Give back the resource, if one is held, and acquire no more."""

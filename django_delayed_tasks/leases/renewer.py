@@ -109,6 +109,7 @@ class Renewer:
 
     def _repeat(self, alias: str) -> None:
         kept_connections.keep()
+        kept_connections.record_nothing(connections[alias])
         try:
             self._renew_until_the_end(alias)
         finally:

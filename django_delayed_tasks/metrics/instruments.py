@@ -16,8 +16,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.meter import Histogram
 from django_delayed_tasks.metrics.cluster import UNKNOWN, Cluster, read_cluster
-from django_delayed_tasks.metrics.counts import Counts, read_counts
-from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Metric, Source
+from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Counts, Kind, Metric, Source, read_counts
 
 NAME = "django_delayed_tasks"
 Callback = Callable[[CallbackOptions], Iterable[Observation]]

@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from django_delayed_tasks.executor.meter import Activity, Histogram
 from django_delayed_tasks.metrics import definitions
 from django_delayed_tasks.metrics.cluster import read_cluster
-from django_delayed_tasks.metrics.counts import read_counts
-from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Source
+from django_delayed_tasks.metrics.definitions import ACTIVE, COUNTED, SHARED, Kind, Source, read_counts
 from django_delayed_tasks.support.visible import visible
 
 KIND = CONTENT_TYPE_PLAIN_0_0_4

@@ -38,23 +38,31 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _refused(call: str) -> Callable[..., Any]:
-    def refuse(*_: object, **__: object) -> NoReturn:
-        raise TaskException(f"Task{call}() cannot add tasks, which need more than their fields: use add_task(Task(…))")
+_ADDING = "cannot add tasks, which need more than their fields: use add_task(Task(…))"
+_CHANGING = (
+    "cannot change tasks, whose columns follow each other: use reschedule_task, add_task, pause_task or retry_tasks"
+)
 
+
+def _refused(call: str, why: str) -> Callable[..., Any]:
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise TaskException(f"Task{call}() {why}")
+
+    refuse.alters_data = True  # type: ignore[attr-defined]
     return refuse
 
 
 class TaskQuerySet(models.QuerySet["Task"]):
-    """Tasks to read. Django's ways to add a row are refused: it would lack what ``add_task`` fills in.
+    """Tasks to read. Django's ways to add rows are refused: they would lack what the functions of the API fill in.
 
-    ``Task._base_manager`` has them, for rows that are exactly as given.
+    ``Task._base_manager`` has them, for rows that are exactly as given. ``update()`` and ``delete()`` change rows
+    exactly as they say.
     """
 
-    create = _refused(".objects.create")
-    bulk_create = _refused(".objects.bulk_create")
-    get_or_create = _refused(".objects.get_or_create")
-    update_or_create = _refused(".objects.update_or_create")
+    create = _refused(".objects.create", _ADDING)
+    bulk_create = _refused(".objects.bulk_create", _ADDING)
+    get_or_create = _refused(".objects.get_or_create", _ADDING)
+    update_or_create = _refused(".objects.update_or_create", _ADDING)
 
 
 class Task(models.Model):
@@ -136,10 +144,8 @@ class Task(models.Model):
         ]
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Write the row if it exists; refuse to add one, as :class:`TaskQuerySet` does."""
-        if self._state.adding:
-            _refused("(…).save")()
-        super().save(*args, **kwargs)
+        """Refuse to write the row, as :class:`TaskQuerySet` does."""
+        _refused("(…).save", _ADDING if self._state.adding else _CHANGING)()
 
     save.alters_data = True  # type: ignore[attr-defined]
 

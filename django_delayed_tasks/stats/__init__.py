@@ -5,12 +5,11 @@ of them, and what is read live is read through an index up to a bound (docs/deci
 """
 
 from django_delayed_tasks.stats.backlogs import Backlog, QueueBacklog, backlog
-from django_delayed_tasks.stats.durations import Durations
 from django_delayed_tasks.stats.findings import Problem, problems
 from django_delayed_tasks.stats.forecasts import Bar, Forecast, Peak, forecast
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.overviews import Overview, overview
-from django_delayed_tasks.stats.runs import Failures, Runs, failures, rates, series
+from django_delayed_tasks.stats.runs import Durations, Failures, Runs, failures, rates, series
 
 __all__ = [
     "Backlog",

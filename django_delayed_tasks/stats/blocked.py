@@ -10,28 +10,37 @@ from django_delayed_tasks.handlers import find
 from django_delayed_tasks.handlers.functions import is_function
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.stats.findings import threads_clause
+from django_delayed_tasks.stats.findings import lacks_handler, threads_clause
 from django_delayed_tasks.stats.limits import used_up
 from django_delayed_tasks.stats.look import LATE, Look, look
 from django_delayed_tasks.store.sql.lanes import is_blocked
 
 
 def reason(task: Task, now: datetime) -> str:
-    """Return why a task that is due has not started, as far as rows tell; "" if it is not due."""
-    if task.status != TaskStatus.PENDING or task.claim_at > now:
+    """Return why a task that is due has not started, as far as rows tell; "" if it is not due.
+
+    One without a handler is due from ``when`` on: executors put it off for a minute each time that they look at it.
+    """
+    if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
         return ""
     seen = look(task._state.db)
-    serving = seen.serving(task.queue)
+    if _lacks_handler(task, seen):
+        return _("no executor of its queue has a handler for its code")
+    if task.claim_at > now:
+        return ""
     if task.queue in seen.paused:
         return _("its queue is paused")
     if not seen.alive:
         return _("no executor is alive")
-    if not serving:
+    if not seen.serving(task.queue):
         return _("no executor serves its queue")
+    return _limit(task, seen) or _held_back(task, seen) or _threads(task, seen)
+
+
+def _lacks_handler(task: Task, seen: Look) -> bool:
     # Executors import the module of a function when they claim the first task of it.
-    if not is_function(task.biz_ext) and not any(task.biz_code in (one.codes or ()) for one in serving):
-        return _("no executor of its queue has a handler for its code")
-    return _limit(task, seen) or _threads(task, seen)
+    is_open = task.queue not in seen.paused and not is_function(task.biz_ext)
+    return is_open and lacks_handler(seen, task.queue, task.biz_code)
 
 
 def _limit(task: Task, seen: Look) -> str:
@@ -43,6 +52,15 @@ def _limit(task: Task, seen: Look) -> str:
     return limit and _("it waits for %s; more executors will not help") % limit
 
 
+def _held_back(task: Task, seen: Look) -> str:
+    """Return that a rescued task is kept apart from others that run; "" if none of these has been rescued."""
+    serving = {one.pk for one in seen.serving(task.queue)}
+    busy = {one.executor for one in seen.running if one.rescues}
+    if not task.rescues or not serving <= busy:
+        return ""
+    return _("it is held back while other tasks run that were taken from dead executors: one of them may be the cause")
+
+
 def _threads(task: Task, seen: Look) -> str:
     if not seen.idle_threads(task.queue):
         return _("it waits for an executor. %s") % threads_clause(seen, task.queue)
@@ -52,10 +70,12 @@ def _threads(task: Task, seen: Look) -> str:
 
 
 def reasons(task: Task, now: datetime) -> list[str]:
-    """Return the limit that a due task waits for, and why it is late if it is."""
-    if task.status != TaskStatus.PENDING or task.claim_at > now:
+    """Return the limit that a due task waits for, and why it is late if it is, or has no handler."""
+    if task.status != TaskStatus.PENDING or min(task.claim_at, task.when) > now:
         return []
-    why = [_limit(task, look(task._state.db)), reason(task, now) if task.claim_at <= now - LATE else ""]
+    seen = look(task._state.db)
+    is_told = task.claim_at <= now - LATE or _lacks_handler(task, seen)
+    why = [_limit(task, seen) if task.claim_at <= now else "", reason(task, now) if is_told else ""]
     return list(dict.fromkeys(filter(None, why)))
 
 

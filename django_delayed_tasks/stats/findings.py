@@ -1,7 +1,7 @@
 """The problems that the overview, its banner and ``taskstatus`` show: what is wrong, and what to do about it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import timedelta
@@ -93,15 +93,28 @@ def _unserved(seen: Look, queues: list[QueueBacklog]) -> Iterator[Problem]:
 
 
 def _without_handler(seen: Look) -> Iterator[Problem]:
-    known = {code for executor in seen.alive for code in (executor.codes or ())}
-    late = seen.now - LATE
-    waiting = sorted({task.biz_code for task in seen.first_due if task.claim_at <= late} - known)
-    for code in waiting if seen.alive else ():
-        if _is_code_of_function(seen.alias, code):  # executors import its module when they claim its first task
-            continue
-        text = _("Tasks of the code “%s” wait, and no executor that is alive has a handler for it.") % code
+    for code in codes_without_handler(seen):
+        text = _("Tasks of the code “%s” wait, and no executor of their queue has a handler for it.") % code
         advice = _("Deploy the handler to the executors, or cancel the tasks if the code is gone.")
         yield Problem("code_without_handler", "error", text, advice, code)
+
+
+def codes_without_handler(seen: Look, only: Collection[str] | None = None) -> list[str]:
+    """Return the codes of tasks that wait and that no live executor of their queue can run; ``only`` in these queues.
+
+    Executors put such tasks off for a minute each time that they look at them, so most of them are not due.
+    """
+    waiting = [*seen.first_due, *(task for task in seen.next.tasks if task.when <= seen.now)]
+    places = {(task.queue, task.biz_code) for task in waiting if only is None or task.queue in only}
+    codes = {code for queue, code in places if queue not in seen.paused and lacks_handler(seen, queue, code)}
+    # Executors import the module of a function when they claim its first task.
+    return sorted(code for code in codes if not _is_code_of_function(seen.alias, code))
+
+
+def lacks_handler(seen: Look, queue: str, code: str) -> bool:
+    """Return whether live executors serve the queue, and none of them has a handler for the code."""
+    serving = seen.serving(queue)
+    return bool(serving) and not any(code in (one.codes or ()) for one in serving)
 
 
 def _is_code_of_function(alias: str, code: str) -> bool:
@@ -194,9 +207,12 @@ def limited_text(one: Limited, text: str) -> str:
 def _crashed(seen: Look) -> Iterator[Problem]:
     for executor in seen.crashed:
         ago = duration_text(seen.now - executor.expires_at)
-        text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and was not started again.")
+        text = _("The executor “%(name)s” on %(host)s crashed %(time)s ago, and is not back yet.")
         values = {"name": executor.name, "host": host_text(executor.host), "time": ago}
-        advice = _("See its log and the kernel's: it was killed, ran out of memory, or could not renew its lease.")
+        advice = _(
+            "A supervisor starts it again after a pause, of 30 s at most. See its log and the kernel's: it was killed, "
+            "ran out of memory, or could not renew its lease."
+        )
         yield Problem("executor_crashed", "warning", text % values, advice, executor.name)
 
 

@@ -102,7 +102,9 @@ class Look:
     @cached_property
     def running(self) -> list[Task]:
         """The running tasks; one more than ``MOST_RUNNING`` if there are more."""
-        columns = ("biz_code", "biz_num", "queue", "update_time", "executor", "progress_fraction", "progress_note")
+        columns = (
+            "biz_code", "biz_num", "queue", "update_time", "executor", "rescues", "progress_fraction", "progress_note",
+        )  # fmt: skip
         return list(waiting.running_tasks(self.alias).only(*columns)[: MOST_RUNNING + 1])
 
     @cached_property

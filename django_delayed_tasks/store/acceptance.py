@@ -7,7 +7,7 @@ from typing import Any
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
-from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers
+from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, load_problems
 from django_delayed_tasks.models import Success, Task, TaskRun
 from django_delayed_tasks.store.sql.lanes import open_lane
 from django_delayed_tasks.store.validation import (
@@ -129,10 +129,21 @@ def _has_rows(alias: str, code: str) -> bool:
     return any(model._default_manager.using(alias).filter(biz_code=code).exists() for model in (Task, TaskRun, Success))
 
 
+MOST_NAMED = 10
+"""The most codes that an error names, and the most modules that could not be loaded."""
+
+
 def unknown(code: str) -> UnknownCode:
-    """Return the error for a code that no handler here has, which names the closest code that one has."""
+    """Return the error for a code that no handler here has: it names the closest code that one has, or a few.
+
+    It also says which modules, in which the handler may be, could not be loaded, and why.
+    """
     codes = sorted(get_task_handlers())
-    meant = "".join(f"; did you mean {close!r}?" for close in get_close_matches(code, codes, n=1))
-    known = ", ".join(codes) or "none"
+    if close := get_close_matches(code, codes, n=1):
+        known = f"; did you mean {close[0]!r}?"
+    else:
+        more = f" and {len(codes) - MOST_NAMED} more" if len(codes) > MOST_NAMED else ""
+        known = f" (known: {', '.join(codes[:MOST_NAMED]) or 'none'}{more})"
+    broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MOST_NAMED])
     hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
-    return UnknownCode("biz_code", code, f"no handler is registered for it{meant} (known: {known}); {hint}")
+    return UnknownCode("biz_code", code, f"no handler is registered for it{known}{broken}; {hint}")

@@ -202,7 +202,9 @@ def valid_when(value: Any, field: str = "when") -> When:
     if not isinstance(value, datetime):
         raise InvalidTask(field, value, "must be an aware datetime, a timedelta from now, or None", shown(value))
     if value.utcoffset() is None:
-        raise InvalidTask(field, value, "is naive; give it a time zone")
+        raise InvalidTask(
+            field, value, "is naive; give it a time zone, as with timezone.make_aware(...), or use timezone.now()"
+        )
     if not is_in_range(value):
         raise InvalidTask(field, value, OUT_OF_RANGE)
     return value.astimezone(UTC)

@@ -1,8 +1,9 @@
 """Durations and numbers in words, for messages and pages."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.utils.formats import number_format
+from django.utils.translation import gettext as _
 from django.utils.translation import pgettext, pgettext_lazy
 
 _UNITS = (
@@ -25,6 +26,16 @@ def duration_text(duration: timedelta) -> str:
             parts.append(f"{whole // size} {unit}")
             whole %= size
     return " ".join(part for part in parts[:2] if not part.startswith("0 "))
+
+
+def past_text(when: datetime, now: datetime) -> str:
+    """Return what to say of a task that was given a time in the past, as by a wrong year; "" if it was not.
+
+    A time of the last minute is meant as now.
+    """
+    if now - when < timedelta(minutes=1):
+        return ""
+    return _("The task is due at once: its time was %s ago.") % duration_text(now - when)
 
 
 def number_text(number: float) -> str:

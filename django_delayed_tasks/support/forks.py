@@ -5,7 +5,8 @@ from collections.abc import Callable
 from threading import Lock
 
 _forgetting: list[Callable[[], None]] = []
-_pid = os.getpid()
+pid = os.getpid()
+"""The id of this process, as of the last fork that was noticed; reading it costs less than asking for it."""
 _noticing = Lock()
 
 
@@ -19,17 +20,17 @@ def notice() -> None:
 
     uWSGI, for example, does not call the hooks of ``os.register_at_fork``.
     """
-    if os.getpid() != _pid:
+    if os.getpid() != pid:
         with _noticing:  # what another thread of the child begins meanwhile must not be forgotten with the rest
-            if os.getpid() != _pid:
+            if os.getpid() != pid:
                 _forget()
 
 
 def _forget() -> None:
-    global _pid
+    global pid
     for forget in _forgetting:
         forget()
-    _pid = os.getpid()
+    pid = os.getpid()
 
 
 if hasattr(os, "register_at_fork"):

@@ -7,7 +7,7 @@ logged with shorter ones.
 import logging
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -58,11 +58,18 @@ class Log(logging.LoggerAdapter[logging.Logger]):
 def _shown(record: logging.LogRecord) -> bool:
     """Write escapes into the arguments and the traceback of a record that has what is not seen; a filter of loggers."""
     with suppress(Exception):  # arguments that do not fit the message: the handler of the log reports it
-        if isinstance(record.args, tuple) and unseen_in(record.getMessage()):
-            record.args = tuple(map(_shown_argument, record.args))
+        if record.args and unseen_in(record.getMessage()):
+            record.args = _shown_arguments(record.args)
         if record.exc_info and record.exc_info[1] and not record.exc_text:
             record.exc_text = _shown_traceback(record.exc_info[1])
     return True
+
+
+def _shown_arguments(given: Any) -> Any:
+    """Return the arguments of a message, which are a tuple, or what was given as the only one for ``%(name)s``."""
+    if isinstance(given, Mapping):
+        return {name: _shown_argument(value) for name, value in given.items()}
+    return tuple(map(_shown_argument, given))
 
 
 def _shown_argument(value: Any) -> Any:

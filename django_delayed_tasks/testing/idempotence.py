@@ -16,6 +16,7 @@ from django_delayed_tasks.handlers.naming import Code
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.acceptance import unknown
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read
+from django_delayed_tasks.support.exits import is_success
 from django_delayed_tasks.testing.executing.as_committed import as_committed
 
 MOST_SHOWN: Final = 20
@@ -80,7 +81,11 @@ def _call_of(handler: Any) -> tuple[Callable[[Any], Any], str]:
 
 def _called(call: Callable[[Any], Any], task: ClaimedTask) -> None:
     with as_committed():
-        in_clean_context(async_to_sync(call) if iscoroutinefunction(call) else call, task)
+        try:
+            in_clean_context(async_to_sync(call) if iscoroutinefunction(call) else call, task)
+        except SystemExit as error:
+            if not is_success(error):
+                raise
 
 
 @contextmanager

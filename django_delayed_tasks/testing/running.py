@@ -10,7 +10,10 @@ from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.membership.recurrences import declaration_of
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules import declare
+from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.store.validation import valid_offset
 from django_delayed_tasks.testing.clocks import destination, under_way
 from django_delayed_tasks.testing.executing.by_hand import ByHand, by_hand
@@ -105,3 +108,13 @@ def declare_recurring(*codes: Code, using: str | None = None) -> None:
             f"no handler with a trigger for {', '.join(unknown)} (known: {', '.join(recurring) or 'none'})"
         )
     declare.declare(database(using), [declaration_of(code, recurring[code]) for code in chosen])
+
+
+def run_inline(alias: str) -> None:
+    """Run what is due now, unless this thread is doing so: the runs in progress are followed by what they add.
+
+    However many are due now, all of them run. What they add is taken for endless after ``MOST_RUNS`` runs.
+    """
+    if not is_running():
+        due = Task.objects.using(alias).filter(status=TaskStatus.PENDING, claim_at__lte=read_now(alias)).count()
+        run_due_tasks(max_runs=due + MOST_RUNS, using=alias)

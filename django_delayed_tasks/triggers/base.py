@@ -1,4 +1,4 @@
-"""The base class of all triggers."""
+"""The base class of all triggers, and the trigger with one time only."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from itertools import islice
 from typing import Any
+
+from django.utils.translation import gettext as _
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
@@ -80,11 +82,12 @@ class Trigger(ABC):
 
     def latest_in(self, after: datetime, until: datetime) -> datetime | None:
         """Return the latest time later than ``after`` and not later than ``until``, in UTC; None if there is none."""
-        until = min(until, self.end or values.LAST)
-        after = max(after, self._just_before(self.start or values.FIRST))
+        until = values.nearest(min(until, self.end or values.LAST))
+        after = min(max(after, self._just_before(self.start or values.FIRST)), values.LAST)
+        after = after.astimezone(UTC)  # two datetimes in one zone are compared by local time
         if until <= after:
             return None
-        found = self._latest(after.astimezone(UTC), until.astimezone(UTC))
+        found = self._latest(after, until)
         return None if found is None or found <= after else found.astimezone(UTC)
 
     @abstractmethod
@@ -138,3 +141,30 @@ class Trigger(ABC):
 def as_timedelta(value: float | timedelta) -> timedelta:
     """Return seconds or a timedelta as a timedelta."""
     return value if isinstance(value, timedelta) else timedelta(seconds=value)
+
+
+@dataclass(frozen=True, repr=False)
+class Once(Trigger):
+    """One time, ``when``: an aware datetime, or ISO 8601 text."""
+
+    when: datetime
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        when = values.moment("when", self.when)
+        if when is None:
+            raise InvalidTrigger("when", None, "expected an aware datetime")
+        self._set("when", when)
+
+    def _next(self, moment: datetime) -> datetime | None:
+        return self.when if self.when > moment else None
+
+    def _latest(self, after: datetime, until: datetime) -> datetime | None:
+        return self.when if self.when <= until else None
+
+    @property
+    def description(self) -> str:
+        return _("Once, at %s") % self.when.isoformat(sep=" ")
+
+    def _own_arguments(self) -> Iterator[str]:
+        yield values.literal(self.when)

@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from django_delayed_tasks.exceptions import InvalidTrigger
-from django_delayed_tasks.triggers.base import LONGEST_TEXT, Trigger
+from django_delayed_tasks.triggers.base import LONGEST_TEXT, Once, Trigger
 from django_delayed_tasks.triggers.cron import Cron
 from django_delayed_tasks.triggers.interval import Interval
-from django_delayed_tasks.triggers.once import Once
 from django_delayed_tasks.triggers.values import MOST_CAUGHT_UP, nearest
 
 _KINDS: dict[str, type[Trigger]] = {kind.__name__: kind for kind in (Once, Interval, Cron)}
@@ -39,7 +38,9 @@ def parse_stored(text: str) -> Trigger:
 
 
 def _parse(text: str, *, is_stored: bool = False) -> Trigger:
-    if not isinstance(text, str) or len(text) > LONGEST_TEXT:
+    if not isinstance(text, str):
+        raise InvalidTrigger("trigger", text, EXAMPLE)
+    if len(text) > LONGEST_TEXT:
         raise InvalidTrigger("trigger", text, f"expected a string of at most {LONGEST_TEXT} characters")
     call = _call(text)
     arguments = [_literal(text, argument) for argument in call.args]

@@ -49,8 +49,9 @@ class Postgres(Server):
         password = self.folder / "password"
         password.write_text(PASSWORD)
         self.account.own(password)
+        auth = "scram-sha-256" if self.durable else "trust"  # a password costs a client as much as the rest of a start
         options = [f"--username={USER}", f"--pwfile={self.inside(password)}", "--encoding=UTF8", "--locale=C.UTF-8"]
-        command = [str(self.programs / "initdb"), *options, "--auth=scram-sha-256", self.inside(self.folder / "data")]
+        command = [str(self.programs / "initdb"), *options, f"--auth={auth}", self.inside(self.folder / "data")]
         run_as(self.account, command, self.folder, root=self.root)
 
     def command(self) -> Sequence[str]:

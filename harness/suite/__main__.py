@@ -16,7 +16,7 @@ from harness import ROOT
 from harness.servers.commands import Interrupted, catch_signals
 from harness.suite import choice, reach
 from harness.suite.parts import DATABASES, NOT_QUICK
-from harness.suite.running import AT_ONCE, Runner, held_servers, run_failed_again
+from harness.suite.running import AT_ONCE, Runner, held_servers, missed_servers, run_failed_again
 from harness.suite.steps import cpu_of_children, table
 
 
@@ -66,14 +66,13 @@ def run(given: argparse.Namespace, folder: Path) -> int:
         runner = Runner(steps, servers, at_once=1 if given.options else AT_ONCE)
         runner.run()
         run_failed_again(runner.ended, servers)
-        lost = {name: server.text() for name, server in servers.items() if server.has_ended()}
+        lost = [name for name, server in servers.items() if server.has_ended()]
+        missed = missed_servers(servers, given.optional)
     print(table(runner.ended))
     if choice.is_quick(given.what, given.databases):
         print(f"Left out with SQLite alone, which is for a quick look: {', '.join(NOT_QUICK)}.")
     failed = [step.title for step in runner.ended if step.status] or (["nothing ran"] if not runner.ended else [])
-    for name, text in lost.items():
-        print(f"{name} could not be had:\n{text}")
-        failed += [] if name in given.optional else [name]
+    failed += missed
     if given.what == "all" and not given.options and not reach.report(folder, [*{*given.databases} - {*lost}]):
         failed.append("the reach of a landing")
     print(f"{time.monotonic() - began:.0f} seconds in all, {cpu_of_children():.0f} CPU seconds with the servers")

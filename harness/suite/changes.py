@@ -2,27 +2,33 @@
 
 import subprocess
 from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from harness import ROOT
 from harness.suite.parts import is_within
 
 PACKAGE = ("django_delayed_tasks", "pyproject.toml")
-ALWAYS = ("harness/suite", "harness/scripts", "tests/conftest.py", "tests/outside", ".ci", "Makefile")
+ALWAYS = ("harness/suite", "harness/scripts", "harness/servers", ".ci", "Makefile")
 """What each of them depends on."""
 PAGES = ("docs", "*.md", "harness/site")
 """What the site is made of, besides the package's docstrings."""
+CHROMIUM = (*PACKAGE, "testproject")
 DEPENDS: Mapping[str, Collection[str]] = {
     "make verify": ("harness/verification",),
     "tests/harness/commands/test_matrix.py": ("noxfile.py", "pyproject.toml"),
-    "tests/outside/test_browser.py": (*PACKAGE, "harness/browser.py", "testproject", "tests/admin"),
-    "tests/outside/test_clean_room.py": (*PACKAGE, "docs/how-to/test-your-handlers.md", "tests/newcomer.py"),
-    "tests/outside/test_pictures.py": (*PACKAGE, "docs/images", "harness/browser.py", "harness/pictures"),
+    "tests/outside/test_browser.py": CHROMIUM,
+    "tests/outside/test_clean_room.py": (*PACKAGE, *PAGES),
+    "tests/outside/test_importbeat.py": PACKAGE,
+    "tests/outside/test_importing.py": PACKAGE,
+    "tests/outside/test_migrations.py": (*PACKAGE, *PAGES),
+    "tests/outside/test_pictures.py": PACKAGE,
+    "tests/outside/test_pictures_of_pages.py": (*CHROMIUM, "docs/images", "harness/pictures"),
     "tests/outside/test_site.py": (*PACKAGE, *PAGES),
-    "tests/outside/test_site_in_browser.py": (*PACKAGE, *PAGES, "harness/browser.py", "testproject"),
-    "tests/outside/test_wagtail.py": (*PACKAGE, "tests/newcomer.py"),
+    "tests/outside/test_site_in_browser.py": (*CHROMIUM, *PAGES),
+    "tests/outside/test_wagtail.py": PACKAGE,
 }
-"""The model, and the files of tests that need Wagtail, Chromium, a wheel, the built site or another environment: what
-else each depends on."""
+"""The model, and the files of tests that need packages from outside, Chromium, a wheel, the built site or another
+environment: what each depends on, besides itself, what `helps` tests, and `ALWAYS`."""
 
 
 def unaffected() -> list[str]:
@@ -30,24 +36,34 @@ def unaffected() -> list[str]:
     changed = changed_files()
     if changed is None:
         return []
-    return [tests for tests, places in DEPENDS.items() if not any(affects(path, places) for path in changed)]
+    return [tests for tests, places in DEPENDS.items() if not any(affects(path, tests, places) for path in changed)]
 
 
-def affects(path: str, places: Collection[str]) -> bool:
-    """Return whether a changed file is one that `places` names; "*.md" stands for those in the project's folder."""
+def affects(path: str, tests: str, places: Collection[str]) -> bool:
+    """Return whether a changed file affects these tests; "*.md" stands for the pages in the project's folder."""
     is_page = "*.md" in places and "/" not in path and path.endswith(".md")
-    return is_page or is_within(path, [*places, *ALWAYS])
+    return path == tests or is_page or is_within(path, [*places, *ALWAYS]) or ("/" in tests and helps(path))
+
+
+def helps(path: str) -> bool:
+    """Return whether a file may be of use to any test: what tests share, and the modules of the harness itself."""
+    of_tests = is_within(path, ["tests"]) and not Path(path).name.startswith("test_")
+    return of_tests or (path.startswith("harness/") and path.count("/") == 1)
 
 
 def changed_files() -> list[str] | None:
-    """Return what differs from main's parent, if HEAD is a merge, or from the last tag; None if there is neither."""
-    if _git("rev-parse", "--verify", "--quiet", "HEAD^2"):
-        base = "HEAD^1"
-    elif not (base := _git("describe", "--tags", "--abbrev=0")):
+    """Return what differs from each parent, if HEAD is a merge, or from the last tag; None if there is neither.
+
+    A landing is a merge, whose first parent is what main was. Whether a branch lands or brings main up to date cannot
+    be seen: what differs from either is taken.
+    """
+    parents = _git("rev-parse", "--verify", "--quiet", "HEAD^2") and _git("rev-parse", "HEAD^@")
+    bases = parents.split() or [tag for tag in [_git("describe", "--tags", "--abbrev=0")] if tag]
+    if not bases:
         return None
-    committed = _git("diff", "--name-only", base, "HEAD").splitlines()
-    new = _git("ls-files", "--others", "--exclude-standard").splitlines()
-    return [*committed, *_git("diff", "--name-only", "HEAD").splitlines(), *new]
+    differing = [_git("diff", "--name-only", "--no-renames", "-z", base) for base in bases]
+    new = _git("ls-files", "--others", "--exclude-standard", "-z")
+    return sorted({path for paths in [*differing, new] for path in paths.split("\0") if path})
 
 
 def _git(*words: str) -> str:

@@ -12,8 +12,8 @@ from harness import ROOT
 DATABASES = ("sqlite", "mariadb", "postgres", "mysql")
 SELECTION = "DDT_SELECTION"
 """The variable of the environment that says which tests a process of pytest runs: those of a `LANDING`, the `REST`, or
-without it all that it is given."""
-LANDING, REST = "landing", "rest"
+`ALL` that it is given, as without it."""
+LANDING, REST, ALL = "landing", "rest", ""
 
 PER_DATABASE = (
     "tests/store",
@@ -29,7 +29,7 @@ PER_DATABASE = (
 """Folders and files whose subject is SQL, or a server."""
 
 ON_MYSQL = (
-    "tests/charsets",
+    *(f"tests/charsets/test_{name}.py" for name in ("connections", "identities")),
     "tests/executor/claiming",
     "tests/executor/settling",
     "tests/harness/servers/test_environment.py",
@@ -55,6 +55,7 @@ ONLY_ON = {
     "tests/galera/test_torture.py": ("mariadb",),
     "tests/harness/commands/test_bench.py": ("mariadb",),
     "tests/harness/torture/test_harness.py": ("postgres",),
+    "tests/harness/torture/test_of_sqlite.py": ("sqlite",),
     "tests/leases/test_pools.py": ("postgres",),
     "tests/pgbouncer": ("postgres",),
     "tests/processes/test_pools.py": ("postgres",),
@@ -70,15 +71,19 @@ ALONE = (
 )
 """Tests that measure the work of a whole server, or change its settings: nothing else may use it at the same time."""
 
-OUTAGES = tuple(f"tests/processes/test_{name}.py" for name in ("killed", "notified", "outage"))
-FAULTS = "faults"
-"""The part that runs on one database per landing; see `database_of_faults`."""
+FAULTS, GALERA, PROOFS = "faults", "galera", "proofs"
+TURNS = ((FAULTS, "mariadb"), (FAULTS, "postgres"), (GALERA, "mariadb"), (PROOFS, "postgres"))
+"""Parts that kill executors and servers, of which a landing runs one, on its server; see `turn_of_commit`."""
+SCENARIOS = "tests/harness/torture/test_scenarios.py"
+"""What of the faults a landing leaves out on SQLite, which is no server: one turn has it."""
 PARTS: dict[str, tuple[str, ...]] = {
     FAULTS: (
-        *(f"tests/harness/torture/test_{name}.py" for name in ("harness", "scenarios")),
-        *(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
-        *OUTAGES,
+        SCENARIOS,
+        "tests/harness/torture/test_of_sqlite.py",
+        "tests/recurring/ticking",
     ),
+    GALERA: tuple(f"tests/galera/test_{name}.py" for name in ("leases", "nodes", "torture")),
+    PROOFS: ("tests/harness/torture/test_harness.py",),
     "bench": ("tests/harness/commands/test_bench.py",),
     "commands": ("tests/harness/commands", "tests/test_docs_followed.py"),
     "processes": ("tests/processes",),
@@ -96,15 +101,14 @@ PARTS: dict[str, tuple[str, ...]] = {
         "tests/harness/verification",
         "tests/triggers",
         "tests/test_typing.py",
-        "tests/test_layers.py",
     ),
     "store": ("tests/store", "tests/api", "tests/charsets"),
     "all else": ("tests",),
 }
 """What each part of the suite runs."""
-ONCE = (FAULTS, "bench", "commands", "browser", "site", "outside", "scripts")
+ONCE = (FAULTS, GALERA, PROOFS, "bench", "commands", "browser", "site", "outside", "scripts")
 """Parts of which nothing is run a second time: their tests look at programs, or bring their own databases."""
-NOT_QUICK = (FAULTS, "bench", "commands", "browser", "site", "outside")
+NOT_QUICK = (FAULTS, GALERA, PROOFS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
 
 

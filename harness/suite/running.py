@@ -44,6 +44,17 @@ class HeldServer:
         return self.process.poll() is not None
 
 
+def missed_servers(servers: Mapping[str, HeldServer], optional: Collection[str]) -> list[str]:
+    """Say which servers are gone; return those that fail the run: one that was there may not go, optional or not."""
+    missed = []
+    for name, server in servers.items():
+        if server.has_ended():
+            was_there = bool(server.url())
+            print(f"{name} {'is gone in mid-run' if was_there else 'could not be had'}:\n{server.text()}")
+            missed += [name] if was_there or name not in optional else []
+    return missed
+
+
 @contextmanager
 def held_servers(databases: Collection[str]) -> Iterator[Mapping[str, HeldServer]]:
     """Start a server for each of the databases that need one."""

@@ -90,6 +90,11 @@ def slots_for_all() -> None:
     permits.Permits._with_slots = with_slots
 
 
+def dirty_threads() -> None:
+    """Leave on connections what a run has left there, apart from open transactions."""
+    import_module(f"{STORE}.sql.leftovers").is_changed = lambda connection, usual: False  # type: ignore[attr-defined]
+
+
 def mangled_text() -> None:
     """Convert all texts that an executor sends with its settlements to latin1."""
     base: Any = import_module(f"{STORE}.sql.dialects.base")
@@ -153,6 +158,7 @@ IN_EXECUTORS: dict[str, Callable[[], None]] = {
     "mangled-text": mangled_text,
     "keep-read-only-sessions": keep_read_only_sessions,
     "start-unconnected": start_unconnected,
+    "dirty-threads": dirty_threads,
 }
 IN_DRIVER: dict[str, Callable[[], AbstractContextManager[None]]] = {"keep-of-stopping": keep_of_stopping}
 BUGS = (*IN_EXECUTORS, *IN_DRIVER)

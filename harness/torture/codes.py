@@ -5,6 +5,7 @@ from collections.abc import Iterable
 HANDLERS = (
     "Plain", "Atomic", "Slow", "Deadly", "Hanging", "Retrying", "Again", "AtomicAgain", "AtomicFlaky",
     "Silent", "Fatal", "Gated", "AtomicGated", "Leaving", "Limited", "Keyed", "Foreign", "Failing", "Single",
+    "Misusing", "AtomicMisusing", "Forking",
 )  # fmt: skip
 
 COROUTINES = (*HANDLERS, "Async")
@@ -35,6 +36,8 @@ MIXED = (
 """Codes that the mixed load draws from; every one of them ends well in a world without faults."""
 
 
+MISUSING = ("t-misusing", "t-atomic-misusing", "t-forking")
+"""Codes whose runs leave their thread in disorder, and fork; each of them ends well."""
 MOST = {"t-limited": 2, "t-keyed": 1}
 """How many runs of a code there may be at a time; of the second one, of each key."""
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import signal
 import time
 from datetime import timedelta
@@ -14,6 +15,7 @@ from django_delayed_tasks import Retry, TaskHandler
 from django_delayed_tasks.outcomes import Done, Outcome
 from harness.torture import hooks
 from harness.torture.codes import FOREIGN, MOST, concurrency_key
+from harness.torture.misuse import ENDS, MISUSES, OF_ANOTHER, fork, misuse
 from harness.torture.observing import observe
 from harness.torture.texts import AS_TOLD, text_of_claim
 
@@ -219,6 +221,45 @@ class AtomicFlaky(Ledgered):
         if task.attempts <= task.biz_ext.get("fail", 1):
             raise ValueError(complaint(task))
         return of_claim(task)
+
+
+class Misusing(Ledgered):
+    """Leaves its connections in disorder, after its effect."""
+
+    biz_code = "t-misusing"
+
+    def handle(self, task: Any) -> Done:
+        result = super().handle(task)
+        dice = random.Random(task.id * 1000 + task.version)
+        misuse([(name, task.alias) for name in dice.choices(sorted(MISUSES), k=2)])
+        assert isinstance(result, Done)
+        return result
+
+
+class AtomicMisusing(Misusing):
+    """Leaves a block of its transaction open in its first ``fail`` attempts: its effect must be gone."""
+
+    biz_code = "t-atomic-misusing"
+    atomic = True
+
+    def handle(self, task: Any) -> Done:
+        observe("effect", task)
+        if task.attempts <= task.biz_ext.get("fail", 1):
+            MISUSES[("generator", "enter", "enter without savepoint", "close")[task.attempts % 4]](task.alias)
+        return of_claim(task)
+
+
+class Forking(Ledgered):
+    """Forks a child, which must end as a process."""
+
+    biz_code = "t-forking"
+
+    def work(self, task: Any) -> None:
+        ways = sorted(ENDS.keys() - {"return"})  # after its effect
+        end, code = ENDS[ways[task.id % len(ways)]]
+        ended = fork(end)
+        if ended != code:
+            raise AssertionError(f"{OF_ANOTHER}: the child has ended with {ended}, not {code}")
 
 
 def of_claim(task: Any) -> Done:

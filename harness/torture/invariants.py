@@ -12,6 +12,7 @@ from harness.torture.codes import MAY_FAIL, MOST, concurrency_key, is_atomic
 from harness.torture.facts import Claim, Facts, named
 from harness.torture.ledger import Call, Seen
 from harness.torture.mangling import data_unchanged, errors_unchanged, identities_unchanged, results_unchanged
+from harness.torture.misuse import OF_ANOTHER
 from harness.torture.promised import accepted_is_there, done_once, filtered_was_done, kept_remains
 
 SUCCESSES = (RunOutcome.DONE, RunOutcome.RESCHEDULED)
@@ -157,6 +158,13 @@ def nothing_stuck(facts: Facts) -> Iterator[str]:
             yield f"{named(row)}: still claimed by {owner} ({row.executor})"
 
 
+def runs_apart(facts: Facts) -> Iterator[str]:
+    """No run meets what another one has left in its thread."""
+    for run in facts.ledger.runs:
+        if any(text in run.error for text in (OF_ANOTHER, "A durable atomic block cannot be nested")):
+            yield f"{named(run)}: {run.error.strip().splitlines()[-1]}"
+
+
 def nothing_failed(facts: Facts) -> Iterator[str]:
     """No task ends FAILED that was not meant to. At the end only, where the scenario promises it."""
     for row in facts.ledger.rows:
@@ -172,6 +180,7 @@ ALWAYS: tuple[Invariant, ...] = (
     plain_effects_at_least_once,
     one_live_claim,
     limits_kept,
+    runs_apart,
     schedule_honoured,
     accepted_is_there,
     kept_remains,

@@ -65,8 +65,8 @@ def search(size: Size | LanesSize, macros: Sequence[str] = (), *, shortest: bool
     with _folder() as folder:
         model = MODEL.with_name(size.model)
         _run(folder, "spin", "-a", *definitions, str(model))
-        way = "-DBFS" if shortest else "-DCOLLAPSE"
-        _run(folder, "gcc", "-O2", "-w", "-DSAFETY", "-DMEMLIM=4000", way, "-o", "pan", "pan.c")
+        way = ["-DBFS"] if shortest else []
+        _run(folder, "gcc", "-O2", "-w", "-DSAFETY", "-DMEMLIM=4000", *way, "-o", "pan", "pan.c")
         output = _run(folder, "./pan", f"-m{DEEPEST}", "-w22")
         verdict = verdict_of(output)
         return verdict if verdict.holds else replace(verdict, trail=_replay(folder, definitions, model))

@@ -349,4 +349,4 @@ def test_statements_do_not_depend_on_what_there_is(boss: Client) -> None:
         ended(5, NOW - number * MINUTE, code=f"code {number}")
         executor(f"other {number}")
     take_survey("default")
-    assert cost() == few < 50
+    assert few <= cost() <= few + 1 < 50, "one for each code that has no handler"

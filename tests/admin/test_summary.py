@@ -1,6 +1,7 @@
 """The top of a task's page: buttons, the state in a sentence, progress, the timeline."""
 
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from django.test import Client
 from django_delayed_tasks import pause_queue
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane
 from tests.admin.conftest import Shop
 from tests.admin.pages import messages_of, text_of
@@ -78,6 +80,30 @@ def test_why_a_due_task_has_not_started(
     executor("web/1", **{"codes": [CODE], **of_executor})
     row = task(claim_at=NOW - HOUR, **fields)
     assert sentence_of(boss, row) == f"pending Due since 2031-05-17 10:30:00, late by 1 h: {reason}."
+
+
+def test_one_without_a_handler_that_executors_put_off_again_and_again(boss: Client) -> None:
+    """``manage.py tasks show`` says so too."""
+    executor("web/1", codes=["other"])
+    put_off = {"claim_at": NOW + timedelta(seconds=36), "create_time": NOW - HOUR}
+    row = task("1", NOW - HOUR, **put_off)
+    why = "no executor of its queue has a handler for its code"
+    assert sentence_of(boss, row) == f"pending Due since 2031-05-17 10:30:00, late by 1 h: {why}."
+    assert reasons(row, NOW) == [why]
+    assert reasons(task("2", NOW, claim_at=NOW), NOW) == [why], "at once"
+    assert reasons(task("3", NOW + MINUTE, claim_at=NOW + MINUTE), NOW) == []
+
+
+def test_one_that_is_kept_apart_from_another_that_was_rescued(boss: Client) -> None:
+    web = executor("web/1", codes=[CODE])
+    row = task("1", claim_at=NOW - HOUR, rescues=2)
+    running = task("2", status=TaskStatus.RUNNING, executor=web.pk)
+    assert reasons(row, NOW) == ["it waits for an executor"]
+    Task.objects.filter(pk=running.pk).update(rescues=1)
+    why = "it is held back while other tasks run that were taken from dead executors: one of them may be the cause"
+    assert reasons(row, NOW) == [why]
+    executor("web/2", codes=[CODE])
+    assert reasons(row, NOW) == ["it waits for an executor"]
 
 
 def test_a_due_task_of_a_paused_queue(boss: Client) -> None:
@@ -187,7 +213,7 @@ def test_page_of_a_task_that_has_ended_leads_to_its_last_run(boss: Client) -> No
     row = task()
     run("1", task_id=row.pk)
     last = run("1", task_id=row.pk)
-    Task.objects.all().delete()
+    Task._base_manager.all().delete()
     response = boss.get(page_of(row))
     assert response["Location"] == page_of(last)
     assert messages_of(response) == ["This task has ended: this is its last run."]

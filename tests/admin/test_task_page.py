@@ -50,6 +50,16 @@ class TestAdd:
         row = Task.objects.get()
         assert (row.when, row.biz_ext, row.queue, row.priority) == (NOW, None, "shop", 7)
 
+    def test_a_time_in_the_past_is_pointed_out(self, boss: Client) -> None:
+        add(boss, biz_num="A-1", when_0="2024-05-20", when_1="12:00:00")
+        row = Task.objects.get()
+        said = "The task is due at once: its time was "
+        assert said in boss.get(page_of(row)).content.decode()
+        submit(boss, page_of(row), when_0="2023-05-20")
+        assert said in boss.get(page_of(row)).content.decode()
+        submit(boss, page_of(row), queue="mail")
+        assert said not in boss.get(page_of(row)).content.decode()
+
     def test_priority_zero_is_not_the_default(self, boss: Client) -> None:
         add(boss, biz_num="A-1", priority="0")
         assert Task.objects.get().priority == 0
@@ -197,7 +207,7 @@ class TestConflict:
     def test_changed_meanwhile_keeps_what_was_typed(self, boss: Client) -> None:
         row = task()
         form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(version=5)
+        Task._base_manager.update(version=5)
         for _ in range(2):  # pressing the button again does not help
             response = boss.post(page_of(row), {**form, "queue": "typed", "_save": "1"})
             assert errors_of(response) == {"__all__": [str(CHANGED)]}
@@ -211,7 +221,7 @@ class TestConflict:
         row, edit = task(), edits.edit
 
         def overtaken(*args: Any) -> bool:
-            Task.objects.update(version=5)
+            Task._base_manager.update(version=5)
             return edit(*args)
 
         monkeypatch.setattr(edits, "edit", overtaken)
@@ -222,7 +232,7 @@ class TestConflict:
     def test_runs_meanwhile(self, boss: Client) -> None:
         row = task()
         form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(status=TaskStatus.RUNNING, version=5)
+        Task._base_manager.update(status=TaskStatus.RUNNING, version=5)
         response = boss.post(page_of(row), {**form, "queue": "mail", "_save": "1"})
         assert response.status_code == 302
         assert messages_of(response) == [str(CHANGED)]

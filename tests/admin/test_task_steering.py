@@ -63,7 +63,7 @@ class TestButtons:
         assert "_pause" not in boss.get(page_of(row)).content.decode()
         boss.post(page_of(row), {"seen": f"{row.pk}:4", "_pause": "1"})
         assert Task.objects.get().pause_requested is None
-        Task.objects.update(deferred_when=NOW + HOUR)
+        Task._base_manager.update(deferred_when=NOW + HOUR)
         assert "_pause" in boss.get(page_of(row)).content.decode()
 
     def test_resumed_for_another_time(self, boss: Client) -> None:
@@ -101,7 +101,7 @@ class TestButtons:
     def test_fenced(self, boss: Client) -> None:
         row = task()
         form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(version=5)
+        Task._base_manager.update(version=5)
         boss.post(page_of(row), {**form, "_run_now": "1"})
         assert Task.objects.get().version == 5
 
@@ -135,7 +135,7 @@ class TestCancel:
 
     def test_changed_meanwhile(self, boss: Client) -> None:
         row = task()
-        Task.objects.update(version=5)
+        Task._base_manager.update(version=5)
         response = boss.post(page_of(row, "delete"), {"post": "yes", "seen": f"{row.pk}:4"})
         assert messages_of(response) == [str(CHANGED)]
         assert Task.objects.get().version == 5
@@ -166,7 +166,7 @@ class TestLooks:
 
     def test_gone(self, boss: Client) -> None:
         row = task()
-        Task.objects.all().delete()
+        Task._base_manager.all().delete()
         assert boss.get(page_of(row)).status_code == 302
         assert boss.post(page_of(row), {"_save": "1"}).status_code == 302
         assert boss.post(page_of(row, "delete"), {"post": "yes"}).status_code == 302

@@ -187,7 +187,7 @@ class TestConflict:
     def test_changed_meanwhile(self, boss: Client) -> None:
         row = task(trigger=NIGHTLY)
         form = inputs_of(boss.get(page_of(row)))
-        Task.objects.update(version=5)
+        Task._base_manager.update(version=5)
         response = boss.post(page_of(row), {**form, "trigger_text": EVERY_TEN, "_save": "1"})
         assert errors_of(response) == {"__all__": [str(CHANGED)]}
         assert inputs_of(response)["trigger_text"] == EVERY_TEN
@@ -202,7 +202,7 @@ class TestConflict:
         row, replace = task(trigger=NIGHTLY), writes.replace
 
         def overtaken(*args: Any) -> Any:
-            Task.objects.update(**change)
+            Task._base_manager.update(**change)
             return replace(*args)
 
         monkeypatch.setattr(writes, "replace", overtaken)

@@ -101,7 +101,7 @@ def test_tasks_in_many_states_at_once(db: None, frozen: None, verb: str, monkeyp
     def found(change: Callable[[], int]) -> Any:
         fill()
         result = change(), everything()
-        Task.objects.all().delete()
+        Task._base_manager.all().delete()
         TaskRun.objects.all().delete()
         return result
 
@@ -131,7 +131,7 @@ def test_failed_since_a_moment(db: None, frozen: None) -> None:
     for num in ("1", "2"):
         verbs.add(num)
         verbs.settle(verbs.failed(verbs.claim_one()))
-    Task.objects.filter(biz_num="1").update(update_time=NOW - HOUR)
+    Task._base_manager.filter(biz_num="1").update(update_time=NOW - HOUR)
     assert bulk.retry_tasks(CODE, failed_since=NOW + HOUR) == 0
     assert bulk.retry_tasks(CODE, failed_since=NOW) == 1
     assert nums(status=TaskStatus.PENDING) == {"2"}

@@ -1,10 +1,12 @@
-"""Django's ways to add a row say that ``add_task`` is the way to add a task."""
+"""Django's ways to write a row name the functions that write tasks."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.core import serializers
+from django.template import Context, Template
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.models import Task
@@ -53,11 +55,34 @@ def test_rows_are_not_added(db: None, name: str, there: bool) -> None:
     assert list(Task.objects.values()) == before
 
 
+SAVES: dict[str, Callable[[], Any]] = {
+    "save": lambda: Task.objects.get().save(),
+    "columns": lambda: Task.objects.get().save(update_fields=["biz_ext"]),
+    "async": lambda: awaited(Task.objects.get().asave),
+}
+
+
+@pytest.mark.parametrize("name", SAVES)
+def test_rows_are_not_saved(db: None, name: str) -> None:
+    """``claim_at`` and ``version`` would not follow."""
+    verbs.add("1", HOUR)
+    before = list(Task.objects.values())
+    with pytest.raises(TaskException, match=r"Task\(…\)\.save\(\) cannot change tasks, .* use reschedule_task"):
+        SAVES[name]()
+    assert list(Task.objects.values()) == before
+
+
+def test_templates_do_not_save_them(db: None) -> None:
+    verbs.add("1", HOUR)
+    assert Template("{{ task.save }}").render(Context({"task": Task.objects.get()})) == ""
+
+
 def test_rows_exactly_as_given_can_be_written(db: None) -> None:
     times = dict.fromkeys(("claim_at", "create_time", "update_time"), NOW)
     row = Task(**ROW, **times, queue="default", priority=0)
     Task._base_manager.bulk_create([row])
-    written = Task.objects.get()
-    written.priority = 1
-    written.save(update_fields=["priority"])
+    Task._base_manager.update(priority=1)
+    [dumped] = serializers.deserialize("json", serializers.serialize("json", Task.objects.all()))
+    Task._base_manager.all().delete()
+    dumped.save()  # as loaddata does
     assert Task.objects.get().priority == 1

@@ -100,6 +100,15 @@ def test_cancel_task(db: None) -> None:
     assert api.cancel_task(CODE, "1") is CancelResult.STOPPING
 
 
+def test_cancel_task_is_false_if_there_was_nothing_to_cancel(db: None) -> None:
+    assert not api.cancel_task(CODE, "1")
+    verbs.add()
+    assert api.cancel_task(CODE, "1")
+    verbs.add()
+    verbs.claim_one()
+    assert api.cancel_task(CODE, "1")
+
+
 def test_a_run_sees_that_it_is_to_stop(db: None) -> None:
     verbs.add()
     verbs.add("2")

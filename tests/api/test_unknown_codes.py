@@ -1,5 +1,6 @@
 """A code that no handler here has, such as a misspelled one, is refused by each call that names it."""
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -7,15 +8,18 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.core.exceptions import SynchronousOnlyOperation
 from django.db import connection
-from django.test import override_settings
+from django.test import modify_settings, override_settings
 from django.test.utils import CaptureQueriesContext
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, register_task_handler, registry
 from django_delayed_tasks.models import Task, TaskRun
+from tests.handlers.conftest import MakePackage, make_package
 from tests.store import verbs
 from tests.store.verbs import HOUR
+
+__all__ = ["make_package"]
 
 MISSPELLED = "cancel-unpayed-order"
 
@@ -50,7 +54,7 @@ def known_only(any_code: None, db: None) -> Iterator[None]:
 def test_a_misspelled_code_is_refused_with_the_one_that_was_meant(call: Callable[[str], Any]) -> None:
     verbs.add(biz_code="cancel-unpaid-order", when=HOUR)
     before = Task.objects.values().get()
-    message = r"^biz_code='cancel-unpayed-order': no handler .*; did you mean 'cancel-unpaid-order'\? \(known: "
+    message = r"^biz_code='cancel-unpayed-order': no handler .*; did you mean 'cancel-unpaid-order'\?; handlers are "
     with pytest.raises(UnknownCode, match=message):
         call(MISSPELLED)
     assert Task.objects.values().get() == before
@@ -61,6 +65,28 @@ def test_add_task_names_the_one_that_was_meant_too() -> None:
         verbs.add(biz_code=MISSPELLED)
     with pytest.raises(UnknownCode, match=r"registered for it \(known: "):
         verbs.add(biz_code="xyz")
+
+
+def test_of_many_codes_a_few_are_named() -> None:
+    registry.clear()
+    for number in range(20):
+        register_task_handler(type("Mail", (CancelUnpaidOrder,), {"biz_code": f"mail-{number:02}"}))
+    with pytest.raises(UnknownCode, match=r"registered for it; did you mean 'mail-\d\d'\?; handlers are"):
+        verbs.add(biz_code="mail")
+    with pytest.raises(UnknownCode, match=r"known: mail-00, mail-01, .*, mail-09 and 10 more\); handlers are"):
+        verbs.add(biz_code="xyz")
+
+
+def test_a_module_that_could_not_be_loaded_is_named_with_its_error(make_package: MakePackage) -> None:
+    package = make_package({"task_handlers": "import no_such_library"})
+    with modify_settings(INSTALLED_APPS={"append": package}):
+        registry.clear()
+        registry.load()
+    why = f"{package}.task_handlers could not be loaded: ModuleNotFoundError: No module named 'no_such_library'; "
+    with pytest.raises(UnknownCode, match=re.escape(why)):
+        verbs.add(biz_code="xyz")
+    with pytest.raises(UnknownCode, match=re.escape(why)):
+        api.cancel_task("xyz", "1")
 
 
 @CALL

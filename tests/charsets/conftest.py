@@ -27,7 +27,7 @@ def whole_name(request: pytest.FixtureRequest, django_db_setup: None, django_db_
 
 @pytest.fixture(scope="session", params=NARROW[settings.DDT_DATABASE])
 def narrow_name(request: pytest.FixtureRequest, django_db_setup: None, django_db_blocker: Any) -> Iterator[str]:
-    without = None if settings.DDT_DATABASE == "postgres" else "0006"
+    without = None if settings.DDT_DATABASE == "postgres" else "0002"
     with django_db_blocker.unblock(), created(request.param, without) as name:
         yield name
 

@@ -23,7 +23,7 @@ WHOLE = {
 }
 """The character sets, by database, with which a migrated database holds every text."""
 NARROW = {"mariadb": ["latin1", "utf8mb3"], "mysql": ["latin1", "utf8mb3"], "postgres": ["LATIN1"], "sqlite": []}
-"""The character sets that do not hold every text outside of tasks: on MariaDB and MySQL before migration 0006."""
+"""The character sets that do not hold every text outside of tasks: on MariaDB and MySQL before migration 0002."""
 OURS = (Task, TaskRun, Success, PausedQueue, Recurrence, Executor, Resource, Waiter)
 
 
@@ -105,4 +105,4 @@ def _before(migration: str) -> str:
 def empty() -> None:
     """Delete all rows of ours."""
     for model in OURS:
-        model.objects.all().delete()
+        model._base_manager.all().delete()

@@ -1,6 +1,6 @@
 """Where a column cannot hold an error text, what follows the run is not lost with it.
 
-These are tables of old databases before migration 0006, and PostgreSQL with another encoding than UTF8.
+These are tables of old databases before migration 0002, and PostgreSQL with another encoding than UTF8.
 """
 
 from datetime import timedelta

@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import django
 import pytest
 
 from django_delayed_tasks import Interval, cancel_task
@@ -41,6 +42,7 @@ def codes() -> list[str]:
     return [code.removeprefix("shop.tasks.") for code in run_due_tasks().raise_errors().codes]
 
 
+@pytest.mark.skipif(django.VERSION < (6, 0), reason="the page is for Django 6")
 def test_functions(functions: ModuleType, settings: Any, django_capture_on_commit_callbacks: Any) -> None:
     orders = [SimpleNamespace(number=f"A-{number}", total=number) for number in range(3)]
     with shown("how-to/django-tasks.md", functions, timedelta=timedelta, Interval=Interval) as page:

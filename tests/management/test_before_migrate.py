@@ -7,7 +7,7 @@ import pytest
 from django.core.management import CommandError
 from django.db import DatabaseError, OperationalError, connections
 
-from django_delayed_tasks.management import migrations
+from django_delayed_tasks.management import shared
 from tests.executor.parts import handler_of
 from tests.management.conftest import Call
 from tests.test_database_checks import GOOD, ExtraDatabase, extra_database, sqlite  # noqa: F401
@@ -70,10 +70,10 @@ def test_an_unreachable_database_is_not_asked_again(monkeypatch: pytest.MonkeyPa
         asked.append(alias)
         raise DatabaseError("gone away")
 
-    monkeypatch.setattr(migrations, "unapplied", refuse)
+    monkeypatch.setattr(shared, "unapplied", refuse)
     connections["extra"].close()
-    assert migrations.text_of(OperationalError("no route to host"), None) == "no route to host"
+    assert shared.text_of(OperationalError("no route to host"), None) == "no route to host"
     assert asked == []
     connections["extra"].connect()
-    assert migrations.text_of(OperationalError("gone away first"), None) == "gone away first"
+    assert shared.text_of(OperationalError("gone away first"), None) == "gone away first"
     assert asked == ["extra"]

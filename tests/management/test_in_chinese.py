@@ -42,7 +42,7 @@ def english(text: str, *allowed: str) -> list[str]:
 
 def fill() -> None:
     owner = executor("web1", queues=["shop"], codes=[CODE])
-    executor("web2")
+    executor("web2", codes=[CODE])
     task("1", NOW - 5 * MINUTE, claim_at=NOW - 5 * MINUTE, queue="mail")
     task("2", NOW + 10 * MINUTE, queue="shop")
     task("3", status=TaskStatus.RUNNING, update_time=NOW - MINUTE, executor=owner.pk, progress_fraction=0.5)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import shlex
 import sys
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from django.utils import timezone
 from django_delayed_tasks import Interval
 from django_delayed_tasks.api import pause_queue, pause_task
 from django_delayed_tasks.leases import Pool
+from django_delayed_tasks.management.tasks.output import local
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.lanes import blocked_lane
@@ -57,7 +59,7 @@ def test_list_says_that_there_are_more(call: Call) -> None:
 
 
 def test_list_as_text_is_a_table(call: Call) -> None:
-    Task.objects.filter(pk=add("a-1")).update(last_error="Traceback …\n  File …\nOSError: down\n")
+    Task._base_manager.filter(pk=add("a-1")).update(last_error="Traceback …\n  File …\nOSError: down\n")
     heading, line = call("tasks", "list").out.splitlines()
     assert heading.split()[:3] == ["code", "number", "status"]
     assert line.split()[:3] == ["code", "a-1", "pending"]
@@ -67,7 +69,7 @@ def test_list_as_text_is_a_table(call: Call) -> None:
 
 def test_list_shows_what_is_wrong_and_not_where(call: Call) -> None:
     error = 'Traceback (most recent call last):\n  File "shop.py", line 1, in pay\n    pay()\nValueError: no money\n'
-    Task.objects.filter(pk=add("a-1")).update(last_error=error)
+    Task._base_manager.filter(pk=add("a-1")).update(last_error=error)
     assert call("tasks", "list").out.splitlines()[1].endswith("default  ValueError: no money")
 
 
@@ -123,6 +125,37 @@ def test_show(call: Call, failed: None) -> None:
     assert call("tasks", "show", "code", "9").code == 3
 
 
+def test_show_has_the_next_times_of_a_recurring_task(call: Call) -> None:
+    handler_of(lambda task: None)
+    add("1")
+    when = datetime(2096, 5, 1, 12, tzinfo=UTC)
+    add("2", when=when, trigger="Interval(hours=1)")
+    assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["next_times"] == []
+    assert "next times" not in call("tasks", "show", "code", "1").out
+    times = json.loads(call("tasks", "show", "code", "2", "--format", "json").out)["next_times"]
+    assert [datetime.fromisoformat(time) for time in times] == [when + number * HOUR for number in range(3)]
+    text = call("tasks", "show", "code", "2").out
+    _, shown = text.split("\nnext times ")
+    assert [line.split()[:2] for line in shown.splitlines()[:3]] == [
+        local(when + number * HOUR).split()[:2] for number in range(3)
+    ]
+    Task._base_manager.filter(biz_num="2").update(status=TaskStatus.PAUSED)
+    assert "The task is paused: it will not run at these times" in call("tasks", "show", "code", "2").out
+    Task._base_manager.filter(biz_num="2").update(trigger="nonsense")
+    assert json.loads(call("tasks", "show", "code", "2", "--format", "json").out)["next_times"] == []
+    assert "next times" not in call("tasks", "show", "code", "2").out
+
+
+def test_a_time_in_the_past_is_pointed_out(call: Call) -> None:
+    handler_of(lambda task: None)
+    past = r"The task is due at once: its time was \d+ d( \d+ h)? ago\.\n"
+    assert re.fullmatch(past, call("tasks", "add", "code", "1", "--when", "2025-01-01 12:00").err)
+    assert re.fullmatch(past, call("tasks", "reschedule", "code", "1", "--when", "2025-01-01 12:00").err)
+    for when in ("now", "30m", "2096-01-01 12:00"):
+        assert call("tasks", "add", "code", "1", "--when", when).err == ""
+        assert call("tasks", "reschedule", "code", "1", "--when", when).err == ""
+
+
 def test_show_a_task_that_has_ended(call: Call, transactional_db: None) -> None:
     handler_of(lambda task: None)
     add("1")
@@ -136,7 +169,7 @@ def test_show_a_task_that_has_ended(call: Call, transactional_db: None) -> None:
 
 def test_show_says_what_a_blocked_task_waits_for(call: Call) -> None:
     handler_of(lambda task: None, max_concurrent=1, concurrency_key=lambda self, task: task.biz_ext["customer"])
-    Task.objects.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
+    Task._base_manager.filter(pk=add("1", biz_ext={"customer": "acme"})).update(lane=blocked_lane("code", "acme"))
     text = call("tasks", "show", "code", "1").out
     assert "pending; blocked: a task of its key 'acme' is running, or the key's rate allows no start yet\n" in text
     assert json.loads(call("tasks", "show", "code", "1", "--format", "json").out)["status"] == "pending"

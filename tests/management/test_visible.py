@@ -28,7 +28,7 @@ def found() -> None:
     now = timezone.now()
     add("1", when=timedelta(hours=-1))
     error = f"Traceback (most recent call last):\n  …\nValueError: {NAME}"
-    Task.objects.update(biz_num=NAME, queue=NAME, last_error=error)
+    Task._base_manager.update(biz_num=NAME, queue=NAME, last_error=error)
     row = Task.objects.get()
     own = {"biz_code": row.biz_code, "biz_num": NAME, "task_id": row.pk, "version": 1, "attempt": 1}
     TaskRun.objects.create(**own, when=now, started=now, finished=now, outcome=1, error=error)

@@ -37,15 +37,15 @@ def python_with_packages() -> str:
         pytest.skip("Django 6.0 needs Python 3.12")
     contents = repr((REQUIREMENTS, platform.python_version(), sys.base_prefix))
     place = cache_folder() / f"outside-{hashlib.sha256(contents.encode()).hexdigest()[:10]}"
-    with _one_at_a_time(place):
+    with one_at_a_time(place):
         if not (place / "finished").exists():
             _make(place)
     return str(place / "bin" / "python")
 
 
 @contextmanager
-def _one_at_a_time(place: Path) -> Iterator[None]:
-    """The kernel gives the lock back when its holder dies."""
+def one_at_a_time(place: Path) -> Iterator[None]:
+    """Hold the lock of a place in the cache; the kernel gives it back when its holder dies."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with place.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

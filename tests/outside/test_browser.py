@@ -280,7 +280,7 @@ def problems_between_portions(chrome: Chrome, site: str, schemes: Sequence[str])
     complaints_of(chrome)  # of the script
     found = problems_of_page(chrome, schemes)
     chrome.execute_cdp_cmd("Network.disable", {})
-    Task.objects.filter(queue="bulk").delete()
+    Task._base_manager.filter(queue="bulk").delete()
     return found
 
 

@@ -68,7 +68,9 @@ class Said(logging.Handler):
         said.extend(["kept"] if "is kept in the broker" in record.getMessage() else [])
 
 
-logging.getLogger("django_delayed_tasks.celery").addHandler(Said())
+logger = logging.getLogger("django_delayed_tasks.celery")
+logger.addHandler(Said())
+logger.setLevel(logging.WARNING)  # the worker sets the root's to its own
 
 
 def send(value, **options):
@@ -87,7 +89,8 @@ def forward():
         send("called back", link=step)
         send("errs back", link_error=step)
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and (len(said), Task.objects.count()) < (len(KEPT) + 3, len(VALUES)):
+        while len(said) + Task.objects.count() < len(KEPT) + 3 + len(VALUES):
+            assert time.monotonic() < deadline, said
             time.sleep(0.05)
     found = [task.biz_ext["args"][0] for task in Task.objects.all()]
     expiring = Task.objects.exclude(expires_at=None).count()

@@ -64,7 +64,7 @@ def test_all_metrics_of_prometheus_are_there_with_its_names_and_values() -> None
     claim(dead, lane=open_lane("code"))
     Executor.objects.filter(pk=dead).update(expires_at=timezone.now() - timedelta(hours=1))
     add("late", code="other", queue="slow")
-    Task.objects.filter(biz_num="late").update(claim_at=timezone.now() - timedelta(minutes=5))
+    Task._base_manager.filter(biz_num="late").update(claim_at=timezone.now() - timedelta(minutes=5))
     with leases.Pool("proxies").lease(), executing(queues=("default",), name="observed") as executor:
         for number in ("1", "2", "bad", "held"):
             add(number)

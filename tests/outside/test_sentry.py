@@ -237,3 +237,12 @@ def check(events: list[str]) -> None:
     assert events
     for event in events:
         assert SECRET not in event
+
+
+def test_values_that_are_no_outcome_make_one_issue(events: list[str]) -> None:
+    handler_of(lambda task: f"text {task.biz_num}")
+    for number in "12":
+        add(number)
+        drain()
+    kinds = [json.loads(event)["fingerprint"][1:] for event in events if "fingerprint" in json.loads(event)]
+    assert kinds == [["code", "django_delayed_tasks.exceptions.InvalidOutcome"]] * 2

@@ -7,8 +7,8 @@ from pathlib import Path
 import django_delayed_tasks
 from django_delayed_tasks import conf
 from harness import ROOT
+from harness.site.house import floors_by_folder
 from tests import pages
-from tests.layers import FLOORS
 
 
 def html(site: Path, page: Path) -> str:
@@ -77,7 +77,10 @@ def test_every_floor_of_the_house_is_explained(site: Path) -> None:
     page = html(site, ROOT / "docs/contributing/house.md")
     rows = re.findall(r"<td><p>(\d+)</p></td>\s*<td><p><code[^>]*><span class=\"pre\">[^<]+</span></code></p></td>"
                       r"\s*<td><p>(.*?)</p></td>", page)  # fmt: skip
-    assert [int(number) for number, _ in rows] == sorted(
-        (number for number, units in enumerate(FLOORS) for _ in units), reverse=True
-    )
+    assert [int(number) for number, _ in rows] == [
+        number
+        for floors in floors_by_folder().values()
+        for number, units in list(enumerate(floors))[::-1]
+        for _ in units
+    ]
     assert [row for row in rows if not row[1]] == []

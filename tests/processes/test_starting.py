@@ -1,6 +1,7 @@
 """What ``starttask`` says when it starts, and when it cannot."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -43,6 +44,10 @@ def test_banner(starttask: Start, database: str) -> None:
         f"Ready (executor {row.pk}). Ctrl-C stops it gracefully.",
     ]
     assert (row.pid, row.threads, row.queues) == (child.pid, 3, ["a", "b"])
+    child.wait_for("WARNING django_delayed_tasks.")  # of queues that nothing names; its project formats no log
+    assert re.search(
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} WARNING django_delayed_tasks\.", child.output, re.MULTILINE
+    )
 
 
 @pytest.mark.parametrize("options", [[], ["--processes", "2"]])

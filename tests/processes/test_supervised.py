@@ -89,6 +89,18 @@ def test_crashed_child_is_started_again_and_takes_its_task_over(team: Child, fol
     assert team.exit_code() == 0
 
 
+@pytest.mark.parametrize("code", [0, 75, -signal.SIGSEGV])
+def test_a_run_that_ends_its_process_however_costs_that_process_only(team: Child, folder: Folder, code: int) -> None:
+    """Exit code 0 is no end in good order if a handler has made it."""
+    add_task(Task(biz_code="deadly", biz_num="1", biz_ext=code))
+    wait_until(lambda: folder.count("started") == 2)  # it was rescued, and has ended another process
+    wait_until(lambda: all(alive(name) for name in NAMES))
+    assert ExecutorStatus.CRASHED in {row.status for name in NAMES for row in incarnations(name)}
+    assert f"ended with {code}; it is started again" in team.output
+    team.send(signal.SIGTERM)
+    team.exit_code()
+
+
 def test_children_end_in_good_order_when_the_supervisor_is_killed(team: Child, folder: Folder) -> None:
     stand_still(folder)
     pids = [pid_of(name) for name in NAMES]
@@ -148,7 +160,7 @@ class WhenReady(StopSignals):
 
 
 ENDING = """
-import pathlib, signal, sys, time
+import os, pathlib, signal, sys, time
 signal.signal(signal.SIGTERM, {how})
 pathlib.Path(sys.argv[1]).touch()
 time.sleep(600)
@@ -158,7 +170,8 @@ time.sleep(600)
 @pytest.mark.parametrize(
     ("how", "code"),
     [
-        ("lambda *_: sys.exit(0)", 0),
+        ("lambda *_: sys.exit(80)", 0),
+        ("lambda *_: os._exit(0)", 1),  # a handler has ended it, with its runs
         ("signal.SIG_DFL", 0),  # not ready yet, it had nothing to stop
         ("lambda *_: sys.exit(75)", 0),  # it was to be started again anyway
         ("lambda *_: sys.exit(3)", 1),

@@ -7,7 +7,7 @@ other one waits or is answered at once: that answer must be right too.
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ from django_delayed_tasks.models import Success, Task, TaskRun
 from tests.races.blocking import PATIENCE, REFRESHED, waiting
 from tests.races.pairs import ADDS, CALLS, PAIRS, Call, Subject, allowed, look, reach
 from tests.store.verbs import ALIAS
-from tests.threads import DatabaseThread, start_thread
+from tests.threads import KeptThread
 
 __test__ = settings.DDT_DATABASE != "sqlite"  # which has one writer at a time
 
@@ -52,22 +52,47 @@ def add_to(add: Call, subject: Subject) -> Any:
     return add.real([subject])[subject.num]
 
 
-def begin(call: Call, subjects: Iterable[Subject]) -> list[DatabaseThread[dict[str, Any]]]:
-    """Begin the call while this transaction is open: in a thread for each row, or in one for all."""
-    if call.of_all:
-        return [start_thread(partial(call.real, list(subjects)))]
-    return [start_thread(partial(call.real, [subject])) for subject in subjects]
+class Others:
+    """Threads with connections that are kept: thousands of calls come from them when they are told to."""
+
+    def __init__(self) -> None:
+        self.stack = ExitStack()
+        self.idle: list[KeptThread] = []
+
+    def begin(self, call: Call, subjects: Iterable[Subject]) -> list[KeptThread]:
+        """Begin the call while this connection stands still: in a thread for each row, or in one for all."""
+        subjects = list(subjects)
+        calls = [subjects] if call.of_all else [[subject] for subject in subjects]
+        return [self._start(partial(call.real, some)) for some in calls]
+
+    def _start(self, function: Callable[[], Any]) -> KeptThread:
+        thread = self.idle.pop() if self.idle else self.stack.enter_context(KeptThread())
+        thread.start(function)
+        return thread
+
+    def told(self, threads: Iterable[KeptThread]) -> dict[str, Any]:
+        """Return what the calls of these threads returned, by the numbers of the tasks."""
+        answers: dict[str, Any] = {}
+        for thread in threads:
+            answers |= thread.result()
+            self.idle.append(thread)
+        return answers
 
 
-def wait_until_each_waits_or_is_done(threads: list[DatabaseThread[Any]]) -> None:
+@pytest.fixture(scope="module")
+def others(django_db_setup: None) -> Iterator[Others]:
+    others = Others()
+    with others.stack:
+        yield others
+
+
+def wait_until_each_waits_or_is_done(threads: Iterable[KeptThread]) -> None:
     deadline = time.monotonic() + PATIENCE
-    while waiting() < sum(thread.is_alive() for thread in threads):
+    while going := [thread for thread in threads if thread.is_alive()]:
+        going[0].join(REFRESHED[0] if connection.vendor == "mysql" else 0.01)
+        if waiting() >= sum(thread.is_alive() for thread in going):
+            return
         assert time.monotonic() < deadline, "some neither end nor wait for a lock"
-        time.sleep(REFRESHED[0] if connection.vendor == "mysql" else 0.01)
-
-
-def told(threads: list[DatabaseThread[dict[str, Any]]]) -> dict[str, Any]:
-    return {num: answer for thread in threads for num, answer in thread.result().items()}
 
 
 def check(call: Call, met: Meetings, said: dict[str, Any], became: dict[str, Any]) -> None:
@@ -83,23 +108,25 @@ def check(call: Call, met: Meetings, said: dict[str, Any], became: dict[str, Any
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_adds_while_a_call_is_open(live_db: str, name: str) -> None:
+@pytest.mark.usefixtures("live_db")
+def test_adds_while_a_call_is_open(others: Others, name: str) -> None:
     call, met = CALLS[name], meetings(name)
     with transaction.atomic():
         became = call.real([subject for _, subject in met.values()])
-        threads = [thread for add, subject in met.values() for thread in begin(add, [subject])]
+        threads = [thread for add, subject in met.values() for thread in others.begin(add, [subject])]
         wait_until_each_waits_or_is_done(threads)
-    check(call, met, told(threads), became)
+    check(call, met, others.told(threads), became)
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_call_while_adds_are_open(live_db: str, name: str) -> None:
+@pytest.mark.usefixtures("live_db")
+def test_a_call_while_adds_are_open(others: Others, name: str) -> None:
     call, met = CALLS[name], meetings(name)
     with transaction.atomic():
         said = {num: add_to(add, subject) for num, (add, subject) in met.items()}
-        threads = begin(call, [subject for _, subject in met.values()])
+        threads = others.begin(call, [subject for _, subject in met.values()])
         wait_until_each_waits_or_is_done(threads)
-    check(call, met, said, told(threads))
+    check(call, met, said, others.told(threads))
 
 
 @contextmanager
@@ -122,15 +149,15 @@ def before_statement(number: int, act: Callable[[], None]) -> Iterator[None]:
         yield
 
 
-class Meeting(list[DatabaseThread[dict[str, Any]]]):
-    """The threads of a call that comes when it is told to; none, if it never was."""
+class Meeting(list[KeptThread]):
+    """The thread of a call that comes when it is told to; none, if it never was."""
 
-    def __init__(self, call: Call, subject: Subject) -> None:
+    def __init__(self, others: Others, call: Call, subject: Subject) -> None:
         super().__init__()
-        self.call, self.subject = call, subject
+        self.begin_call = partial(others.begin, call, [subject])
 
     def begin(self) -> None:
-        self += begin(self.call, [self.subject])
+        self += self.begin_call()
         wait_until_each_waits_or_is_done(self)
 
 
@@ -148,30 +175,32 @@ def meet_at_each(states: list[str], meet: Callable[[int, Call, Subject], bool]) 
 
 
 @pytest.mark.parametrize("name", BETWEEN)
-def test_a_call_between_the_statements_of_an_add(live_db: str, name: str) -> None:
+@pytest.mark.usefixtures("live_db")
+def test_a_call_between_the_statements_of_an_add(others: Others, name: str) -> None:
     call = CALLS[name]
 
     def meet(number: int, add: Call, subject: Subject) -> bool:
-        threads = Meeting(call, subject)
+        threads = Meeting(others, call, subject)
         with before_statement(number, threads.begin):
             said = add_to(add, subject)
         if threads:
-            check(call, {subject.num: (add, subject)}, {subject.num: said}, told(threads))
+            check(call, {subject.num: (add, subject)}, {subject.num: said}, others.told(threads))
         return bool(threads)
 
     assert meet_at_each(BETWEEN[name], meet)
 
 
 @pytest.mark.parametrize("name", ["claim", "reap", "done", "done once"])
-def test_an_add_between_the_statements_of_a_call(live_db: str, name: str) -> None:
+@pytest.mark.usefixtures("live_db")
+def test_an_add_between_the_statements_of_a_call(others: Others, name: str) -> None:
     call = CALLS[name]
 
     def meet(number: int, add: Call, subject: Subject) -> bool:
-        threads = Meeting(add, subject)
+        threads = Meeting(others, add, subject)
         with before_statement(number, threads.begin):
             became = call.real([subject])
         if threads:
-            check(call, {subject.num: (add, subject)}, told(threads), became)
+            check(call, {subject.num: (add, subject)}, others.told(threads), became)
         return bool(threads)
 
     assert meet_at_each(BETWEEN[name], meet)

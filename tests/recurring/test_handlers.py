@@ -69,7 +69,7 @@ def test_another_trigger_is_another_beginning() -> None:
     """What the last run left to its next attempt is not counted for the new times."""
     nightly()
     start_at(0)
-    TaskRow.objects.update(attempts=2, rescues=1)
+    TaskRow._base_manager.update(attempts=2, rescues=1)
     nightly(Interval(minutes=7))
     start_at(4)
     task = TaskRow.objects.get()
@@ -208,7 +208,7 @@ def test_a_change_begins_with_nothing_counted() -> None:
     """What was counted belongs to the time before."""
     nightly()
     start_at(0)
-    TaskRow.objects.update(attempts=2, rescues=1, last_error="no")
+    TaskRow._base_manager.update(attempts=2, rescues=1, last_error="no")
     nightly(Interval(minutes=7))
     start_at(4)
     assert TaskRow.objects.values_list("attempts", "rescues", "last_error").get() == (0, 0, "")

@@ -28,7 +28,7 @@ def test_another_queue_or_priority_leaves_its_time_and_its_retry() -> None:
     nightly()
     start_at(0)
     retry_at = NOON + 15 * MINUTE
-    TaskRow.objects.update(attempts=2, claim_at=retry_at)
+    TaskRow._base_manager.update(attempts=2, claim_at=retry_at)
     nightly(queue="reports", priority=5)
     start_at(12)
     row = TaskRow.objects.get()

@@ -9,11 +9,12 @@ from django.db import transaction
 from django_delayed_tasks import Task, add_task, add_tasks, api
 from django_delayed_tasks.clock import frozen_at
 from django_delayed_tasks.exceptions import InvalidTask, TaskExists
+from django_delayed_tasks.executor.membership.retention import Way
 from django_delayed_tasks.models import Success
 from django_delayed_tasks.models import Task as TaskRow
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExistsName, Then
-from django_delayed_tasks.store.records.once import purge_successes
+from django_delayed_tasks.store.records.purging import ALL, SUCCESSES
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.triggers import Interval
 from tests.executor.parts import claim
@@ -133,7 +134,8 @@ def test_once_and_recurring_exclude_each_other(machine: Machine) -> None:
 def test_old_successes_are_forgotten_in_batches(machine: Machine) -> None:
     for number in range(5):
         Success.objects.create(biz_code="c", biz_num=str(number), succeeded_at=NOON + number * MINUTE)
+    way = Way("default", timedelta(hours=1), ALL, SUCCESSES)
     with frozen_at(NOON + 63 * MINUTE):
-        assert purge_successes("default", timedelta(hours=1), 2) == 2
-        assert purge_successes("default", timedelta(hours=1), 2) == 1
+        assert [way.purge(2), Success.objects.count()] == [True, 3]
+        assert [way.purge(2), Success.objects.count()] == [False, 2]
     assert set(Success.objects.values_list("biz_num", flat=True)) == {"3", "4"}

@@ -136,7 +136,7 @@ class TestCommand:
     def test_a_queue_that_is_named_nowhere_may_be_misspelled(self, bench: Bench, named_by: str) -> None:
         if named_by == "a task":
             add("1", queue="mail")
-            Task.objects.update(status=TaskStatus.FAILED)
+            Task._base_manager.update(status=TaskStatus.FAILED)
         elif named_by == "a handler":
             handler_of(lambda task: None, code="letter", queue="mail")
         else:

@@ -69,10 +69,12 @@ def test_data_from_an_older_release_during_the_run_count(machine: Machine, stale
     machine.answers = [Done(biz_ext="left")]
     machine.add(biz_ext="first")
     if stale:
-        TaskRow.objects.update(deferred_keeps_ext=True)
+        TaskRow._base_manager.update(deferred_keeps_ext=True)
     machine.meanwhile = lambda: [
         stale or reschedule_task("recurring", "1", NOON + 15 * MINUTE),
-        TaskRow.objects.update(deferred_when=NOON + 12 * MINUTE, deferred_biz_ext="new", deferred_trigger_text=None),
+        TaskRow._base_manager.update(
+            deferred_when=NOON + 12 * MINUTE, deferred_biz_ext="new", deferred_trigger_text=None
+        ),
     ]
     machine.run_at(10)
     task = TaskRow.objects.get()

@@ -69,6 +69,24 @@ def test_a_code_that_waits_and_has_no_handler() -> None:
     assert kinds() == []
 
 
+def test_it_has_no_handler_at_once_and_although_executors_put_it_off() -> None:
+    """They do for a minute, each time that they look at it."""
+    executor(codes=["other"])
+    late(by=timedelta(seconds=1))
+    assert kinds() == [("code_without_handler", "error", CODE)]
+    Task.objects.update(claim_at=NOW + timedelta(seconds=36))
+    assert kinds() == [("code_without_handler", "error", CODE)]
+    Task.objects.update(when=NOW + timedelta(seconds=36))
+    assert kinds() == []
+
+
+def test_a_handler_in_an_executor_of_another_queue_is_none() -> None:
+    executor("web1", codes=["other"], queues=["mail"])
+    executor("web2", codes=[CODE], exclude_queues=["mail"])
+    late()
+    assert ("code_without_handler", "error", CODE) in kinds()
+
+
 def test_a_function_that_no_executor_has_imported_yet() -> None:
     """Executors import its module when they claim its first task."""
     executor(codes=["other"])
@@ -91,7 +109,7 @@ def test_late_and_catching_up() -> None:
     late("1", HOUR)
     take_survey("default")
     late("2", -2 * MINUTE)
-    Task.objects.filter(biz_num="1").delete()
+    Task._base_manager.filter(biz_num="1").delete()
     with clock.frozen_at(NOW + 5 * MINUTE):
         assert kinds() == [("late", "warning", "mail")]
 
@@ -112,7 +130,7 @@ def test_a_crashed_executor() -> None:
     executor("web3", expires_at=NOW - 2 * HOUR, **crashed)
     executor("web1", expires_at=NOW - MINUTE, **crashed)  # started again
     [problem] = stats.problems()
-    assert problem.text == "The executor “web2” on h1 crashed 1 min ago, and was not started again."
+    assert problem.text == "The executor “web2” on h1 crashed 1 min ago, and is not back yet."
     executor("web2", alive=None, status=ExecutorStatus.STOPPED, expires_at=NOW - timedelta(seconds=5))
     assert kinds() == []
 

@@ -47,6 +47,16 @@ def test_what_was_measured() -> None:
     assert health()[1] == "OK: 1 alive, the latest task is late by 15 s (limit 60 s)"
 
 
+def test_a_code_that_no_executor_of_its_queue_has_a_handler_for() -> None:
+    executor(codes=["other"])
+    task("1", NOW - MINUTE, claim_at=NOW + timedelta(seconds=36), queue="mail")
+    line = f"UNHEALTHY: tasks of {CODE} wait, and no executor of their queue has a handler for them"
+    assert health() == (1, line)
+    assert health("--queue", "gpu")[0] == 0
+    pause_queue("mail")
+    assert health()[0] == 0
+
+
 def test_a_queue_with_due_tasks_and_no_executor() -> None:
     executor(codes=[CODE], queues=["mail"])
     task("later", queue="gpu")
@@ -68,7 +78,7 @@ def test_executors() -> None:
 
 
 def test_late() -> None:
-    executor()
+    executor(codes=[CODE])
     late(61)
     late(600, "slow")
     late_mail = "queue mail late by 1 min 1 s (limit 60 s)"

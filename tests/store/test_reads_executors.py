@@ -11,7 +11,7 @@ from tests.store import verbs
 from tests.store.test_reads import excess, refresh_statistics
 from tests.store.verbs import ALIAS, HOUR, NOW
 
-ENDED, RUNS, LIVE, TASKS = 10_000, 10_000, 3, 5
+ENDED, RUNS, LIVE, TASKS = 3_000, 3_000, 3, 5
 LEASE = timedelta(minutes=1)
 
 

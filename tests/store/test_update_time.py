@@ -31,7 +31,11 @@ WAITING: dict[str, Callable[[], object]] = {
     "added again in bulk": lambda: api.add_tasks([verbs.task(when=HOUR)]),
     "rescheduled": lambda: api.reschedule_task(CODE, "1", HOUR),
     "paused": lambda: api.pause_task(CODE, "1"),
-    "resumed": lambda: [api.pause_task(CODE, "1"), Task.objects.update(update_time=NOW), api.resume_task(CODE, "1")],
+    "resumed": lambda: [
+        api.pause_task(CODE, "1"),
+        Task._base_manager.update(update_time=NOW),
+        api.resume_task(CODE, "1"),
+    ],
     "postponed": lambda: edit.postpone(ALIAS, seen(), HOUR),
     "run now": lambda: edit.run_now(ALIAS, seen()),
     "claimed": verbs.claim_one,

@@ -91,7 +91,7 @@ def test_the_order_is_that_of_priorities_and_times() -> None:
     now = timezone.now()
     for number, seconds, priority in (("last", 1, -1), ("third", 1, 0), ("second", 2, 0), ("first", 0, 5)):
         add(number, when=now - timedelta(seconds=seconds), priority=priority)
-        Task.objects.filter(biz_num=number).update(claim_at=now - timedelta(seconds=seconds))
+        Task._base_manager.filter(biz_num=number).update(claim_at=now - timedelta(seconds=seconds))
 
     assert numbers(run_due_tasks()) == ["first", "second", "urgent", "third", "last"]
 

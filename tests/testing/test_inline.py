@@ -11,7 +11,7 @@ from django.test import TestCase, override_settings
 from django_delayed_tasks import Task, TaskException, add_task, add_tasks, get_runs, pause_queue, resume_queue
 from django_delayed_tasks.states import AddAction, RunOutcome, TaskStatus
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.testing import LiveExecutor, inline, run_until
+from django_delayed_tasks.testing import LiveExecutor, run_until, running
 from tests.executor.parts import add, handler_of
 from tests.function_tasks.functions import add_up
 
@@ -53,7 +53,7 @@ def test_many_tasks(seen: list[str]) -> None:
 
 def test_more_tasks_than_runs_that_are_taken_for_endless(seen: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is bounded is what the runs add."""
-    monkeypatch.setattr(inline, "MOST_RUNS", 10)
+    monkeypatch.setattr(running, "MOST_RUNS", 10)
     assert add_tasks(Task(biz_code="code", biz_num=f"{number:02}") for number in range(30)) == 30
     assert len(seen) == 30
     handler_of(lambda task: add("endless", code="endless") and None, code="endless")

@@ -156,3 +156,11 @@ def test_the_longest_text() -> None:
     assert parse(expression + " " * (500 - len(expression))) == parse(expression)
     with pytest.raises(InvalidTrigger, match="expected a string of at most 500 characters"):
         parse(expression + " " * (501 - len(expression)))
+
+
+@pytest.mark.parametrize("value", [timedelta(hours=1), 5, NOON])
+def test_what_is_no_text_is_refused_with_examples(value: Any) -> None:
+    with pytest.raises(
+        InvalidTrigger, match=r"^trigger=.*: expected for example Cron\(.*Interval\(minutes=30\) or Once"
+    ):
+        parse(value)

@@ -1,9 +1,10 @@
 """Days on which clocks change: a time that does not exist, and one that comes twice."""
 
 from bisect import bisect_right
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -198,3 +199,13 @@ def test_with_a_star_it_fires_whenever_clocks_show_that_time(
         backwards.append(found)
         before = found - timedelta(microseconds=1)
     assert backwards[::-1] == expected
+
+
+@pytest.mark.parametrize("trigger", [Interval(minutes=10), Cron("*/10 * * * *", tz="Europe/Berlin")])
+def test_moments_in_the_zone_whose_clocks_are_set_back(trigger: Any) -> None:
+    """By the clock on the wall, the second 02:10 is before the first 02:30."""
+    zone = ZoneInfo("Europe/Berlin")
+    after, until = datetime(2026, 10, 25, 2, 30, tzinfo=zone), datetime(2026, 10, 25, 2, 10, fold=1, tzinfo=zone)
+    assert trigger.latest_in(after, until) == datetime(2026, 10, 25, 1, 10, tzinfo=UTC)
+    assert trigger.latest_in(until, after) is None
+    assert trigger.next_after(until) == datetime(2026, 10, 25, 1, 20, tzinfo=UTC)

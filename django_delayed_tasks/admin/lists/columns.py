@@ -12,6 +12,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.support.durations import duration_text as duration_text
 from django_delayed_tasks.support.durations import milliseconds_text
 from django_delayed_tasks.support.durations import number_text as number_text
@@ -34,6 +35,13 @@ def moment_text(moment: datetime | None) -> str:
         return date_format(timezone.localtime(moment), "Y-m-d H:i:s")
     except (OverflowError, ValueError):  # at the ends of the calendar, local time is out of range
         return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def lateness(run: TaskRun) -> timedelta | None:
+    """Return how long after its time the run began; None for later attempts, whose time the history does not have."""
+    if run.started is None or run.attempt > 1:
+        return None
+    return max(run.started - run.when, timedelta(0))
 
 
 def distance_text(moment: datetime, now: datetime) -> str:

@@ -4,19 +4,24 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import reduce
 from operator import or_
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from django.contrib.admin import ModelAdmin, SimpleListFilter
-from django.db.models import Q, QuerySet
+from django.contrib.admin import ChoicesFieldListFilter, ModelAdmin, SimpleListFilter
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import Model, Q, QuerySet
+from django.db.models.functions import Lower
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.admin.lists import waiting
-from django_delayed_tasks.admin.lists.searching import is_searching
+from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
+from django_delayed_tasks.stats.backlogs import StatusCount, count_statuses
 from django_delayed_tasks.store.schedules.recurrence import read_now
 
 RECENT: Final = 100_000
@@ -171,3 +176,48 @@ def recent(rows: "QuerySet[Any]") -> "QuerySet[Any]":
     everything: Any = rows.model._base_manager.using(settings.DATABASE)
     latest = everything.order_by("-pk").values_list("pk", flat=True).first()
     return rows.filter(pk__gt=(latest or 0) - RECENT)
+
+
+M = TypeVar("M", bound=Model)
+
+
+def containing(rows: "QuerySet[M]", fragment: str) -> "QuerySet[M]":
+    """Return the rows whose ``biz_num`` contains the fragment, case-insensitively (the column is case-sensitive)."""
+    lowered: Any = rows.alias(lowered=Lower("biz_num"))
+    found: QuerySet[M] = lowered.filter(lowered__contains=fragment.strip().lower())
+    return found
+
+
+def is_searching(request: HttpRequest) -> bool:
+    """Return whether the request searches the list."""
+    return bool(request.GET.get(SEARCH_VAR, "").strip())
+
+
+BY_ERROR: Final = "task_errors"
+"""The name of the page with the failed tasks by their errors."""
+
+
+class StatusFilter(ChoicesFieldListFilter):
+    """Filters tasks by status; the choices are not folded, so that failed tasks are seen at once."""
+
+    template = "admin/django_delayed_tasks/statuses.html"
+
+    def choices(self, changelist: Any) -> Iterator[Any]:
+        everything, *each = super().choices(changelist)
+        counts = count_statuses(settings.DATABASE)
+        site = changelist.model_admin.admin_site.name
+        yield everything
+        for choice, (value, _label) in zip(each, TaskStatus.choices, strict=True):
+            count = counts[TaskStatus(value)]
+            more = {"count": count_text(count), "kind": TaskStatus(value).name.lower() if count.tasks else ""}
+            if value == TaskStatus.FAILED and count.tasks:
+                more["by_error"] = reverse(f"{site}:django_delayed_tasks_{BY_ERROR}")
+            yield {**choice, **more}
+
+
+def count_text(count: StatusCount) -> str:
+    """Return a count as the list shows it: "61", "about 5,000,000" or "more than 1,000"."""
+    number = number_text(count.tasks)
+    if count.is_exact:
+        return str(number)
+    return (gettext("about %s") if count.is_surveyed else gettext("more than %s")) % number

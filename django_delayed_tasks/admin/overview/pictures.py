@@ -14,7 +14,7 @@ from django_delayed_tasks.admin.lists.columns import number_text
 from django_delayed_tasks.admin.overview import charts
 from django_delayed_tasks.admin.overview.charts import Bar, Key, Picture
 from django_delayed_tasks.stats import Forecast, Overview, Runs
-from django_delayed_tasks.stats.durations import Durations
+from django_delayed_tasks.stats.runs import Durations
 from django_delayed_tasks.support.durations import duration_text, milliseconds_text
 from django_delayed_tasks.support.durations import seconds_text as with_unit
 

@@ -14,6 +14,7 @@ from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.blocked import blocked_text
+from django_delayed_tasks.stats.plans import plan_of
 
 LONGEST_SHOWN: Final = 60
 """The most characters of a trigger that the list shows."""
@@ -130,7 +131,7 @@ class TaskColumns:
 
     @admin.display(description=_("trigger"))
     def outlook_(self, task: Task) -> SafeString | str:
-        plan = outlook.plan_of(task, database_now(task))
+        plan = plan_of(task, database_now(task))
         if plan is None:
             return columns.EMPTY
         return format_html("{}{}", columns.preformatted(plan.text), outlook.shown(plan))

@@ -1,18 +1,20 @@
-"""The base class of the forms that add and change a task."""
+"""The base class of the forms that add and change a task, and their field for JSON."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from django import forms
+from django.forms.fields import InvalidJSONInput
 from django.utils.functional import cached_property
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
-from django_delayed_tasks.admin.lists.json_field import PrettyJSONField
+from django_delayed_tasks.admin.lists.columns import number_text, pretty_json
 from django_delayed_tasks.admin.triggers.fields import PREVIEW, ExpiryField, TriggerTextField, canonical
-from django_delayed_tasks.admin.triggers.outlook import Plan, plan_of
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.models import Task
+from django_delayed_tasks.stats.plans import Plan, plan_of
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.support import redaction
 
@@ -23,6 +25,40 @@ else:
 
 PREVIEWED: Final = {"trigger_text", "when"}
 """The fields whose errors a preview shows."""
+
+
+class PrettyJSONField(forms.JSONField):
+    """A JSON field that shows its value indented, and what was typed as it was typed."""
+
+    widget = forms.Textarea(attrs={"rows": 8, "cols": 80, "class": "vLargeTextField ddt-json", "spellcheck": "false"})
+
+    def prepare_value(self, value: Any) -> Any:
+        if isinstance(value, InvalidJSONInput):
+            return str(value)
+        return "" if value is None else pretty_json(value)
+
+    # For JSON that is nested too deeply, or has numbers of thousands of digits, Python raises other errors.
+    def to_python(self, value: Any) -> Any:
+        length = len("".join(value.split())) if isinstance(value, str) else 0
+        if length > settings.MAX_BIZ_EXT_BYTES:
+            text = gettext("This is too long: %(length)s characters without white space, %(most)s at most.")
+            most = number_text(settings.MAX_BIZ_EXT_BYTES)
+            raise forms.ValidationError(text % {"length": number_text(length), "most": most})
+        try:
+            return super().to_python(value)
+        except forms.ValidationError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise forms.ValidationError(str(error)) from None
+
+    def bound_data(self, data: Any, initial: Any) -> Any:
+        return InvalidJSONInput(data or "")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        try:
+            return super().has_changed(initial, data)
+        except RecursionError:
+            return True
 
 
 class TaskForm(TaskModelForm):

@@ -11,11 +11,12 @@ from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.form_base import TaskForm
 from django_delayed_tasks.admin.tasks.when_field import WhenField
 from django_delayed_tasks.admin.triggers.fields import check_has_time
-from django_delayed_tasks.admin.triggers.outlook import Plan, note_on, plan_of
+from django_delayed_tasks.admin.triggers.outlook import note_on
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import CODE_LENGTH, QUEUE_LENGTH, Task
+from django_delayed_tasks.stats.plans import Plan, plan_of
 from django_delayed_tasks.store import validation
 from django_delayed_tasks.store.acceptance import accepted, lane_of, refuse_never
 from django_delayed_tasks.store.schedules.recurrence import with_first_times

@@ -16,10 +16,16 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.lists.base import DatabaseAdmin
 from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.admin.lists.executor_names import NamingChangeList
-from django_delayed_tasks.admin.lists.filters import CodeFilter, DueFilter, QueueFilter, recent
-from django_delayed_tasks.admin.lists.searching import containing, is_searching
+from django_delayed_tasks.admin.lists.filters import (
+    CodeFilter,
+    DueFilter,
+    QueueFilter,
+    StatusFilter,
+    containing,
+    is_searching,
+    recent,
+)
 from django_delayed_tasks.admin.lists.segments import Order
-from django_delayed_tasks.admin.lists.statuses import StatusFilter
 from django_delayed_tasks.admin.steering import seen
 from django_delayed_tasks.admin.tasks.actions import SteeringActions
 from django_delayed_tasks.admin.tasks.columns import TaskColumns

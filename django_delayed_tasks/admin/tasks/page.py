@@ -21,6 +21,8 @@ from django_delayed_tasks.admin.triggers.fields import PREVIEW
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import PausedQueue, Task, TaskRun
 from django_delayed_tasks.states import CancelResult, TaskStatus
+from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.support.durations import past_text
 
 if TYPE_CHECKING:
     Base = admin.ModelAdmin[Task]
@@ -155,6 +157,9 @@ class TaskPages(Base):
             change(obj, form)
         else:
             obj.pk = add(form)
+        when = form.cleaned_data.get("when") if "when" in form.changed_data else None
+        if when and (text := past_text(when, read_now(settings.DATABASE))):
+            self.message_user(request, text, messages.WARNING)
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None

@@ -72,8 +72,12 @@ def _running(site: str, task: Task) -> SafeString | str:
 def _pending(site: str, task: Task) -> SafeString | str:
     now = database_now(task)
     values = {"moment": columns.moment_text(task.claim_at), "time": columns.duration_text(task.claim_at - now)}
-    if task.claim_at <= now:
-        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": reason(task, now)}
+    why = reason(task, now)
+    if task.claim_at > now and why:  # without a handler, executors put it off again and again
+        since = max(task.when, task.create_time)
+        values = {"moment": columns.moment_text(since), "time": columns.duration_text(now - since)}
+    if task.claim_at <= now or why:
+        return _("Due since %(moment)s, late by %(time)s: %(reason)s.") % {**values, "reason": why}
     if task.attempts:
         return _("Its next attempt is at %(moment)s, in %(time)s.") % values
     return _("Waits until %(moment)s, in %(time)s.") % values

@@ -12,8 +12,8 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.admin.lists import columns
+from django_delayed_tasks.admin.lists.columns import lateness
 from django_delayed_tasks.admin.lists.executor_names import executor_link, names_of
-from django_delayed_tasks.admin.lists.lateness import lateness
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus

@@ -13,6 +13,7 @@ from django.utils.translation import gettext_lazy as _
 from django_delayed_tasks.admin.triggers import outlook
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
 from django_delayed_tasks.models import TRIGGER_LENGTH
+from django_delayed_tasks.stats.plans import Plan
 from django_delayed_tasks.store.validation import valid_trigger
 from django_delayed_tasks.triggers import parse
 
@@ -29,7 +30,7 @@ HELP: Final = _(
 class TriggerWidget(forms.Textarea):
     """A text area for the trigger's text, with its next times below."""
 
-    plan: Callable[[], outlook.Plan | None] | None = None
+    plan: Callable[[], Plan | None] | None = None
 
     def __init__(self) -> None:
         super().__init__(attrs={"rows": 2, "cols": 80, "class": "vLargeTextField ddt-json", "spellcheck": "false"})

@@ -1,88 +1,27 @@
 """The display of a trigger: its description in words, and its next times."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import chain, islice, pairwise
-from typing import Any, Final
+from itertools import pairwise
 
 from django.utils import timezone
 from django.utils.formats import date_format
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
 
 from django_delayed_tasks.admin.lists.columns import EMPTY, duration_text
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.triggers import Cron, Every, Interval, Trigger, next_time, parse_stored
-
-TIMES: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A trigger's text, the present moment, and the time that is already planned; None if no run is planned."""
-
-    text: str
-    now: datetime
-    first: datetime | None = None
-    note: str = ""
-
-    @property
-    def trigger(self) -> Trigger:
-        """The parsed trigger; raises InvalidTrigger if the text is not that of a trigger."""
-        return parse_stored(self.text)
-
-    def times(self) -> list[datetime]:
-        """Return the next times, at most ``TIMES``; the first may be due already."""
-        trigger = self.trigger
-        if self.first is None:
-            return trigger.preview(TIMES, self.now)
-        return list(islice(chain([self.first], _after(trigger, self.first, self.now)), TIMES))
-
-
-def _after(trigger: Trigger, first: datetime, now: datetime) -> Iterator[datetime]:
-    second = trigger.next_after(first) if first > now else next_time(trigger, first, now)
-    if second is not None:
-        yield second
-        yield from trigger.times(second)
-
-
-_NOTES: Final[dict[int, Any]] = {
-    TaskStatus.FAILED: gettext_lazy("The task has failed: it will not run at these times until it is retried."),
-    TaskStatus.PAUSED: gettext_lazy("The task is paused: it will not run at these times until it is resumed."),
-}
-
-
-def plan_of(task: Task, now: datetime) -> Plan | None:
-    """Return the plan of this task; None if it does not recur."""
-    text = task.trigger_text
-    if text is None:
-        return None
-    if task.status == TaskStatus.PENDING:
-        return Plan(text, now, task.when)
-    first = None if task.status == TaskStatus.FAILED else _planned(task, text, now)
-    return Plan(text, now, first, str(_NOTES.get(task.status, "")))
+from django_delayed_tasks.stats.plans import NOTES, Plan
+from django_delayed_tasks.triggers import Cron, Every, Interval, Trigger
 
 
 def note_on(task: Task) -> str:
     """Return a note on the effect of a new trigger for this task; it may be empty."""
     if task.status == TaskStatus.FAILED:
         return _("The task has failed: if you save this trigger, it waits for the first of these times.")
-    return str(_NOTES.get(task.status, ""))
-
-
-def _planned(task: Task, text: str, now: datetime) -> datetime | None:
-    """Return the next time to wait for; a time in the past belongs to a run in progress, or was missed."""
-    if task.when > now:
-        return task.when
-    try:
-        return next_time(parse_stored(text), task.when, now)
-    except InvalidTrigger:
-        return None
+    return str(NOTES.get(task.status, ""))
 
 
 def shown(plan: Plan) -> SafeString:

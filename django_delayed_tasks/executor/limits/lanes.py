@@ -134,6 +134,7 @@ class Lanes:
             found = read_places(self._alias, self._lease.executor, {place: 1})[place]
             if found and find_function(found[0]) is None:
                 self._unknown[code] = clock.monotonic() + LOOK_AGAIN
+                self._admission.runs_elsewhere(found[0])
         return find(code) is not None
 
     def _note_agenda(self) -> None:

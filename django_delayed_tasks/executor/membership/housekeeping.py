@@ -12,14 +12,14 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.membership.reaper import Reaper
-from django_delayed_tasks.executor.membership.retention import Retention
+from django_delayed_tasks.executor.membership.retention import Retention, Way
 from django_delayed_tasks.executor.membership.surveyor import Surveyor
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.records.history import oldest
-from django_delayed_tasks.store.records.once import purge_successes
+from django_delayed_tasks.store.records.purging import ALL, SUCCESSES
 from django_delayed_tasks.store.resources.rate_tokens import delete_unused_starts
 from django_delayed_tasks.store.resources.slots import delete_unused_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
@@ -68,12 +68,13 @@ class Housekeeping:
         failures: FailureReports,
     ) -> None:
         self._reaper = Reaper(options, lease, failures)
-        self._options = options
         self._alias = options.database
         self._lease = lease
         self._peers = peers
         self._clock = database_clock
         self._retention = Retention(options.database, options.keep_history)
+        keep = options.once_retention
+        self._successes = None if keep is None else Way(options.database, keep, ALL, SUCCESSES)
         self._surveyor = Surveyor(options.database, peers)
         self._first_expiry: datetime | None = None
         self._duties = [
@@ -126,8 +127,10 @@ class Housekeeping:
         return self._reaper.reap()
 
     def look_at_retention(self) -> bool:
-        """Learn how long the runs of each code are kept."""
+        """Learn how long the runs of each code are kept; look again at what was ahead of its time."""
         self._retention.look_around()
+        if self._successes:
+            self._successes.turn()
         return False
 
     def purge(self) -> bool:
@@ -136,9 +139,7 @@ class Housekeeping:
 
     def purge_successes(self) -> bool:
         """Forget a batch of successes of ``once`` tasks that are older than ``once_retention``."""
-        keep = self._options.once_retention
-        # Not all of the batch: a row that is ahead of its time remains among the oldest.
-        return keep is not None and purge_successes(self._alias, keep, PURGE_BATCH) > PURGE_BATCH // 2
+        return self._successes is not None and self._successes.purge(PURGE_BATCH)
 
     def flush_tally(self) -> bool:
         """Add the ends of runs in this process to the statistics."""

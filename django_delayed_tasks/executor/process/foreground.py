@@ -26,6 +26,7 @@ from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.schedules.find import count_due
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import logger_of
+from django_delayed_tasks.support.visible import visible
 
 logger = logger_of(__name__)
 
@@ -198,6 +199,10 @@ def _run(
         is_clean = _stop(executor, stream)
     if progress:
         progress.close()
+        if codes := sorted(executor.admission.without_handler):
+            _say(stream, visible(_("Left to wait: due tasks without a handler (%s).") % listed(codes)))
+    elif is_clean and signals.number is not None:
+        _say(stream, _("Stopped."))
     if executor.worn_out.is_set():
         return RESTART
     return 0 if is_clean else NOT_CLEAN

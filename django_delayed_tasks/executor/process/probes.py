@@ -150,7 +150,8 @@ class ProbedExecutor:
         executor = self._executor
         details = {"name": executor.options.name, "executor": executor.lease.executor}
         is_live = executor.health.is_live
-        return Status(is_live, is_live and clock.monotonic() < executor.lease.claims_until, details)
+        may_claim = clock.monotonic() < executor.lease.claims_until and not executor.held.lacks_connections
+        return Status(is_live, is_live and may_claim, details)
 
     def metrics(self, format: Format) -> bytes:
         """Return its metrics."""

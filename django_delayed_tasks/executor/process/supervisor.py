@@ -20,7 +20,9 @@ HEALTHY_AFTER = 60.0
 STUCK_AFTER = 60.0
 """Seconds without a look at its children after which a supervisor counts as stuck."""
 
-ENDED_WELL = (0, -signal.SIGTERM, RESTART)
+FINISHED = 80
+"""Exit code of a child that has ended as it was to end. A handler may end its process by 0, as by ``os._exit(0)``."""
+ENDED_WELL = (FINISHED, -signal.SIGTERM, RESTART)
 """Exit codes of a child that left no run behind: -SIGTERM if it was not ready yet; RESTART if it was to end anyway."""
 
 
@@ -44,7 +46,8 @@ class Child:
 class Supervisor:
     """Keeps several executor processes alive.
 
-    ``command`` starts one executor; ``--name NAME-n`` is appended to it for child number *n*.
+    ``command`` starts one executor; ``--name NAME-n`` is appended to it for child number *n*. A child that ends with
+    another code than :data:`FINISHED` is started again.
     """
 
     def __init__(self, command: Sequence[str], name: str, processes: int, shutdown_timeout: float) -> None:
@@ -95,7 +98,7 @@ class Supervisor:
 
     def _ended(self, child: Child, code: int) -> None:
         child.process = None
-        if code == 0:
+        if code == FINISHED:
             child.is_done = True
         else:
             self._crashed(child, f"ended with {code}")
@@ -103,8 +106,10 @@ class Supervisor:
     def _crashed(self, child: Child, how: str) -> None:
         lived = clock.monotonic() - child.started
         child.crashes = child.crashes + 1 if lived < HEALTHY_AFTER else 1
-        child.not_before = clock.monotonic() + child.pause()
-        logger.error("executor %s %s; it is started again", self.name_of(child), how)
+        pause = child.pause()
+        child.not_before = clock.monotonic() + pause
+        soon = f" in {pause:g} s" if pause else ""
+        logger.error("executor %s %s; it is started again%s", self.name_of(child), how, soon)
 
     def _end(self) -> int:
         # A child that has crashed just now was not told to end: it says nothing about how the others end.
@@ -133,8 +138,8 @@ PARENT = "DJANGO_DELAYED_TASKS_SUPERVISOR"
 
 
 def is_supervised() -> bool:
-    """Return whether this process is the child of a supervisor."""
-    return os.environ.get(PARENT) == str(os.getppid())
+    """Return whether a supervisor has started this command, perhaps through a launcher between the two."""
+    return PARENT in os.environ
 
 
 def end_with_parent() -> None:

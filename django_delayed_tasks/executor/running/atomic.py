@@ -23,7 +23,13 @@ from django_delayed_tasks.store.settling.settlement import Settlement, plain
 from django_delayed_tasks.store.sql import galera
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.store.sql.transactions import is_lock_timeout, is_transient, is_unwritable, pause
+from django_delayed_tasks.store.sql.transactions import (
+    is_in_test_case,
+    is_lock_timeout,
+    is_transient,
+    is_unwritable,
+    pause,
+)
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -36,6 +42,11 @@ BROKEN = (
     "or set_rollback(True) was called"
 )
 
+LEFT_OPEN = (
+    "the handler of this run left an atomic() block open, or ended one that was not its own: "
+    "the transaction of this run can only be rolled back"
+)
+UNCOMMITTED = "the transaction of this run was not committed: autocommit was off when it began"
 
 TRIES = 3
 """How often an atomic run's transaction is tried in one attempt, when transient errors such as deadlocks end it."""
@@ -67,26 +78,47 @@ def settle_with(tasks: Sequence[ClaimedTask], first: ClaimedTask, handle: Callab
 
     Raises:
         ClaimLost: a claim is gone; nothing was changed.
+        TransactionManagementError: the transaction can only be rolled back, or was ended by the handler itself.
         BaseException: whatever ``handle`` or the database raised; nothing was changed (but see above).
     """
     committed = Event()
     alias = first.alias
     galera.catch_up(alias)  # within a transaction, a node does not wait for commits of other nodes
+    block = transaction.atomic(using=alias, durable=True)
+    became: dict[Claim, Then] | None = None
     try:
-        with transaction.atomic(using=alias, durable=True):
+        with block:
             transaction.on_commit(committed.set, using=alias)
-            with _one_transaction(alias):
+            with _inner_blocks_ended(alias, block), _one_transaction(alias):
                 settlements = handle()
-                became = _settle(tasks, first, settlements)
+                became = _settle(tasks, first, block, settlements)
     except BaseException:
-        if not committed.is_set():
+        if became is None or not committed.is_set():
             raise
         logger.exception("%s: an on_commit hook raised; what the run did is committed", tasks[0])
+    if not committed.is_set() and not is_in_test_case(connections[alias]):
+        raise TransactionManagementError(UNCOMMITTED)
     return settlements, became
 
 
-def _settle(tasks: Sequence[ClaimedTask], first: ClaimedTask, settlements: list[Settlement]) -> dict[Claim, Then]:
+@contextmanager
+def _inner_blocks_ended(alias: str, block: Any) -> Iterator[None]:
+    """Roll back what a handler has left open within the ``block`` of its run, which could not be ended before that."""
+    try:
+        yield
+    finally:
+        blocks = connections[alias].atomic_blocks
+        left_open = blocks[blocks.index(block) + 1 :] if block in blocks else []
+        for inner in reversed(left_open):
+            inner.__exit__(TransactionManagementError, TransactionManagementError(LEFT_OPEN), None)
+
+
+def _settle(
+    tasks: Sequence[ClaimedTask], first: ClaimedTask, block: Any, settlements: list[Settlement]
+) -> dict[Claim, Then]:
     alias = first.alias
+    if connections[alias].atomic_blocks[-1:] != [block]:
+        raise TransactionManagementError(LEFT_OPEN)
     if connections[alias].needs_rollback:
         raise TransactionManagementError(BROKEN)
     simpler = [plain(dialect_of(connections[alias]), settlement) for settlement in settlements]

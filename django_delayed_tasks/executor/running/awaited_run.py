@@ -31,7 +31,7 @@ async def arun(
     """
     now = clock.now()
     try:
-        start = await _apart(bool(signals.run_started.receivers), begin, tasks, handler, clock, now)
+        start = await _apart(bool(signals.run_started.receivers), begin, tasks, handler, clock, now, max_rescues)
         tasks_to_run, _, _ = start
         answer = await _call(running, handler, tasks_to_run) if tasks_to_run else Answer()
         has_failed = answer.error is not None and not isinstance(answer.error, GivenBack)
@@ -76,9 +76,7 @@ async def _note(answer: Answer, handler: TaskHandler, tasks: Batch) -> None:
     try:
         answer.returned = await middleware.acall(handler, tasks)
         answer.error = None
-    except GeneratorExit:
-        raise
-    except BaseException as error:  # CancelledError and SystemExit, too
+    except BaseException as error:  # CancelledError, SystemExit and GeneratorExit, too
         answer.error = error
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTrigger
+from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTask, InvalidTrigger
 from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
@@ -24,6 +24,9 @@ from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.support.redaction import shown
 
 logger = Log(__name__)
+
+LONGEST_PAUSE = timedelta(hours=1)
+"""The longest pause, as that of the default back-off, of a task that would run for the same past time for ever."""
 
 _KEPT: dict[str, frozenset[RunOutcome]] = {
     KeepHistory.ALL: frozenset(RunOutcome),
@@ -126,6 +129,8 @@ def _settlement(
         ending = _lost(task, result.text, max_rescues)
     else:
         ending = _accepted(task, handler, result)
+    if ending["then"] is Then.AGAIN:
+        ending["after"] = _pause_before(task, ending["when"], finished)
     if ending["then"] in (Then.GONE, Then.FAILED):
         ending |= next_time_of(task, started, finished)
     if isinstance(result, Raised):
@@ -142,7 +147,8 @@ def _accepted(task: ClaimedTask, handler: TaskHandler, result: Any) -> dict[str,
     try:
         return _ending(task, handler, result)
     except Exception as error:  # what a handler returns may misbehave in any way
-        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {error}"
+        problem = error.problem if isinstance(error, InvalidTask) and error.value is result else error
+        text = f"{type(handler).__qualname__} ({task.biz_code}) returned {shown(result)}: {problem}"
         raise InvalidOutcome(text + _meant_instead(result)) from error
 
 
@@ -175,10 +181,26 @@ def _reason(reason: Any) -> str:
 def _again(result: Reschedule) -> dict[str, Any]:
     if result.when is None:
         raise InvalidOutcome("Reschedule needs a time")
+    if isinstance(result.when, timedelta) and result.when < timedelta():
+        raise InvalidOutcome("a timedelta from now must not be negative")
     biz_ext = _carried(result.biz_ext)
     return {
         "outcome": RunOutcome.RESCHEDULED, "then": Then.AGAIN, "when": valid_when(result.when), "biz_ext": biz_ext,
     }  # fmt: skip
+
+
+def _pause_before(task: ClaimedTask, when: datetime | timedelta, finished: datetime) -> timedelta:
+    """Return how long after ``when`` a task runs again: zero, unless it would run for a time that it has just run for.
+
+    It runs for that time again and again, so it waits for as long as it is late by then: the pause doubles each time.
+    """
+    if not isinstance(when, datetime) or when > min(task.when, finished):
+        return timedelta()
+    late = finished - when
+    pause = min(late, LONGEST_PAUSE)
+    text = "%s is to run again for %s, which has passed and is not after the time that it ran for; it waits for %.1f s"
+    logger.warning(text, task, when, pause.total_seconds())
+    return late + pause
 
 
 def _carried(biz_ext: Any) -> Any:
@@ -278,8 +300,6 @@ def _meant(result: Any) -> str:
         return f"{result.__name__}(...), an instance"
     if result is False:
         return "Retry(reason=...) or Fail(reason)"
-    if isinstance(result, datetime):
-        return "an aware datetime, as from timezone.make_aware(...)" if result.utcoffset() is None else ""
     if isinstance(result, BaseException):
         return "to raise it"
     if type(result) in (int, float):

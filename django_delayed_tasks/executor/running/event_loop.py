@@ -15,6 +15,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck, stack_of
 from django_delayed_tasks.handlers import middleware
+from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -54,6 +55,8 @@ class EventLoop:
                 # What asgiref does with ThreadSensitiveContext(executor=...), which its older releases do not have.
                 SyncToAsync.context_to_thread_executor[self._sensitive] = self._queries
                 self._loop = asyncio.new_event_loop()
+                with suppress(AttributeError):  # of a loop that is no Python class
+                    _end_forked_children(self._loop)
                 self._loop.set_default_executor(self._others)
                 self._thread = Thread(target=self._repeat, args=[self._loop], name="event loop", daemon=True)
                 self._thread.start()
@@ -133,3 +136,13 @@ class EventLoop:
         self._middlewares.finish(timeout)
         self._queries.finish(timeout)
         self._others.finish(timeout)
+
+
+def _end_forked_children(loop: Any) -> None:
+    """Let a child that a coroutine has forked end at the coroutine's next await, and not run all others, too."""
+    usual = loop.call_soon
+
+    def call_soon(callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
+        return usual(in_one_process, callback, *args, context=context)
+
+    loop.call_soon = call_soon

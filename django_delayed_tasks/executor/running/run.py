@@ -12,6 +12,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from django.dispatch import Signal
+
 from django_delayed_tasks import signals
 from django_delayed_tasks.clock import DatabaseClock
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTrigger
@@ -36,6 +38,8 @@ from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.kept_connections import end_transactions_of
+from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
 from django_delayed_tasks.triggers import Trigger, next_time, run_to_start, time_of
 
@@ -65,13 +69,22 @@ def run(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, max_rescues: i
     """
     now = clock.now()
     try:
-        start = begin(tasks, handler, clock, now)
-        return call_and_decide(start, handler, clock, max_rescues, partial(middleware.call, handler, start[0]))
+        start = begin(tasks, handler, clock, now, max_rescues)
+        return call_and_decide(start, handler, clock, max_rescues, partial(_call, handler, start[0]))
     except BaseException as error:  # even a receiver's SystemExit: the claims must be settled
         return interrupted(tasks, handler, clock, now, error, max_rescues)
 
 
-def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetime) -> Start:
+def _call(handler: TaskHandler, tasks: Batch) -> Any:
+    """Call the handler; what it has left open is lost, so that it has failed. An atomic one is inside a transaction."""
+    returned = middleware.call(handler, tasks)
+    kept_connections.refuse_left_open(tasks[0].alias if handler.atomic else None)
+    return returned
+
+
+def begin(
+    tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetime, max_rescues: int | None = None
+) -> Start:
     """Refuse tasks that are too late, and send ``run_started`` for the others."""
     to_run: Batch = []
     refused: list[Settlement] = []
@@ -83,7 +96,9 @@ def begin(tasks: Batch, handler: TaskHandler, clock: DatabaseClock, now: datetim
         if recurs(task):
             _choose_time(task, now)
     if to_run and signals.run_started.receivers:
-        _announce_start(to_run, handler)
+        for task, error in _announce_start(to_run, handler):
+            to_run.remove(task)
+            refused += interrupted([task], handler, clock, now, error, max_rescues)[0]
         now = clock.now()  # the receivers' time does not count
     return to_run, now, refused
 
@@ -233,13 +248,26 @@ def _decided(
     )
 
 
-def _announce_start(tasks: Batch, handler: TaskHandler) -> None:
+def _announce_start(tasks: Batch, handler: TaskHandler) -> list[tuple[ClaimedTask, BaseException]]:
+    """Send ``run_started``; return the tasks whose run a receiver has ended, as by SystemExit, and the errors."""
+    ended: list[tuple[ClaimedTask, BaseException]] = []
     for task in tasks:
-        signals.run_started.send_robust(sender=type(handler), task=task, handler=handler)
+        try:
+            _send(signals.run_started, task, handler)
+        except BaseException as error:
+            ended.append((task, error))
+    end_transactions_of("a receiver of run_started")  # the handler's writes are to be no part of one
+    return ended
+
+
+def _send(signal: Signal, task: ClaimedTask, handler: TaskHandler, **arguments: Any) -> None:
+    in_one_process(signal.send_robust, sender=type(handler), task=task, handler=handler, **arguments)
 
 
 def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settlement], became: Became) -> None:
     """Send ``run_finished``; report and count the ends that the run has committed itself."""
+    if tasks and (became or signals.run_finished.receivers):
+        end_transactions_of(tasks[0])  # what is written from here is to be no part of one
     if became:
         for task, settlement in zip(tasks, settlements, strict=True):
             try:
@@ -248,9 +276,10 @@ def _announce_end(tasks: Batch, handler: TaskHandler, settlements: list[Settleme
                 logger.exception("%s: its end could not be announced", task)
     if signals.run_finished.receivers:
         for task, settlement in zip(tasks, settlements, strict=True):
-            signals.run_finished.send_robust(
-                sender=type(handler), task=task, handler=handler, decision=settlement, exception=settlement.exception
-            )
+            try:
+                _send(signals.run_finished, task, handler, decision=settlement, exception=settlement.exception)
+            except BaseException:  # even SystemExit: the run has ended
+                logger.exception("%s: a receiver of run_finished raised", task)
     if became:
         tally_of(tasks[0].alias).count(settlements, became, {task.claim: task for task in tasks}.get)
         with_good_ends = logs_good_ends()

@@ -10,7 +10,6 @@ from threading import Thread, current_thread
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
-from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.held import Held
@@ -21,7 +20,7 @@ from django_delayed_tasks.executor.running.current_run import Batch, CurrentRun
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import RunEnd, run
 from django_delayed_tasks.executor.running.run_queue import RunQueue
-from django_delayed_tasks.executor.threads.contexts import clean_context
+from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost, lend, not_before
@@ -109,6 +108,7 @@ class Performer:
     def _free_resources(self, tasks: Batch) -> None:
         for task in tasks:
             if task.resource is not None:
+                kept_connections.tidy_after(task)  # in a transaction that was left open, it would not be given back
                 self._held.free_resource(task)
 
     async def arelease(self, running: CurrentRun) -> None:
@@ -119,9 +119,12 @@ class Performer:
     def released(self, running: CurrentRun) -> Lent:
         """Release the tasks of a run, unless it was given up; return the resources that are still to be given back.
 
-        The tasks come first: to give back resources may take so long that the run would be given up.
+        The tasks come first: to give back resources may take so long that the run would be given up. It may even take
+        longer than their leases, which end then.
         """
         lent = [(task, resource) for task in running.tasks if (resource := lend(task, None)) is not None]
+        for _, resource in lent:
+            resource.renew_no_more()
         if running.handed_over_at is None and running.hand_over([]):
             self._held.release(running.tasks)
         return lent
@@ -209,7 +212,7 @@ class Worker(Thread):
 
     def run(self) -> None:
         with kept_connections.of_thread(self._alias) as self._own:
-            self._last, self._connection = clock.monotonic(), connections[self._alias]
+            self._last = clock.monotonic()
             while (tasks := self._queue.get()) is not None:
                 self.running = running = CurrentRun(tasks, clock.monotonic())
                 try:
@@ -229,9 +232,12 @@ class Worker(Thread):
     def _perform(self, running: CurrentRun) -> None:
         self._own.refresh(running.began - self._last > IDLE)
         # A handler that has begun may have had effects outside of the database: so it is not called without.
-        if self._connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
+        if self._own.connection.connection is None and (error := kept_connections.failure_to_open(self._alias)):
             self._refused = error, self._performer.released(running)
             return
-        clean_context().run(self._performer.perform, running)
-        self._own.tidy()
-        self._last = clock.monotonic()
+        first = running.tasks[0]
+        try:
+            in_clean_context(self._performer.perform, running)
+        finally:
+            self._own.tidy(first)
+            self._last = clock.monotonic()

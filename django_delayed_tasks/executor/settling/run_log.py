@@ -81,7 +81,7 @@ def _log(level: int, task: ClaimedTask, settlement: Settlement, then: Then) -> N
 
 
 def _emit(level: int, text: str, values: tuple[Any, ...], error: BaseException | None, extra: dict[str, Any]) -> None:
-    exc_info = error and (type(error), error, error.__traceback__)
+    exc_info = error and _says_more(error) and (type(error), error, error.__traceback__)
     run_logger.log(level, text, *values, exc_info=exc_info, extra=extra)
 
 
@@ -128,6 +128,11 @@ def _reason(settlement: Settlement) -> str:
 
 def _line_of(error: BaseException) -> str:
     return _cut("".join(traceback.format_exception_only(error)))
+
+
+def _says_more(error: BaseException) -> bool:
+    """Return whether the traceback has more than the message, which ends with the error: one without frames may not."""
+    return error.__traceback__ is not None or "".join(traceback.format_exception(error)).strip() != _line_of(error)
 
 
 def _cut(text: str) -> str:

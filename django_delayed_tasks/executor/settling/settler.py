@@ -94,8 +94,8 @@ class Settler:
         return not self._thread.is_alive()
 
     def _loop(self) -> None:
-        with kept_connections.of_thread(self._alias):
-            kept_connections.begin_in_one_statement(self._alias)
+        with kept_connections.of_thread(self._alias) as own:
+            own.begin_in_one_statement()
             self._connect()
             while not self._has_ended():
                 if self._locked:

@@ -15,6 +15,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from django.core.cache import caches
 
+from django_delayed_tasks.support.exits import in_one_process
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -53,4 +55,5 @@ def clean_context() -> Context:
 
 def in_clean_context(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call ``call`` in this thread, in a context in which no variable is set; return its result."""
-    return clean_context().run(call, *args, **kwargs)
+    run: Callable[..., R] = clean_context().run
+    return in_one_process(run, call, *args, **kwargs)

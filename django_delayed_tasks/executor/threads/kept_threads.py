@@ -10,11 +10,9 @@ from queue import SimpleQueue
 from threading import Lock, Semaphore, Thread
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
-from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.exits import in_one_process
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -145,12 +143,12 @@ class _KeptThread(Thread):
         super().__init__(name=name, daemon=True)
         self._threads = threads
         self._current: tuple[float, Context] | None = None
-        self._connection: BaseDatabaseWrapper | None = None
+        self._own: kept_connections.OfThread | None = None
 
     @property
     def is_connected(self) -> bool:
         """Whether its connection is open."""
-        return self._connection is not None and self._connection.connection is not None
+        return self._own is not None and self._own.connection.connection is not None
 
     def busy_for(self) -> float:
         """Return for how many seconds it has been making its current call; 0 if there is none."""
@@ -163,8 +161,8 @@ class _KeptThread(Thread):
         return current and Stuck(current[1], clock.monotonic() - current[0], stack_of(self))
 
     def run(self) -> None:
-        with kept_connections.of_thread(self._threads.alias) as own:
-            last, self._connection = clock.monotonic(), connections[self._threads.alias]
+        with kept_connections.of_thread(self._threads.alias, is_shared=True) as own:
+            last, self._own = clock.monotonic(), own
             while (call := self._threads.next_call()) is not None:
                 self._current = clock.monotonic(), call.context
                 own.refresh(clock.monotonic() - last > IDLE)
@@ -180,7 +178,7 @@ def _do(call: Call) -> None:
     if not call.future.set_running_or_notify_cancel():
         return
     try:
-        result = call.function()
+        result = in_one_process(call.function)
     except BaseException as error:
         kept_connections.note_error(error)
         call.future.set_exception(error)

@@ -8,6 +8,7 @@ from types import TracebackType
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.store.sql.transactions import give_up_connection
+from django_delayed_tasks.support.exits import in_one_process
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -108,8 +109,8 @@ class Loop:
         self._thread.join(timeout)
 
     def _repeat(self) -> None:
-        with kept_connections.of_thread(self._alias):
-            kept_connections.begin_in_one_statement(self._alias)
+        with kept_connections.of_thread(self._alias) as own:
+            own.begin_in_one_statement()
             while not self._stopped.is_set():
                 self._sleep(self._attempt())
             self._say_farewell()
@@ -123,7 +124,7 @@ class Loop:
     def _attempt(self) -> float:
         try:
             with self._busy:
-                seconds = self._iterate()
+                seconds = in_one_process(self._iterate)
         except BaseException as error:
             return self._failed(error)
         if self._backoff.failures:

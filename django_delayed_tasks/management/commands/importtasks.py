@@ -10,7 +10,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.management.importing.moving import moved
-from django_delayed_tasks.management.migrations import migrate_first
+from django_delayed_tasks.management.shared import migrate_first
 
 APPS = {
     "background-tasks": "background_task",

@@ -13,12 +13,10 @@ from django.utils.translation import ngettext
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.executor.process.progress_bar import ProgressBar
-from django_delayed_tasks.management.confirming import confirm
-from django_delayed_tasks.management.databases import refuse_unknown
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
 from django_delayed_tasks.management.tasks.arguments import span
 from django_delayed_tasks.store.acceptance import known_code
-from django_delayed_tasks.store.records.history import AllBut, count_old, purge
+from django_delayed_tasks.store.records.purging import ALL, count_old, purge
 
 BATCH = 1000
 
@@ -59,8 +57,8 @@ class Command(BaseCommand):
         deleted = position = 0
         is_complete = False
         while not is_complete:
-            deletion, position, is_complete = purge(alias, older_than, codes, position, BATCH)
-            deleted += deletion
+            purged = purge(alias, older_than, codes, position, BATCH)
+            deleted, position, is_complete = deleted + purged.deleted, purged.position, purged.is_complete
             bar.show(deleted)
         bar.close(deleted)
 
@@ -70,4 +68,4 @@ def _deleted(count: int) -> str:
 
 
 def _codes(alias: str, names: list[str] | None) -> Container[str]:
-    return frozenset(known_code(alias, name) for name in names) if names else AllBut(frozenset())
+    return frozenset(known_code(alias, name) for name in names) if names else ALL

@@ -11,10 +11,8 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks.exceptions import InvalidTask, ResourceUnavailable
 from django_delayed_tasks.leases import Mutex, mutex
-from django_delayed_tasks.management.databases import refuse_unknown
 from django_delayed_tasks.management.guarded import LOST, GuardedCommand
-from django_delayed_tasks.management.main_thread import require_main_thread
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import refuse_unknown, require_main_thread, text_of
 from django_delayed_tasks.support.visible import visible_lines
 
 HELD_ELSEWHERE: Final = 75

@@ -1,5 +1,6 @@
 """``manage.py starttask``: claim due tasks and run them until a signal says to stop."""
 
+import logging
 import os
 import sys
 from argparse import ArgumentParser
@@ -8,7 +9,7 @@ from io import StringIO, TextIOWrapper
 from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
-from django.db import DatabaseError, connections
+from django.db import Error, connections
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
@@ -19,13 +20,11 @@ from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
 from django_delayed_tasks.executor.process.probes import Probed
 from django_delayed_tasks.executor.process.refusals import refuse_useless
-from django_delayed_tasks.executor.process.supervisor import Supervisor, end_with_parent, is_supervised
-from django_delayed_tasks.handlers import get_task_handlers, registry
+from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
+from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing
-from django_delayed_tasks.management.databases import refuse_unknown
-from django_delayed_tasks.management.main_thread import require_main_thread
-from django_delayed_tasks.management.migrations import migrate_first
 from django_delayed_tasks.management.reloading import run_with_reloader
+from django_delayed_tasks.management.shared import migrate_first, refuse_unknown, require_main_thread
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.aligned import padded
 from django_delayed_tasks.support.visible import visible_lines
@@ -34,7 +33,8 @@ MOST_PROCESSES = 1000
 SAME_SIGNAL = 2.0
 """Seconds within which a second SIGTERM counts as the first: systemd and the supervisor may both send one."""
 
-NO_HANDLERS = gettext_lazy("none: no installed app has a module task_handlers, and TASK_HANDLERS names none")
+NO_MODULES = gettext_lazy("none: no installed app has a module task_handlers, and TASK_HANDLERS names none")
+NONE_IN_MODULES = gettext_lazy("none: %(modules)s registers no handler, and TASK_HANDLERS names none")
 
 
 class Command(BaseCommand):
@@ -73,6 +73,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **given: Any) -> None:
         _write_lines_at_once()
+        _format_log()
         self._out: TextIO = sys.stdout if given["verbosity"] else StringIO()
         require_main_thread("starttask", _("elsewhere call django_delayed_tasks.start()"))
         options, self._probes = self._options(given), probing.probes_of(given)
@@ -85,9 +86,13 @@ class Command(BaseCommand):
             self._begin(options, given)
 
     def _begin(self, options: ExecutorOptions, given: dict[str, Any]) -> None:
-        self._check_database(options.database)
-        if not given["skip_checks"]:
-            self._check(options.database)
+        try:
+            self._check_database(options.database)
+            if not given["skip_checks"]:
+                self._check(options.database)
+        except Error as error:
+            text = _("database %(alias)r cannot be reached: %(error)s")
+            raise CommandError(visible_lines(text % {"alias": options.database, "error": error})) from None
         if given["reload"]:
             run_with_reloader(lambda signals: self._run_one(options, signals), options.shutdown_timeout + 5.0)
         elif code := self._run(options, given["processes"]):
@@ -123,25 +128,21 @@ class Command(BaseCommand):
             refuse_useless(alias)
         except TaskException as error:
             raise CommandError(visible_lines(str(error))) from None
-        try:
-            missing = migrate_first(alias)
-        except DatabaseError as error:
-            text = _("database %(alias)r cannot be reached: %(error)s")
-            raise CommandError(visible_lines(text % {"alias": alias, "error": error})) from None
-        if missing:
+        if missing := migrate_first(alias):
             raise CommandError(missing)
 
     def _run_in_foreground(self, options: ExecutorOptions) -> int:
-        with StopSignals(doubling=SAME_SIGNAL if is_supervised() else 0.0).installed() as signals:
+        is_child = is_supervised()
+        with StopSignals(doubling=SAME_SIGNAL if is_child else 0.0).installed() as signals:
             end_with_parent()
-            return self._run_one(options, signals)
+            return self._run_one(options, signals) or (FINISHED if is_child else 0)
 
     def _run_one(self, options: ExecutorOptions, signals: StopSignals) -> int:
-        self._banner(options)
         try:
+            self._banner(options)
             with kept_connections.outside_of_pools():  # the reloader calls this in another thread
                 return run_executor(options, self._out, signals, self._ready, self._answering)
-        except (TaskException, DatabaseError, ValueError, OSError) as error:
+        except (TaskException, Error, ValueError, OSError) as error:
             raise CommandError(visible_lines(str(error))) from None
 
     def _answering(self, executor: Probed) -> AbstractContextManager[None]:
@@ -166,7 +167,7 @@ class Command(BaseCommand):
             (_("database"), f"{options.database} ({connection.display_name})"),
             (_("queues"), _queues_text(options)),
             (_("threads"), _threads_text(options)),
-            (_("handlers"), f"{len(codes)}: {', '.join(codes) or NO_HANDLERS}"),
+            (_("handlers"), f"{len(codes)}: {', '.join(codes) or _no_handlers()}"),
         ]
         title = _("django-delayed-tasks %(version)s: executor %(name)s")
         texts = [f"  {padded(name, 8)}  {value}" for name, value in lines]
@@ -185,6 +186,18 @@ def _write_lines_at_once() -> None:
     """Make each line that a handler prints appear at once: into a pipe or file Python would write it in blocks."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
+
+
+def _format_log() -> None:
+    """Give lines of the log a time and a level in a project that has configured no handler for them."""
+    if logging.lastResort is not None:
+        text = "{asctime} {levelname} {name}: {message}"
+        logging.lastResort.setFormatter(logging.Formatter(text, style="{"))
+
+
+def _no_handlers() -> str:
+    modules = ", ".join(discovery.modules())
+    return str(NONE_IN_MODULES) % {"modules": modules} if modules else str(NO_MODULES)
 
 
 def _queues_text(options: ExecutorOptions) -> str:

@@ -14,9 +14,9 @@ from django.utils.translation import ngettext
 from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.queue_names import unnamed
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
-from django_delayed_tasks.stats.findings import limited_text, tasks_text
+from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text
 from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import Look, look, serves
 from django_delayed_tasks.stats.runs import rates_of
@@ -90,6 +90,7 @@ def _found(seen: Look, given: dict[str, Any]) -> tuple[list[str], list[str]]:
     wrong = [
         *_executors(seen, given),
         *_late(queues, given["max_late"]),
+        *_without_handler(seen, given["queue"]),
         *_limited(limited, seen.now, given["max_limited"]),
     ]
     good = [_("%d alive") % len(_alive(seen, given["queue"])), *_how_late(queues, limited, given["max_late"])]
@@ -122,6 +123,11 @@ def _late(queues: list[QueueBacklog], most: float) -> Iterator[str]:
             yield text % {**values, "tasks": tasks_text(queue.due)}
         else:
             yield _("queue %(queue)s late by %(time)s (limit %(limit)s s)") % values
+
+
+def _without_handler(seen: Look, queues: list[str] | None) -> Iterator[str]:
+    for code in codes_without_handler(seen, queues)[:MOST_QUEUES]:
+        yield _("tasks of %s wait, and no executor of their queue has a handler for them") % code
 
 
 def _is_unserved(queue: QueueBacklog) -> bool:

@@ -2,24 +2,25 @@
 
 import sys
 from argparse import ArgumentParser
+from datetime import datetime
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext, pgettext_lazy
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask, TaskException
-from django_delayed_tasks.management.confirming import confirm
-from django_delayed_tasks.management.databases import refuse_unknown
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import confirm, refuse_unknown, text_of
 from django_delayed_tasks.management.tasks import output, selection, verbs
 from django_delayed_tasks.management.tasks.arguments import add_arguments
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import AddAction
 from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.store.schedules.recurrence import read_now
+from django_delayed_tasks.support.durations import past_text
 from django_delayed_tasks.support.visible import visible, visible_lines
 
 WRONG: Final = 2
@@ -104,8 +105,9 @@ class Command(BaseCommand):
         if task is None:
             self._show_ended(runs, given)
         elif given["format"] == "json":
-            waits = {"waits_for": "; ".join(reasons(task, now))}
-            shown = output.task_as_dict(task) | waits | {"runs": [output.run_as_dict(run) for run in runs]}
+            times = [moment.isoformat() for moment in output.next_times(task, now)]
+            more = {"waits_for": "; ".join(reasons(task, now)), "next_times": times}
+            shown = output.task_as_dict(task) | more | {"runs": [output.run_as_dict(run) for run in runs]}
             self.stdout.write(output.as_json(shown))
         else:
             self.stdout.write("\n".join(output.as_text(task, runs, now)))
@@ -123,11 +125,17 @@ class Command(BaseCommand):
 
     def _add(self, given: dict[str, Any]) -> bool:
         result = verbs.add(given)
+        if result.action is not AddAction.FILTERED:
+            self._warn_of_past(given)
         if given["format"] == "json":
             self.stdout.write(output.as_json({"task_id": result.task_id, "action": str(result.action)}))
         else:
             self.stdout.write(_("Task %(id)s: %(action)s.") % {"id": result.task_id, "action": ACTIONS[result.action]})
         return True
+
+    def _warn_of_past(self, given: dict[str, Any]) -> None:
+        if isinstance(when := given.get("when"), datetime) and (text := past_text(when, timezone.now())):
+            self.stderr.write(text)
 
     def _change(self, change: verbs.Change, given: dict[str, Any]) -> bool:
         is_dry = given.get("dry_run", False)
@@ -138,6 +146,8 @@ class Command(BaseCommand):
             self.stdout.write(output.as_json({"selected" if is_dry else "changed": count}))
         elif count:
             self.stdout.write(would_change(count) if is_dry else change.done(count))
+            if not is_dry:
+                self._warn_of_past(given)
         else:
             self.stderr.write(visible(verbs.unchanged_text(given["verb"], given)))
         return bool(count)

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django_delayed_tasks import stats
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.management import status_texts
-from django_delayed_tasks.management.migrations import text_of
+from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.stats.overviews import SPANS
 from django_delayed_tasks.support.visible import visible
 

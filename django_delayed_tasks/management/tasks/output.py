@@ -7,9 +7,11 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
+from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.blocked import reasons
+from django_delayed_tasks.stats.plans import plan_of
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support import spans
 from django_delayed_tasks.support.aligned import aligned, padded, places
@@ -26,6 +28,8 @@ RUN_FIELDS = (
 )  # fmt: skip
 _REDACTED = ("biz_ext", "result")
 _IN_LINES = "last_error"
+MOST_TIMES = 3
+"""The most times that are shown of a recurring task."""
 
 
 def task_as_dict(task: Task) -> dict[str, Any]:
@@ -110,9 +114,25 @@ def as_text(task: Task, runs: Iterable[TaskRun], now: datetime) -> list[str]:
     if task.status == TaskStatus.FAILED:
         labels["claim_at"] = _("failed at")
     values = {labels[name]: value for name, value in fields.items()}
+    if times := next_times(task, now):
+        values[_("next times")] = "\n".join([*map(local, times), *_note(task, now)])
     width = max(map(places, values))
     lines = [f"{padded(label, width)}  {_in_text(value, width + 2)}" for label, value in values.items()]
     return lines + [run_line(run) for run in runs]
+
+
+def next_times(task: Task, now: datetime) -> list[datetime]:
+    """Return the next times of a recurring task, a few; none if its trigger is not valid."""
+    plan = plan_of(task, now)
+    try:
+        return plan.times(MOST_TIMES) if plan else []
+    except InvalidTrigger:
+        return []
+
+
+def _note(task: Task, now: datetime) -> list[str]:
+    plan = plan_of(task, now)
+    return [plan.note] if plan and plan.note else []
 
 
 def _in_text(value: Any, indent: int) -> str:

@@ -103,6 +103,7 @@ class Waiting(NamedTuple):
     """One pending task."""
 
     claim_at: datetime
+    when: datetime
     queue: str
     biz_code: str
     trigger_text: str | None
@@ -157,14 +158,16 @@ def _read_first(alias: str, levels: Sequence[Level], most: int, only: str) -> li
     statements, parameters = [], []
     for number, level in enumerate(levels):
         rows, values = _ordered(dialect, level, only)
-        statements.append(
-            f"SELECT {number:d} AS number, claim_at, queue, biz_code, trigger_text FROM {rows} LIMIT {most:d}"
-        )
+        columns = "claim_at, when_time, queue, biz_code, trigger_text"
+        statements.append(f"SELECT {number:d} AS number, {columns} FROM {rows} LIMIT {most:d}")
         parameters += values
 
     def read(cursor: CursorWrapper) -> list[tuple[int, Waiting]]:
         cursor.execute(dialect.union(statements), parameters)
-        return [(number, Waiting(dialect.to_datetime(moment), *rest)) for number, moment, *rest in cursor.fetchall()]
+        return [
+            (number, Waiting(dialect.to_datetime(claim_at), dialect.to_datetime(when), *rest))
+            for number, claim_at, when, *rest in cursor.fetchall()
+        ]
 
     return in_one_statement(alias, read)
 

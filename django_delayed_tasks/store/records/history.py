@@ -1,20 +1,16 @@
-"""The history: rows are written in the transaction that ends the run, and the oldest rows are purged."""
+"""The history: its rows are written in the transaction that ends the run."""
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 from enum import IntEnum
-from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
-from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.sql.dialects import Column, Dialect
 from django_delayed_tasks.store.sql.tables import RUN, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement
 
 COLUMNS = (
     "task_id, version, biz_code, biz_num, attempt, executor, when_time, outcome, started, finished, result, error,"
@@ -171,114 +167,3 @@ def oldest(alias: str, first: int = 100) -> datetime | None:
     """Return when the oldest run in the history ended, of its ``first`` rows by primary key; None if there is none."""
     runs: Any = TaskRun.objects.using(alias).order_by("id")
     return min(runs.values_list("finished", flat=True)[:first], default=None)
-
-
-@dataclass(frozen=True)
-class AllBut:
-    """All codes but these."""
-
-    codes: frozenset[str]
-
-    def __contains__(self, code: object) -> bool:
-        return code not in self.codes
-
-
-class Purged(NamedTuple):
-    """What one call of :func:`purge` did: the number of rows ``deleted``, and the id after which the next continues."""
-
-    deleted: int
-    position: int
-    is_complete: bool
-    """Whether all rows that are old enough have been read."""
-
-
-def purge(alias: str, older_than: timedelta, codes: Container[str], after: int = 0, batch_size: int = 1000) -> Purged:
-    """Read at most ``batch_size`` rows with ids above ``after``; delete those of the ``codes`` that are old enough.
-
-    Rows are written as runs end, so the primary key nearly follows their age: no index on a time is needed, and rows
-    of other codes are read once, when the position passes them. It also passes rows that are ahead of their time, as
-    after the clock was wrong: it is for the caller to begin again some time, at 0.
-    """
-    rows = _portion(alias, older_than, after, batch_size)
-    old = [row.id for row in rows if row.is_old and row.biz_code in codes]
-    if old:
-        atomically(alias, lambda cursor: _delete(cursor, old))
-    passed = _passed(alias, older_than, rows, batch_size)
-    position = passed[-1].id if passed else after
-    if not rows and in_one_statement(alias, _newest) < after:
-        position = 0  # after TRUNCATE, or from a backup, ids begin again
-    return Purged(len(old), position, is_complete=len(passed) < batch_size)
-
-
-def count_old(alias: str, older_than: timedelta, codes: Container[str], batch_size: int = 1000) -> int:
-    """Return how many rows calls of :func:`purge` would delete, one for each portion of the history."""
-    count = after = 0
-    while rows := _portion(alias, older_than, after, batch_size):
-        count += sum(row.is_old and row.biz_code in codes for row in rows)
-        passed = _passed(alias, older_than, rows, batch_size)
-        if len(passed) < batch_size:
-            break
-        after = passed[-1].id
-    return count
-
-
-class _Row(NamedTuple):
-    id: int
-    biz_code: str
-    is_old: bool
-
-
-def _passed(alias: str, older_than: timedelta, rows: list[_Row], batch_size: int) -> list[_Row]:
-    """Return the rows of a portion that the position passes: those before the first young one.
-
-    If older rows follow the portion, the young ones in it are ahead of their time, and all are passed.
-    """
-    passed = list(takewhile(lambda row: row.is_old, rows))
-    if len(passed) < len(rows) == batch_size and (rows[-1].is_old or _old_follow(alias, older_than, rows)):
-        return rows
-    return passed
-
-
-def _old_follow(alias: str, older_than: timedelta, rows: list[_Row]) -> bool:
-    """Return whether a row far behind the portion is old: of one for each power of two times its length."""
-    newest = in_one_statement(alias, _newest)
-    distances = (len(rows) << power for power in range(64))
-    probes = [rows[-1].id + distance for distance in takewhile(lambda each: rows[-1].id + each <= newest, distances)]
-    if not probes:
-        return False
-    cutoff = dialect_of(connections[alias]).later(-older_than)
-    ids = in_one_statement(alias, lambda cursor: _next_to(cursor, probes))
-    return in_one_statement(alias, lambda cursor: _any_old(cursor, cutoff, ids))
-
-
-def _next_to(cursor: CursorWrapper, probes: Sequence[int]) -> list[int]:
-    cursor.execute(" UNION ALL ".join(f"SELECT MIN(id) FROM {RUN} WHERE id >= {probe:d}" for probe in probes))
-    return [pk for (pk,) in cursor.fetchall() if pk is not None]
-
-
-def _any_old(cursor: CursorWrapper, cutoff: str, ids: Sequence[int]) -> bool:
-    among = ", ".join(map(str, ids)) or "NULL"
-    cursor.execute(f"SELECT MAX(CASE WHEN finished < {cutoff} THEN 1 ELSE 0 END) FROM {RUN} WHERE id IN ({among})")
-    return bool(cursor.fetchone()[0])
-
-
-def _portion(alias: str, older_than: timedelta, after: int, most: int) -> list[_Row]:
-    cutoff = dialect_of(connections[alias]).later(-older_than)
-    return in_one_statement(alias, lambda cursor: _read(cursor, cutoff, after, most))
-
-
-def _read(cursor: CursorWrapper, cutoff: str, after: int, most: int) -> list[_Row]:
-    cursor.execute(
-        f"SELECT id, biz_code, CASE WHEN finished < {cutoff} THEN 1 ELSE 0 END FROM {RUN}"
-        f" WHERE id > {after:d} ORDER BY id LIMIT {most:d}"
-    )
-    return [_Row(pk, biz_code, bool(is_old)) for pk, biz_code, is_old in cursor.fetchall()]
-
-
-def _newest(cursor: CursorWrapper) -> int:
-    cursor.execute(f"SELECT COALESCE(MAX(id), 0) FROM {RUN}")
-    return int(cursor.fetchone()[0])
-
-
-def _delete(cursor: CursorWrapper, ids: Sequence[int]) -> None:
-    cursor.execute(f"DELETE FROM {RUN} WHERE id IN ({', '.join(map(str, ids))})")

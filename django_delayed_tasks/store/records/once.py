@@ -1,16 +1,14 @@
 """Tasks that are to be done only once: a row for each identity that has been done, found by its unique index."""
 
 from collections.abc import Sequence
-from datetime import timedelta
 
-from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.states import IfExists
-from django_delayed_tasks.store.sql.dialects import Column, Dialect, dialect_of
+from django_delayed_tasks.store.sql.dialects import Column, Dialect
 from django_delayed_tasks.store.sql.fences import Claim, fence
 from django_delayed_tasks.store.sql.tables import SUCCESS, TASK
-from django_delayed_tasks.store.sql.transactions import atomically, in_one_statement, in_one_write
+from django_delayed_tasks.store.sql.transactions import in_one_write
 
 Identity = tuple[str, str]
 
@@ -49,24 +47,3 @@ def forget(alias: str, biz_code: str, biz_num: str) -> bool:
         return bool(cursor.rowcount)
 
     return in_one_write(alias, write)
-
-
-def purge_successes(alias: str, older_than: timedelta, batch_size: int) -> int:
-    """Delete the oldest rows, at most ``batch_size``, if they are older than ``older_than``; return their number.
-
-    Rows are written as tasks succeed, so the primary key follows their age.
-    """
-    old = in_one_statement(alias, lambda cursor: _oldest(cursor, alias, older_than, batch_size))
-    return atomically(alias, lambda cursor: _delete(cursor, old)) if old else 0
-
-
-def _oldest(cursor: CursorWrapper, alias: str, older_than: timedelta, batch_size: int) -> list[int]:
-    cutoff = dialect_of(connections[alias]).later(-older_than)
-    is_old = f"CASE WHEN succeeded_at < {cutoff} THEN 1 ELSE 0 END"
-    cursor.execute(f"SELECT id, {is_old} FROM {SUCCESS} ORDER BY id LIMIT {batch_size:d}")
-    return [row[0] for row in cursor.fetchall() if row[1]]
-
-
-def _delete(cursor: CursorWrapper, ids: Sequence[int]) -> int:
-    cursor.execute(f"DELETE FROM {SUCCESS} WHERE id IN ({', '.join(map(str, ids))})")
-    return len(ids)

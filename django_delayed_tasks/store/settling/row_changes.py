@@ -66,10 +66,14 @@ def _to_deferred(dialect: Dialect, settlement: Settlement) -> Assignments:
 
 
 def _again(dialect: Dialect, settlement: Settlement) -> Assignments:
+    """Return the changes for a next run at ``when``, claimable ``after`` that."""
     when, parameters = dialect.moment(settlement.when)
+    earliest, of_earliest = when, parameters
+    if settlement.after and isinstance(settlement.when, datetime):
+        earliest, of_earliest = dialect.moment(settlement.when + settlement.after)
     changes: Assignments = {
         "when_time": (when, parameters),
-        "claim_at": (dialect.greatest(when, dialect.now), parameters),
+        "claim_at": (dialect.greatest(earliest, dialect.now), of_earliest),
         **_WAITING,
         **_RESET,
     }
@@ -84,12 +88,8 @@ def _left_data(dialect: Dialect, settlement: Settlement) -> tuple[str, list[Any]
 
 
 def _recur(dialect: Dialect, settlement: Settlement) -> Assignments:
-    """Do as :func:`_again`, but claimable ``after`` the next time, and keep the last run's error for people to see."""
-    changes = _again(dialect, settlement)
-    if settlement.after and isinstance(settlement.when, datetime):
-        claim_at, parameters = dialect.moment(settlement.when + settlement.after)
-        changes["claim_at"] = (dialect.greatest(claim_at, dialect.now), parameters)
-    return changes | {"last_error": ("%s", [settlement.error])}
+    """Do as :func:`_again`, but keep the last run's error for people to see."""
+    return _again(dialect, settlement) | {"last_error": ("%s", [settlement.error])}
 
 
 def _retry(dialect: Dialect, settlement: Settlement) -> Assignments:

@@ -4,6 +4,7 @@ They are outside Django's pools, broken ones are replaced, and forked children d
 """
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import get_ident
@@ -12,7 +13,9 @@ from typing import Any
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DataError, Error, IntegrityError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.transaction import TransactionManagementError
 
+from django_delayed_tasks.store.sql import leftovers
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.support import forks
 from django_delayed_tasks.support.logs import Log
@@ -24,6 +27,7 @@ _kept: dict[int, list[BaseDatabaseWrapper]] = {}
 _of_thread: "dict[int, OfThread]" = {}
 """By thread id: what this package's threads have of their connections."""
 _of_parent: list[list[BaseDatabaseWrapper]] = []
+LEFT_OPEN = "the handler of this run left a transaction open on {!r}: what it wrote there is rolled back"
 _LONGEST_CHAIN = 20
 """The causes of an error that are looked at; an error may be its own."""
 losses = 0
@@ -90,12 +94,17 @@ def _leave_pool(connection: BaseDatabaseWrapper) -> None:
 
 
 def _forget() -> None:
-    """Drop the kept connections in a forked child: they belong to the threads of its parent."""
+    """Drop the kept connections in a forked child: they belong to the threads of its parent.
+
+    The thread that has forked opens new ones, even if it was in a transaction: that is the parent's, too.
+    """
     for thread, found in _kept.items():
-        if thread != get_ident():  # a thread that forks is responsible for its own connections
-            for connection in found:
-                _part_from(connection.connection)
-            _of_parent.append(found)  # some drivers close a connection that is no longer referenced
+        for connection in found:
+            _part_from(connection.connection)
+            # The fork may be noticed late, in a thread of the child that has the id of one of the parent's.
+            if thread == get_ident() and connections[connection.alias] is connection:
+                _renew_in_child(connection)
+        _of_parent.append(found)  # some drivers close a connection that is no longer referenced
     _kept.clear()
     _of_thread.clear()
 
@@ -118,11 +127,21 @@ class OfThread:
     They are kept here because asking Django for them takes longer than a short run.
     """
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, is_shared: bool = False) -> None:
         self._alias = alias
+        self._is_shared = is_shared
+        self._used: set[str] = set()
+        self._wrappers: dict[str, int] = {}
+        self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
+        self._losses = losses
+        self._keep()
+        self.connection = connections[alias]
+
+    def _keep(self) -> None:
         self._names = len(connections.settings)
         self._all = keep()
-        self._losses = losses
+        for connection in self._all:
+            leftovers.watch(connection, self._used)
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -138,38 +157,132 @@ class OfThread:
         """Return what a connection must pass to be kept: one to another database, such as a replica, need not write."""
         return works if connection.alias == self._alias else _answers
 
-    def tidy(self, who: str = "a handler") -> None:
-        """Close the connections that a run left unusable, and no others.
+    def tidy(self, who: object = "a handler") -> None:
+        """Replace the connections that the run of ``who`` did not leave like new ones, and no others.
 
         Django's own ``close_old_connections`` would close all of them under the default CONN_MAX_AGE of 0, so that
         each task would open new ones.
         """
+        leftovers.forget_running_loop()
         if len(connections.settings) != self._names:  # a project may add databases at runtime
-            self._names = len(connections.settings)
-            self._all = keep()
-        for connection in self._all:
-            if connection.connection is not None:
-                self._tidy(connection, who)
+            self._keep()
+        for connection in list(self._all):
+            if connection.alias in self._used or leftovers.is_suspicious(connection, self._usual(connection)):
+                try:
+                    self._tidy(connection, who)
+                except Exception:  # of a backend, or a receiver of connection_created
+                    logger.exception("the connection to %r may not be usable", connection.alias)
+        self._used.clear()
 
-    def _tidy(self, connection: BaseDatabaseWrapper, who: str) -> None:
+    def end_transactions(self, who: object) -> None:
+        """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is."""
+        for connection in list(self._all):
+            if connection.alias in self._used and leftovers.is_in_transaction(connection):
+                self._end_transaction(connection, who)
+
+    def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
+        logger.error("%s left a transaction open on %r: what it wrote there is rolled back", who, connection.alias)
+        self._replace(connection)
+
+    def refuse_left_open(self, but: str | None) -> None:
+        """Raise if the present run has left a transaction open on a database other than ``but``.
+
+        Raises:
+            TransactionManagementError: what it wrote there will be rolled back.
+        """
+        for alias in list(self._used):
+            if alias != but and leftovers.is_in_transaction(connections[alias]):
+                raise TransactionManagementError(LEFT_OPEN.format(alias))
+
+    def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
         global losses
-        if connection.in_atomic_block or _is_left_open(connection):
-            logger.error("%s left a transaction open on %r; it is rolled back", who, connection.alias)
-            _close(connection)
-        elif connection.errors_occurred:
+        connection.force_debug_cursor = False
+        if connection.queries_log:  # with DEBUG; a web process forgets them at each request
+            connection.queries_log.clear()
+        if leftovers.is_in_transaction(connection):
+            self._end_transaction(connection, who)
+            return
+        if connection.errors_occurred:  # first: the other threads are to know that one was lost
             losses += _close_unless(self.test_of(connection), connection)
+        is_busy = not self._is_shared and leftovers.has_unread(connection)
+        if is_busy or leftovers.is_changed(connection, self._usual(connection)):
+            self._replace(connection)
+        elif connection.connection is not None and not connection.settings_dict["AUTOCOMMIT"]:
+            connection.rollback()
+
+    def begin_in_one_statement(self) -> None:
+        """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
+
+        That is one round trip less for each transaction. To be called by threads that give up a transaction after an
+        error: after a deadlock, what is sent next is not part of a new one. With DEBUG, their statements are not
+        recorded.
+        """
+        self._prepare = _begin_in_one_statement
+        self._prepare(self.connection)
+
+    def _replace(self, old: BaseDatabaseWrapper) -> None:
+        """Close a connection, and put a new object in its place: what was done to the old one reaches no other run.
+
+        Nor does what is still to come, as from a generator that is closed later.
+        """
+        _close(old)
+        _close(connections[old.alias])  # which a handler may have put in its place
+        new = _renew(old)
+        leftovers.watch(new, self._used)
+        self._all[self._all.index(old)] = new
+        if old is self.connection:
+            self.connection = new
+            self._prepare(new)
+        if leftovers.is_wrapped(old, self._usual(old)):
+            new.ensure_connection()
+            self._wrappers[new.alias] = len(new.execute_wrappers)
+
+    def _usual(self, connection: BaseDatabaseWrapper) -> int:
+        """Return how many wrappers of statements each new connection has, if a receiver adds some."""
+        return self._wrappers.get(connection.alias, 0)
+
+    def end(self) -> None:
+        """Close the connections, as the thread ends."""
+        for connection in self._all:
+            leftovers.unwatch(connection)
+        close()
 
 
-def tidy_after(who: str) -> None:
+def _prepare_nothing(connection: BaseDatabaseWrapper) -> None:
+    pass
+
+
+def tidy_after(who: object) -> None:
     """Do as :meth:`OfThread.tidy` with the connections that this thread keeps, if it is one of this package's."""
     if own := _of_thread.get(get_ident()):
         own.tidy(who)
 
 
-def _is_left_open(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether autocommit was left off: the next write would be part of a transaction that never ends."""
-    is_managed: bool = connection.settings_dict["AUTOCOMMIT"]
-    return not connection.in_atomic_block and connection.autocommit != is_managed
+def end_transactions_of(who: object) -> None:
+    """Do as :meth:`OfThread.end_transactions` with the connections of this thread, if it is one of this package's."""
+    if own := _of_thread.get(get_ident()):
+        own.end_transactions(who)
+
+
+def refuse_left_open(but: str | None = None) -> None:
+    """Do as :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
+    if own := _of_thread.get(get_ident()):
+        own.refuse_left_open(but)
+
+
+def _renew(connection: BaseDatabaseWrapper) -> BaseDatabaseWrapper:
+    del connections[connection.alias]
+    new = connections[connection.alias]
+    new.settings_dict = connection.settings_dict  # which may be outside of a pool
+    return new
+
+
+def _renew_in_child(connection: BaseDatabaseWrapper) -> None:
+    new = _renew(connection)
+    if connection.vendor == "sqlite" and connection.in_atomic_block:
+        # At the end of the block Django would connect, and wait for locks of SQLite that threads of the parent have.
+        new.in_atomic_block = new.closed_in_transaction = True
+        new.atomic_blocks, new.savepoint_ids = connection.atomic_blocks, connection.savepoint_ids
 
 
 def note_error(error: BaseException | None) -> None:
@@ -210,7 +323,8 @@ def works(connection: BaseDatabaseWrapper) -> bool:
 
 
 def _answers(connection: BaseDatabaseWrapper) -> bool:
-    return not _is_left_open(connection) and connection.is_usable()
+    is_left_open = not connection.in_atomic_block and leftovers.is_left_open(connection)
+    return not is_left_open and connection.is_usable()
 
 
 def _accepts_writes(connection: BaseDatabaseWrapper) -> bool:
@@ -232,8 +346,13 @@ def _close_unless(is_kept: Callable[[BaseDatabaseWrapper], bool], connection: Ba
 
 
 def _close(connection: BaseDatabaseWrapper) -> None:
-    # Within a transaction Django would keep the connection, even one that died at the end of the transaction.
-    connection.in_atomic_block = connection.closed_in_transaction = False
+    # Within a transaction Django would keep the connection, even one that died at the end of the transaction. It would
+    # forget the blocks when it connects again, which is after a durable block has asked for them.
+    connection.in_atomic_block = connection.closed_in_transaction = connection.needs_rollback = False
+    connection.atomic_blocks, connection.savepoint_ids = [], []
+    if connection.vendor == "sqlite":  # where a connection with an open cursor is closed later, with its transaction
+        with suppress(Exception):
+            connection.connection.rollback()
     close_one(connection)
 
 
@@ -265,9 +384,9 @@ def refuses_writes(alias: str) -> bool:
 
 
 def failure_to_open(alias: str) -> Exception | None:
-    """Open this thread's connection; return the error if it can have none now, whoever raised it.
+    """Open this thread's connection; return the error if it can have none now.
 
-    That may also be a backend that asks for a password, or a receiver of ``connection_created``.
+    A backend that asks for a password may have raised it, or a receiver of ``connection_created``.
     """
     try:
         opened(alias)
@@ -276,35 +395,38 @@ def failure_to_open(alias: str) -> Exception | None:
     return None
 
 
-def begin_in_one_statement(alias: str) -> None:
-    """Let this thread begin transactions with BEGIN: Django turns autocommit off and on again on MariaDB and MySQL.
-
-    That is one round trip less for each transaction. To be called by threads that give up a transaction after an error:
-    after a deadlock, what is sent next is not part of a new one.
-    """
-    connection = connections[alias]
-
+def _begin_in_one_statement(connection: BaseDatabaseWrapper) -> None:
     def begin() -> None:
         with connection.wrap_database_errors:
             connection.connection.begin()
 
+    record_nothing(connection)
     if connection.vendor == "mysql":
         connection._start_transaction_under_autocommit = begin  # type: ignore[attr-defined]
 
 
+def record_nothing(connection: BaseDatabaseWrapper) -> None:
+    """Let a connection not remember its statements, as it would with DEBUG, in a thread that never ends."""
+    connection.queries_log = deque(maxlen=0)
+
+
 @contextmanager
-def of_thread(alias: str) -> Iterator[OfThread]:
+def of_thread(alias: str, is_shared: bool = False) -> Iterator[OfThread]:
     """Prepare this thread's connections for a ``with`` block, and close them at its end.
+
+    ``is_shared`` says that several coroutines use them in turn: one may still have rows to read.
 
     On SQLite every transaction of the one to ``alias`` takes the write lock at its beginning: one that reads first and
     writes later would fail at once if another connection wrote in between.
     """
-    own = _of_thread[get_ident()] = OfThread(alias)
+    own = _of_thread[get_ident()] = OfThread(alias, is_shared)
     connection = connections[alias]
-    if connection.vendor == "sqlite" and getattr(connection, "transaction_mode", "") is None:
-        connection.transaction_mode = "IMMEDIATE"  # type: ignore[attr-defined]
+    options = connection.settings_dict.get("OPTIONS", {})
+    if connection.vendor == "sqlite" and options.get("transaction_mode") is None:
+        options = {**options, "transaction_mode": "IMMEDIATE"}
+        connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
     try:
         yield own
     finally:
-        close()
+        own.end()
         _of_thread.pop(get_ident(), None)

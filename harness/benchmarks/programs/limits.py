@@ -81,7 +81,7 @@ def fill(way: str, waiting: int) -> None:
     if way == "unlimited":
         from django_delayed_tasks import Task
 
-        Task.objects.update(lane="")
+        Task._base_manager.update(lane="")
     stock.finish_writing()
 
 

@@ -1,6 +1,7 @@
-"""How long the admin's pages and a preview take: ``pages ROUNDS``, on the tasks and runs that are there.
+"""How long the admin's pages and a preview take: ``pages ROUNDS HOURS``, on the tasks and runs that are there.
 
-The rollup is filled as executors would have filled it in a week, and the survey is taken, as one of them would take it.
+The rollup is filled as executors would have filled it in so many hours, and the survey is taken, as one of them would
+take it.
 """
 
 import json
@@ -17,7 +18,7 @@ import django
 from django.core.management import call_command
 
 ALIAS = "default"
-CODES, HOURS, MINUTES = 40, 168, 60
+CODES, MINUTES = 40, 60
 PAGES = {
     "overview": "overview/",
     "overview, day": "overview/?span=day&ahead=day",
@@ -41,8 +42,8 @@ PREVIEW = "preview of a hundred runs"
 """What is measured next to the pages: ``preview``, which ``manage.py tasks next --until`` shows."""
 
 
-def fill() -> None:
-    """A week of statistics of many codes, and some executors."""
+def fill(hours: int) -> None:
+    """Statistics of many codes, and some executors."""
     from django_delayed_tasks.models import Executor, Overview, Statistic
     from django_delayed_tasks.store.schedules.recurrence import read_now
     from django_delayed_tasks.store.statistics import rollup
@@ -50,7 +51,7 @@ def fill() -> None:
     for model in (Statistic, Overview, Executor):
         model._base_manager.all().delete()
     now = read_now(ALIAS)
-    moments = [now - timedelta(hours=number) for number in range(1, HOURS)]
+    moments = [now - timedelta(hours=number) for number in range(1, hours)]
     moments += [now - timedelta(minutes=number) for number in range(MINUTES)]
     for moment in moments:
         rollup.add(ALIAS, counts(), moment)
@@ -119,5 +120,6 @@ if __name__ == "__main__":
     django.setup()
     call_command("migrate", verbosity=0)
     random.seed(1)
-    fill()
-    print(json.dumps({"survey": survey(), "pages": timed(int(sys.argv[1]))}))
+    rounds, hours = map(int, sys.argv[1:])
+    fill(hours)
+    print(json.dumps({"survey": survey(), "pages": timed(rounds)}))

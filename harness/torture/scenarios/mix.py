@@ -2,13 +2,13 @@
 
 import time
 
-from harness.torture.codes import MIXED
+from harness.torture.codes import MISUSING, MIXED
 from harness.torture.faults.base import Fault, faults_of_mix
 from harness.torture.pooling import POOLED
 from harness.torture.scenario import Scenario, Size, register
 from harness.torture.world import World
 
-CODES = (*MIXED * 6, "t-silent", "t-hanging", "t-fatal")
+CODES = (*MIXED * 6, "t-silent", "t-hanging", "t-fatal", *MISUSING)
 REST = 0.08
 """The part of the time given that is kept for draining."""
 PAUSES = (0.5, 2.5)

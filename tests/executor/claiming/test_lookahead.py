@@ -138,7 +138,7 @@ def test_retry_is_held_until_it_may_be_claimed_and_not_taken_for_an_early_run() 
     with clock.frozen_at(database_now()):
         add()
         later = database_now() + NOT_YET
-        Task.objects.update(claim_at=later)
+        Task._base_manager.update(claim_at=later)
         request = ClaimRequest(registered(), "default", 0, 10, ahead=AHEAD)
         [task] = strategy_for("default", "auto")("default", request)
         Lookahead(ExecutorOptions()).mark([task])

@@ -173,6 +173,18 @@ class TestUnknownCodes:
         assert (task.status, task.attempts) == (TaskStatus.PENDING, 0)
         assert timedelta(seconds=50) < task.claim_at - task.when < timedelta(seconds=70)
 
+    def test_are_logged_once_if_no_executor_knows_them(self, bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+        registered("other", codes=("theirs",))
+        bench.peers.refresh(bench.lease.executor, executors.live("default"))
+        for code in ("strange", "strange too", "theirs"):
+            for num in "12":
+                add(num, code=code)
+        bench.poll_all()
+        lines = [record.getMessage() for record in caplog.records if "has a handler for" in record.getMessage()]
+        assert sorted(line.partition("has a handler for ")[2].partition(";")[0] for line in lines) == [
+            "'strange too'", "'strange'",
+        ]  # fmt: skip
+
     def test_do_not_keep_others_waiting(self, bench: Bench) -> None:
         handler_of(lambda task: None)
         for number in range(30):
@@ -221,7 +233,7 @@ def test_a_storm_in_one_queue_leaves_room_for_another(make_bench: Any) -> None:
     handler_of(lambda task: None)
     for number in range(100):
         add(f"storm {number}")
-    Task.objects.update(claim_at=database_now() - timedelta(seconds=10))
+    Task._base_manager.update(claim_at=database_now() - timedelta(seconds=10))
     add("other", queue="other")
     bench.poller.poll()
     bench.finish(list(bench.delivered))

@@ -42,7 +42,7 @@ def test_a_key_of_a_task_with_a_trigger_that_cannot_be_read(bench: LanesBench) -
     limited("other", max_concurrent=5)
     add("bad")
     add("2", "other")
-    Task.objects.filter(biz_num="bad").update(trigger="nonsense")
+    Task._base_manager.filter(biz_num="bad").update(trigger="nonsense")
     bench.turn()
     assert bench.numbers == ["2"]
     assert [settlement.outcome for settlement in bench.failed] == [RunOutcome.FAILED]
@@ -133,7 +133,7 @@ def test_an_outage_while_it_claims(bench: LanesBench, monkeypatch: pytest.Monkey
 def test_what_is_too_late_uses_up_no_start(bench: LanesBench) -> None:
     limited(rate="1/h", max_lateness=1.0)
     add_some(4)
-    Task.objects.update(when=clock.host_now() - timedelta(hours=1))
+    Task._base_manager.update(when=clock.host_now() - timedelta(hours=1))
     add("fresh")
     bench.turn()
     assert bench.numbers == ["fresh"]

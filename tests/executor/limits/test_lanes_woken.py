@@ -30,5 +30,5 @@ def test_it_finds_blocked_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
         handler_of(lambda task: ran.set(), max_concurrent=1, concurrency_key=lambda self, task: "one")
         with transaction.atomic():
             add()
-            Task.objects.update(lane=blocked_lane("code", "one"))
+            Task._base_manager.update(lane=blocked_lane("code", "one"))
         assert ran.wait(30)

@@ -59,7 +59,7 @@ def test_an_executor_that_stops_does_not_call_itself_dead(bench: Bench, caplog: 
 
 def test_a_task_that_is_given_up_is_an_error(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     executor = leave("web2", "mail")
-    Task.objects.update(rescues=3)
+    Task._base_manager.update(rescues=3)
     failures = Told()
     Reaper(bench.options, bench.lease, failures).reap()
     assert Task.objects.get().status == TaskStatus.FAILED
@@ -81,10 +81,10 @@ def test_so_is_one_that_recurs_and_it_waits_for_its_next_time(
     add("1", "report", trigger=Interval(hours=1), when=timedelta(minutes=30) if is_extra else timedelta())
     planned = Task.objects.get().when
     if is_extra:
-        Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))  # as "run now" does
+        Task._base_manager.update(claim_at=clock.host_now() - timedelta(seconds=1))  # as "run now" does
     executor = registered("web2")
     [claimed] = claim(executor)
-    Task.objects.update(rescues=3)
+    Task._base_manager.update(rescues=3)
     executors.retire("default", executor)
     failures = Told()
     Reaper(bench.options, bench.lease, failures).reap()

@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.executor.membership.retention import AGAIN, Retention
+from django_delayed_tasks.executor.membership.retention import Retention
 from django_delayed_tasks.handlers import registry
 from django_delayed_tasks.models import Executor, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store import executors
 from tests.executor.membership.test_housekeeping import housekeeping
 from tests.executor.parts import Bench, handler_of, registered
+from tests.store.meters import UNIT, reads
+from tests.store.test_reads import refresh_statistics
 
 pytestmark = [pytest.mark.django_db, pytest.mark.per_database]
 
@@ -22,11 +24,12 @@ YEAR = 365 * DAY
 
 def finished(*codes: str, ago: timedelta) -> None:
     """Leave a run of each code in the history."""
-    for code in codes:
-        TaskRun.objects.create(
+    TaskRun.objects.bulk_create(
+        TaskRun(
             task_id=1, version=1, biz_code=code, biz_num="1", when=clock.host_now(), attempt=1,
             outcome=RunOutcome.DONE, finished=clock.host_now() - ago,
-        )  # fmt: skip
+        ) for code in codes
+    )  # fmt: skip
 
 
 def left() -> set[str]:
@@ -140,18 +143,62 @@ def test_the_way_begins_again_when_the_ids_do() -> None:
     assert left() == {"weekly"}
 
 
-def test_rows_with_lower_ids_than_earlier_ones_are_purged_within_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_with_lower_ids_than_earlier_ones_are_purged_by_the_next_executor() -> None:
     """A row far ahead of the sequence, which is kept for longer, ends no way for ever."""
     handler_of(no_handler, "weekly", keep_history=YEAR)
     finished("weekly", ago=8 * DAY)
     TaskRun.objects.update(id=10**12)
-    retention = Retention("default", 7 * DAY)
-    retention.look_around()
+    retention = started()
     retention.purge(100)
     finished("gone", ago=8 * DAY)
     TaskRun.objects.filter(biz_code="gone").update(id=1)
-    for passed, expected in ((AGAIN - 1, {"weekly", "gone"}), (AGAIN + 1, {"weekly"})):
-        monkeypatch.setattr(clock, "monotonic", lambda passed=passed: retention._began + passed)
-        retention.look_around()
-        retention.purge(100)
+    for later, expected in ((retention, {"weekly", "gone"}), (started(), {"weekly"})):
+        later.look_around()
+        later.purge(100)
         assert left() == expected
+
+
+def started() -> Retention:
+    """The retention of an executor that keeps runs for a week by default."""
+    retention = Retention("default", 7 * DAY)
+    retention.look_around()
+    return retention
+
+
+def purge_all(retention: Retention) -> None:
+    while retention.purge(1000):
+        pass
+
+
+KEPT = 3000
+
+
+def test_runs_that_are_kept_are_read_once(live_db: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again a day later; 3,000 of them."""
+    handler_of(no_handler, "weekly", keep_history=YEAR)
+    finished(*["weekly"] * KEPT, ago=8 * DAY)
+    refresh_statistics(live_db)
+    retention = started()
+    purge_all(retention)
+    monkeypatch.setattr(clock, "monotonic", lambda: 1e9)
+    with clock.frozen_at(clock.host_now() + DAY), reads() as meter:
+        retention.look_around()
+        purge_all(retention)
+    assert meter.total <= 200 * UNIT.get(live_db, 1)
+
+
+def test_a_run_ahead_of_its_time_is_purged_when_that_has_come_and_only_it_is_read_again(live_db: str) -> None:
+    handler_of(no_handler, "weekly", keep_history=YEAR)
+    finished("gone", ago=-DAY)
+    finished(*["weekly"] * KEPT, ago=8 * DAY)
+    finished("gone", ago=timedelta())
+    refresh_statistics(live_db)
+    retention = started()
+    now = clock.host_now()
+    for days, expected in ((0, 2), (1, 2), (7.5, 1), (8.5, 0)):
+        with clock.frozen_at(now + days * DAY):
+            retention.look_around()
+            with reads() as meter:
+                purge_all(retention)
+        assert TaskRun.objects.filter(biz_code="gone").count() == expected
+        assert not days or meter.total <= 2000 * UNIT.get(live_db, 1)

@@ -23,7 +23,7 @@ from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.atomic_runs import EFFECT
 from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, executing, handler_of
-from tests.failovers import Failover, failing_over, make_read_only
+from tests.failovers import Failover, SplitReads, failing_over, make_read_only
 from tests.threads import in_thread
 from tests.waiting import wait_until
 
@@ -135,6 +135,34 @@ class TestExecutor:
             assert not executor.health.is_live
             failover.is_lasting = False
 
+    def test_that_lasts_does_not_end_a_process_that_has_runs_to_settle(
+        self, failover: Failover, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """They would be run again. It ends in the end: their tasks may have been taken by others long ago."""
+        monkeypatch.setattr(health, "LONGEST_CALL", 0.1)
+        may_end = Event()
+
+        def fail_over(task: Any) -> None:
+            failover.is_lasting = True
+            may_end.wait(30)
+
+        handler_of(fail_over, max_attempts=1)
+        with executing(lease=0.1, heartbeat=0.01) as executor:
+            add("1")
+            wait_until(lambda: executor.lease.refused_for > 0.6)
+            assert executor.health.is_live
+            failover.is_lasting = False
+            may_end.set()
+            connection.close()
+            wait_until(lambda: not Task.objects.exists())
+            may_end.clear()
+            monkeypatch.setattr(health, "PATIENCE", 2)
+            add("2")
+            assert executor.worn_out.wait(30)
+            failover.is_lasting = False
+            may_end.set()
+        assert TaskRun.objects.get(biz_num="1").outcome == RunOutcome.DONE
+
 
 class TestCaller:
     VERBS: ClassVar[dict[str, Callable[[], Any]]] = {
@@ -203,6 +231,19 @@ class TestSession:
             return kept_connections.discard_unusable("default") or connection.connection is not session
 
         assert in_thread(err) is False
+
+    @pytest.mark.skipif(connection.vendor == "sqlite", reason="a file")
+    def test_is_asked_for_on_the_primary_where_reads_are_split_off(self) -> None:
+        """Behind MaxScale, ProxySQL or pgpool, what only reads goes to replicas."""
+
+        def ask() -> tuple[bool, bool]:
+            connection.ensure_connection()
+            with connection.execute_wrapper(SplitReads()):
+                is_kept = kept_connections.works(connection)
+                make_read_only(connection)
+                return is_kept, kept_connections.works(connection)
+
+        assert in_thread(ask) == (True, False)
 
     @pytest.mark.skipif(connection.vendor != "mysql", reason="elsewhere, the sessions of a dropped database are ended")
     def test_whose_database_was_dropped_is_given_up(self) -> None:

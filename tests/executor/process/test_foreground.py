@@ -1,5 +1,6 @@
 """A drain in the foreground says at its end how many runs there were."""
 
+import signal
 from datetime import timedelta
 from io import StringIO
 from threading import Event
@@ -22,7 +23,7 @@ def test_claims_that_are_no_runs_do_not_count() -> None:
     handler_of(lambda task: ran.append(task.biz_num), max_concurrent=1)
     for number in range(4):
         add(str(number))
-    Task.objects.update(lane="")
+    Task._base_manager.update(lane="")
     stream = StringIO()
     assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
     assert len(ran) == 4
@@ -37,6 +38,21 @@ def test_tasks_that_expired_move_the_bar_and_are_no_runs() -> None:
     assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
     assert "] 2 of 2, " in stream.getvalue()
     assert "Drained: 1 run in" in stream.getvalue()
+
+
+def test_what_was_left_to_wait_without_a_handler() -> None:
+    handler_of(lambda task: None)
+    add("known")
+    add("strange", code="gone")
+    stream = StringIO()
+    assert run_executor(from_settings(drain=True), stream, StopSignals(), ready=lambda number: None) == 0
+    assert stream.getvalue().endswith("Left to wait: due tasks without a handler (gone).\n")
+
+
+def test_an_idle_one_says_that_it_has_stopped() -> None:
+    stream, signals = StringIO(), StopSignals()
+    assert run_executor(from_settings(), stream, signals, ready=lambda number: signals.stop(signal.SIGINT)) == 0
+    assert stream.getvalue() == "Stopped.\n"
 
 
 def test_it_is_ready_before_its_first_task_starts() -> None:

@@ -20,6 +20,7 @@ from tests.executor.parts import add, drain, executing, handler_of
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("live_db")
+ERRORS = [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), StopIteration(), GeneratorExit()]
 
 number_of_run: ContextVar[str] = ContextVar("number_of_run", default="none")
 
@@ -137,7 +138,7 @@ class TestEnds:
         assert first.endswith("ValueError: not yet\n")
         assert 'raise ValueError("not yet")' in first
 
-    @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), StopIteration()])
+    @pytest.mark.parametrize("error", ERRORS, ids=repr)
     def test_no_exception_ends_the_loop(self, error: BaseException) -> None:
         async def handle(task: Any) -> None:
             if task.biz_num == "bad":
@@ -149,6 +150,8 @@ class TestEnds:
         drain()
         found = dict(TaskRun.objects.values_list("biz_num", "outcome"))
         assert found == {"bad": RunOutcome.FAILED, "good": RunOutcome.DONE}
+        name = "RuntimeError" if isinstance(error, StopIteration) else type(error).__name__
+        assert name in TaskRun.objects.get(biz_num="bad").error
 
     def test_nor_does_one_in_a_task_that_a_handler_has_left(self, caplog: pytest.LogCaptureFixture) -> None:
         async def leave() -> None:

@@ -40,6 +40,25 @@ def the_run() -> TaskRun:
 
 
 class TestQueries:
+    def test_rows_are_read_in_chunks_between_those_of_others(self) -> None:
+        """Each chunk is a call of its own in the one thread; what one has yet to read is no leftover."""
+        counts: dict[str, int] = {}
+
+        async def handle(task: Any) -> None:
+            counts[task.biz_num] = 0
+            async for _ in Task.objects.filter(biz_code="effect").aiterator(chunk_size=5):
+                counts[task.biz_num] += 1
+                await asyncio.sleep(0)
+
+        async_handler_of(handle, max_attempts=1)
+        for number in range(23):
+            add(str(number), "effect", when=timedelta(hours=1))
+        for number in range(3):
+            add(str(number))
+        drain(threads=1)
+        assert counts == {"0": 23, "1": 23, "2": 23}
+        assert set(TaskRun.objects.values_list("outcome", flat=True)) == {RunOutcome.DONE}
+
     def test_all_are_made_in_one_thread_on_one_connection(self) -> None:
         seen = []
 

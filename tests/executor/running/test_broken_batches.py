@@ -83,12 +83,29 @@ class TestBroken:
         settle("default", end.left)
         assert not Task.objects.filter(status=TaskStatus.RUNNING).exists()
 
+    @pytest.mark.parametrize("atomic", [False, True])
+    def test_a_receiver_that_exits_for_one_task_costs_no_other_an_attempt(self, atomic: bool) -> None:
+        def leave(task: Any, **sent: Any) -> None:
+            if task.biz_num == "1":
+                raise SystemExit
+
+        handler = batched(write_all, atomic=atomic, max_attempts=1)
+        tasks = claim_some(3)
+        signals.run_started.connect(leave)
+        try:
+            end = run(tasks, handler, DatabaseClock())
+        finally:
+            signals.run_started.disconnect(leave)
+        settle("default", end.left)
+        assert outcomes() == {"0": RunOutcome.DONE, "1": RunOutcome.FAILED, "2": RunOutcome.DONE}
+        assert effects() == {"0", "2"}
+
     def test_a_run_between_two_times_is_still_one_when_it_is_run_alone(self) -> None:
         handler = batched(lambda tasks: 1 / 0)
         planned = clock.host_now() + timedelta(days=1)
         for num in ("1", "2"):
             add(num, trigger=Interval(days=1), when=planned)
-        Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))
+        Task._base_manager.update(claim_at=clock.host_now() - timedelta(seconds=1))
         tasks = claim(registered())
         whens = {task.biz_num: task.when for task in tasks}
         assert {task.biz_num: task.when for task in run(tasks, handler, DatabaseClock()).alone} == whens

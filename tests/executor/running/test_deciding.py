@@ -53,6 +53,34 @@ def test_a_time_is_a_reschedule(when: Any, wrap: Any) -> None:
     assert settlement.biz_ext is UNCHANGED
 
 
+def test_a_time_that_has_passed_is_due_at_once() -> None:
+    """As each time of a task that makes up for what it missed, one after the other."""
+    finished = NOW + timedelta(days=3)
+    later = NOW + timedelta(days=1)
+    settlement = decide(task_on_attempt(1), Handler(), later, finished, finished)
+    assert (settlement.when, settlement.after) == (later, timedelta())
+
+
+@pytest.mark.parametrize(("late", "pause"), [(0.1, 0.1), (90, 90), (7200, 3600)])
+@pytest.mark.parametrize("earlier", [0, 0.05])
+def test_the_time_for_which_it_ran_is_not_due_at_once(
+    late: float, pause: float, earlier: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task would run for ever, and many times a second."""
+    when, finished = NOW - timedelta(seconds=earlier), NOW + timedelta(seconds=late - earlier)
+    settlement = decide(task_on_attempt(1), Handler(), when, finished, finished)
+    assert (settlement.outcome, settlement.then, settlement.when) == (RunOutcome.RESCHEDULED, Then.AGAIN, when)
+    assert when + (settlement.after or timedelta()) == finished + timedelta(seconds=pause)
+    assert f"it waits for {pause:.1f} s" in caplog.text
+
+
+@pytest.mark.parametrize("wrap", [lambda when: when, Reschedule])
+def test_a_negative_timedelta_is_a_mistake(wrap: Any) -> None:
+    settlement = decided(wrap(timedelta(seconds=-5)))
+    assert (settlement.outcome, settlement.then) == (RunOutcome.FAILED, Then.FAILED)
+    assert "must not be negative" in settlement.error
+
+
 @pytest.mark.parametrize(("given", "text"), [(None, None), ({"n": 1}, '{"n":1}'), (0, "0")])
 def test_reschedule_hands_data_on(given: Any, text: str | None) -> None:
     assert decided(Reschedule(LATER, biz_ext=given)).biz_ext == text
@@ -118,13 +146,18 @@ def test_anything_else_is_final_and_names_handler_and_value(result: Any) -> None
         ([1], "Done(result=...)"),
         (42, "Done(result=...), or timedelta(seconds=...)"),
         (False, "Retry(reason=...) or Fail(reason)"),
-        (datetime(2026, 5, 2), "an aware datetime, as from timezone.make_aware(...)"),  # noqa: DTZ001 (naive)
         (Done, "Done(...), an instance"),
         (ValueError("no"), "to raise it"),
     ],
 )
 def test_the_error_says_what_to_return_instead(result: Any, meant: str) -> None:
     assert decided(result).error.endswith(f"; did you mean {meant}?")
+
+
+def test_a_naive_datetime_is_shown_once_and_so_is_what_to_return_instead() -> None:
+    error = decided(datetime(2026, 5, 2)).error  # noqa: DTZ001
+    assert error.count("datetime.datetime(2026, 5, 2, 0, 0)") == 1
+    assert error.endswith("is naive; give it a time zone, as with timezone.make_aware(...), or use timezone.now()")
 
 
 @pytest.mark.parametrize("result", [object(), Done(result={1, 2}), timedelta(days=400 * 365)])

@@ -76,7 +76,7 @@ def test_a_worker_that_hangs_after_its_run_has_ended_is_replaced(
     """As one whose connection does not answer when it looks after it."""
     hangs, go_on = Event(), Event()
 
-    def tidy(own: kept_connections.OfThread) -> None:
+    def tidy(own: kept_connections.OfThread, who: object) -> None:
         if current_thread().name == "worker-1":
             hangs.set()
             assert go_on.wait(60)
@@ -134,7 +134,7 @@ def test_the_executors_own_option_says_how_often(max_rescues: int, no_connection
     """The setting is 3."""
     handler_of(lambda task: None)
     add()
-    Task.objects.update(rescues=max_rescues)
+    Task._base_manager.update(rescues=max_rescues)
     drain(threads=1, max_rescues=max_rescues)
     assert Task.objects.get().status == TaskStatus.FAILED
 
@@ -146,7 +146,7 @@ def test_so_it_does_for_a_run_that_is_told_that_its_claim_is_gone(max_rescues: i
 
     handler_of(handle)
     add()
-    Task.objects.update(rescues=max_rescues)
+    Task._base_manager.update(rescues=max_rescues)
     drain(threads=1, max_rescues=max_rescues)
     assert Task.objects.get().status == TaskStatus.FAILED
 
@@ -157,7 +157,7 @@ def test_and_it_is_rescued_up_to_that_often() -> None:
 
     handler_of(handle)
     add()
-    Task.objects.update(rescues=4)
+    Task._base_manager.update(rescues=4)
     drain(threads=1, max_rescues=5)
     row = Task.objects.get()
     assert (row.status, row.rescues) == (TaskStatus.PENDING, 5)
@@ -172,8 +172,8 @@ def test_a_recurring_task_without_rescues_continues_with_its_next_time(
     add(trigger=Interval(hours=1), when=timedelta(minutes=30) if is_extra else timedelta())
     planned = Task.objects.get().when
     if is_extra:
-        Task.objects.update(claim_at=clock.host_now() - timedelta(seconds=1))  # as "run now" does
-    Task.objects.update(rescues=3)
+        Task._base_manager.update(claim_at=clock.host_now() - timedelta(seconds=1))  # as "run now" does
+    Task._base_manager.update(rescues=3)
     drain(threads=1)
     row = Task.objects.get()
     assert row.status == TaskStatus.PENDING

@@ -85,6 +85,9 @@ class Lent:
 
     is_held = True
 
+    def renew_no_more(self) -> None:
+        pass
+
     def release(self) -> None:
         self.is_held = False
 

@@ -10,6 +10,8 @@ from django.db import OperationalError, connection, connections
 
 from django_delayed_tasks import Fail
 from django_delayed_tasks.executor.executor import Executor
+from django_delayed_tasks.executor.process.probes import ProbedExecutor
+from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Executor as Row
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -86,9 +88,11 @@ def test_a_run_that_cannot_connect_has_not_started(famine: Famine, caplog: pytes
         room = executor.poller.claim_size.room()
         assert (room.loop if way == "async" else room.threads) == 0
         assert not TaskRun.objects.exists()
+        assert ProbedExecutor(executor).status().is_ready == (way == "async"), "threads are free"
         famine.is_over.set()
         wait_until(lambda: TaskRun.objects.count() == 20)
         wait_until(lambda: not executor.held.connecting.threads)
+        assert ProbedExecutor(executor).status()[:2] == (True, True)
     assert set(TaskRun.objects.values_list("attempt", "outcome")) == {(1, RunOutcome.DONE)}
     said = [record.getMessage() for record in caplog.records if "connection" in record.getMessage()]
     assert len(said) == 2
@@ -133,6 +137,8 @@ def test_the_resource_of_its_run_is_given_back(famine: Famine, way: str) -> None
     add()
     with executing(threads=1) as executor:
         wait_until(lambda: all_wait(executor, way))
+        wait_until(are_released)
+        assert renewer.leases() == [], "it ends within its ttl, and others get it then, however long this lasts"
         famine.is_over.set()
         wait_until(lambda: TaskRun.objects.exists())
     assert TaskRun.objects.get().attempt == 1

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Done, Fail, Interval, Reschedule, Retry, Task, TaskRun, cancel_task, reschedule_task
-from django_delayed_tasks.exceptions import InvalidOutcome, TaskTimeout
 from django_delayed_tasks.states import TaskStatus
 from tests.executor.batches import batched
 from tests.executor.parts import add, drain, executing, handler_of
@@ -136,9 +135,8 @@ def test_a_wrong_result_has_its_error_and_no_value(register: Any, records: Recor
     add(biz_ext={"token": "s3cret"})
     drain()
     [record] = records.all
-    assert record.exc_info
-    assert isinstance(record.exc_info[1], InvalidOutcome)
-    assert (record.exc_info[2], record.exc_info[1].__cause__, record.exc_info[1].__context__) == (None, None, None)
+    assert not record.exc_info
+    assert logging.Formatter().format(record).count("InvalidOutcome: ") == 1
     shown = logging.Formatter().format(record) + repr(vars(record))
     assert "did you mean Done(result=...)?" in shown
     assert "********" in shown
@@ -155,8 +153,7 @@ def test_a_timeout(attempts: int, level: str, records: Records, caplog: pytest.L
         go_on.set()
     assert records.levels == [level]
     assert "TaskTimeout: the run took longer than 0.2 s" in records.messages[0]
-    assert records.all[0].exc_info
-    assert isinstance(records.all[0].exc_info[1], TaskTimeout)
+    assert logging.Formatter().format(records.all[0]).count("TaskTimeout: the run took longer") == 1
     assert vars(records.all[0])["duration"] >= 0.2
     assert [record.levelname for record in caplog.records if "is given up" in record.getMessage()] == ["WARNING"]
 
@@ -218,7 +215,7 @@ def test_other_ends(result: Any, message: str, records: Records) -> None:
     LOGGER.setLevel(logging.INFO)
     if result is None:
         add(when=timedelta(hours=-2))
-        Task.objects.update(expires_at="2026-01-01T00:00Z")
+        Task._base_manager.update(expires_at="2026-01-01T00:00Z")
     else:
         add()
     with executing():

@@ -1,5 +1,6 @@
 """What a project's code leaves in its thread, the next call does not find; connections stay as they are."""
 
+import asyncio
 import decimal
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -11,10 +12,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from django.core.cache import caches
 from django.db import connections
+from django.urls import get_script_prefix, get_urlconf, set_script_prefix, set_urlconf
 from django.utils import timezone, translation
 
 from django_delayed_tasks import signals
 from django_delayed_tasks.models import Task, TaskRun
+from django_delayed_tasks.states import RunOutcome
 from tests.executor.batches import batched
 from tests.executor.parts import add, executing, handler_of
 from tests.function_tasks.framework import task_backends
@@ -23,13 +26,14 @@ from tests.sessions import sessions
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET: ContextVar[str] = ContextVar("SECRET", default="")
 State = tuple[Any, ...]
-CLEAN: State = ("en-us", "Europe/Berlin", "", 28)
+CLEAN: State = ("en-us", "Europe/Berlin", "", 28, "/", None)
 
 
 def state() -> State:
     """Return what is set in this context."""
     return (
-        translation.get_language(), timezone.get_current_timezone_name(), SECRET.get(), decimal.getcontext().prec
+        translation.get_language(), timezone.get_current_timezone_name(), SECRET.get(), decimal.getcontext().prec,
+        get_script_prefix(), get_urlconf(),
     )  # fmt: skip
 
 
@@ -39,6 +43,8 @@ def spoil() -> None:
     timezone.activate(ZoneInfo("Asia/Tokyo"))
     SECRET.set("of another")
     decimal.getcontext().prec = 5
+    set_script_prefix("/elsewhere/")
+    set_urlconf("of.another")
 
 
 class Seen:
@@ -85,6 +91,23 @@ def test_of_a_batch_the_next_finds_nothing(atomic: bool) -> None:
         add(str(number))
     drain()
     assert seen.by_kind() == {"batch": [CLEAN] * 3}
+
+
+def test_of_a_running_event_loop_the_next_run_finds_nothing() -> None:
+    """Django refuses queries where a loop seems to run. A loop that a handler keeps for later is its own matter."""
+    loop = asyncio.new_event_loop()
+
+    def handle(task: Any) -> None:
+        assert asyncio._get_running_loop() is None
+        Task.objects.count()
+        asyncio._set_running_loop(loop)
+
+    handler_of(handle, max_attempts=1)
+    for number in range(2):
+        add(str(number))
+    drain()
+    loop.close()
+    assert set(TaskRun.objects.values_list("outcome", flat=True)) == {RunOutcome.DONE}
 
 
 @pytest.mark.parametrize("atomic", [False, True])

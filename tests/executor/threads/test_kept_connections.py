@@ -1,17 +1,22 @@
 """Connections of the executor's threads: what a run leaves behind on one does not reach the next run."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import OperationalError, connection, transaction
 from django.db import connections as django_connections
+from django.test import override_settings
 
 from django_delayed_tasks.executor.running import worker
+from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.store.sql import kept_connections
 from tests.executor.atomic_runs import EFFECT
+from tests.executor.coroutines import async_handler_of
 from tests.executor.parts import add, executing, handler_of
 from tests.executor.settling.test_settler import BREAK
 from tests.threads import in_thread
@@ -67,9 +72,10 @@ class TestTidy:
         """Opening a connection for each run would cost more than a short run does."""
 
         def work() -> bool:
+            own = kept_connections.OfThread("default")
             Task.objects.exists()
             before = connection.connection
-            kept_connections.OfThread("default").tidy()
+            own.tidy()
             return connection.connection is before
 
         assert in_thread(work)
@@ -77,12 +83,13 @@ class TestTidy:
     @pytest.mark.parametrize("way", ["atomic", "autocommit"])
     def test_a_transaction_that_was_left_open_is_rolled_back(self, way: str) -> None:
         def work() -> bool:
+            own = kept_connections.OfThread("default")
             if way == "atomic":
                 transaction.atomic().__enter__()
             else:
                 transaction.set_autocommit(False)
             Executor.objects.create(name="effect", **EFFECT)
-            kept_connections.OfThread("default").tidy()
+            own.tidy()
             assert transaction.get_autocommit()
             assert not connection.in_atomic_block
             return Executor.objects.exists()
@@ -110,8 +117,10 @@ class TestPrepared:
         self, configured: Any, prepared: str
     ) -> None:
         def work() -> Any:
-            connection.transaction_mode = configured  # type: ignore[attr-defined]
+            options = {**connection.settings_dict["OPTIONS"], "transaction_mode": configured}
+            connection.settings_dict = {**connection.settings_dict, "OPTIONS": options}
             with kept_connections.of_thread("default"):
+                Task.objects.exists()
                 return connection.transaction_mode  # type: ignore[attr-defined]
 
         assert in_thread(work) == prepared
@@ -188,3 +197,44 @@ class TestBroken:
                 wait_until(lambda: not Task.objects.exists())
             wait_until(lambda: len(executor.held) == 0)  # it learns of the settlement after the commit
         assert set(TaskRun.objects.values_list("attempt", "outcome")) == {(1, RunOutcome.DONE)}
+
+
+class TestDebug:
+    """With ``DEBUG``, Django remembers the statements of a connection; a web process forgets them at each request."""
+
+    @pytest.fixture(autouse=True)
+    def _debug(self) -> Iterator[None]:
+        with override_settings(DEBUG=True):
+            yield
+
+    def test_a_run_finds_its_own_statements_only(self) -> None:
+        counts: list[int] = []
+
+        def handle(task: Any) -> None:
+            Task.objects.exists()
+            counts.append(len(connection.queries))
+
+        async def ahandle(task: Any) -> None:
+            await sync_to_async(handle)(task)
+
+        handler_of(handle)
+        async_handler_of(ahandle, "async")
+        for number in range(5):
+            add(str(number))
+            add(str(number), "async")
+        with executing(drain=True, threads=1) as executor:
+            assert executor.drained.wait(60)
+        assert sorted(counts)[:8] == [1] * 8, "all but the first of each thread, which has connected"
+        assert max(counts) < 5
+
+    def test_no_thread_of_an_executor_remembers_any_after_its_work(self) -> None:
+        handler_of(lambda task: Task.objects.exists() and None)
+        with executing(), mutex("held"):
+            for number in range(10):
+                add(str(number))
+            wait_until(lambda: not Task.objects.exists())
+            wait_until(lambda: not any(one.queries_log for one in self.of_all_threads()))
+            assert any(one.connection for one in self.of_all_threads())
+
+    def of_all_threads(self) -> list[Any]:
+        return [one for found in list(kept_connections._kept.values()) for one in found]

@@ -19,7 +19,7 @@ def test_nothing_changes_if_everything_is_translated(project: Path) -> None:
 
 
 def test_a_new_text_is_added_and_one_that_is_gone_is_removed(project: Path) -> None:
-    module = project / "django_delayed_tasks/management/confirming.py"
+    module = project / "django_delayed_tasks/management/shared.py"
     module.write_text(module.read_text().replace("nothing was changed", "a new text"))
     made = make("messages", folder=project)
     assert made.returncode != 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.suite.running import HeldServer, Runner, run_failed_again
+from harness.suite.running import HeldServer, Runner, missed_servers, run_failed_again
 from harness.suite.steps import Step, table
 
 FLAKY = """
@@ -68,6 +68,13 @@ def test_otherwise_tests_are_run_once(tmp_path: Path, source: str, status: int) 
     assert "flaky" not in table([step])
 
 
+def test_tests_chosen_by_hand_are_run_once(tmp_path: Path) -> None:
+    """Their output is on the terminal."""
+    step = step_of(tmp_path, FLAKY)
+    step.folder = None
+    assert run(step).status == 1
+
+
 def test_a_target_that_fails_is_run_once_more(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     step = run(Step("make it", ["sh", "-c", f"test -e {mark} || {{ touch {mark}; exit 1; }}"], folder=tmp_path / "it"))
@@ -112,6 +119,9 @@ class FakeServer(HeldServer):
     def has_ended(self) -> bool:
         return self.gone
 
+    def text(self) -> str:
+        return "what it said"
+
 
 def test_what_is_alone_has_its_server_for_itself(tmp_path: Path) -> None:
     """Given one step that has a server for itself; then others begin when it has ended, and not those elsewhere."""
@@ -141,6 +151,23 @@ def test_without_its_server_a_step_does_not_run(tmp_path: Path, order: list[str]
     runner.run()
     assert order == ["sqlite: store"]
     assert runner.ended == steps[1:]
+
+
+@pytest.mark.parametrize(
+    ("server", "said", "missed"),
+    [
+        (FakeServer("mysql://there"), "", []),
+        (FakeServer(None, gone=True), "mysql could not be had:\nwhat it said\n", []),
+        (FakeServer("mysql://there", gone=True), "mysql is gone in mid-run:\nwhat it said\n", ["mysql"]),
+    ],
+    ids=["there", "never there", "gone in mid-run"],
+)
+def test_only_a_server_that_was_never_there_may_be_done_without(
+    server: FakeServer, said: str, missed: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert missed_servers({"mysql": server}, ["mysql"]) == missed
+    assert capsys.readouterr().out == said
+    assert missed_servers({"mysql": server}, []) == ["mysql"] * server.has_ended()
 
 
 def test_a_step_has_the_addresses_of_the_servers(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ FOUND_BY = {
     "mangled-text": ("texts", "errors_unchanged"),
     "keep-read-only-sessions": ("proof-failover", "runs_after_failover"),
     "start-unconnected": ("proof-famine", "nothing_failed"),
+    "dirty-threads": ("misuse", "runs_apart"),
 }
 """The scenario in which each must show, and the invariant that must say so."""
 

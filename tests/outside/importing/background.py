@@ -81,7 +81,7 @@ def compare(ordering: str, verdicts: Verdicts) -> None:
     from django_delayed_tasks import Task
 
     settings.BACKGROUND_TASK_PRIORITY_ORDERING = ordering
-    Task.objects.all().delete()
+    Task._base_manager.all().delete()
     chance = random.Random(ordering)
     rows = [(row := make(chance), theirs_of(row)) for _ in range(ROWS)]
     for row, _theirs in rows:

@@ -132,7 +132,7 @@ def compare(kinds: Sequence[str], zone: str, catches_up: bool, verdicts: Verdict
 
     chance = random.Random(f"{zone} {catches_up}")
     Schedule.objects.all().delete()
-    Task.objects.all().delete()
+    Task._base_manager.all().delete()
     Conf.TIME_ZONE, Conf.CATCH_UP = zone, catches_up
     rows = []
     for number, kind in enumerate(kinds):
@@ -180,7 +180,7 @@ def compare_queued(verdicts: Verdicts) -> None:
     from tests.outside.importing.functions import send
 
     Conf.TIME_ZONE = "UTC"
-    Task.objects.all().delete()
+    Task._base_manager.all().delete()
     path = send.module_path
     keys = [async_task(path, *args, **kwargs) for args, kwargs, _expected in QUEUED]
     running = [async_task(path), "unreadable"]

@@ -32,7 +32,7 @@ def leave_to_others(count: int) -> None:
     api.add_tasks([verbs.task(str(number)) for number in range(3 * count)])
     theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1][:count]
     assert len(theirs) == count
-    Task.objects.exclude(pk__in=theirs).delete()
+    Task._base_manager.exclude(pk__in=theirs).delete()
 
 
 def claim(limit: int = 100) -> int:
@@ -64,7 +64,7 @@ def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_
     """Those many are its own, or all are another executor's."""
     leave_to_others(100)
     wanted = Task.objects.order_by("-claim_at", "-pk")[50]
-    Task.objects.filter(pk=wanted.pk).update(biz_code="wanted")
+    Task._base_manager.filter(pk=wanted.pk).update(biz_code="wanted")
     request = ClaimRequest(
         1, "default", 0, 500, place=place, executors=2, shares=Shares(frozenset({"wanted"}), 5, 0, 5)
     )
@@ -74,7 +74,7 @@ def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_
 def test_one_kind_of_task_is_found_behind_more_of_another_than_are_read() -> None:
     """The first of them may remain for as long as hanging handlers leave no room for their kind."""
     api.add_tasks([verbs.task(str(number), -verbs.HOUR) for number in range(40)])
-    Task.objects.update(biz_code="other")
+    Task._base_manager.update(biz_code="other")
     api.add_tasks([verbs.task("wanted")])
     request = ClaimRequest(1, "default", 0, 10, executors=2, shares=Shares(frozenset({"other"}), 0, 5, 5))
     places = [replace(request, place=place) for place in (0, 1)]
@@ -85,7 +85,7 @@ def test_what_is_left_behind_takes_no_room_that_is_not_there() -> None:
     """The other executor's tasks have waited for longer; together with its own they are no more than it asked for."""
     api.add_tasks([verbs.task(str(number)) for number in range(40)])
     theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1]
-    Task.objects.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
+    Task._base_manager.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
     request = ClaimRequest(
         1, "default", 0, 500, verbs.NOW - verbs.HOUR, executors=2, shares=Shares(frozenset({"other"}), 0, 5, 5)
     )
@@ -110,7 +110,7 @@ def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
 def test_its_own_are_claimed_if_others_took_what_was_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     api.add_tasks([verbs.task(str(number)) for number in range(40)])
     theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1]
-    Task.objects.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
+    Task._base_manager.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
     taken_meanwhile(monkeypatch, 0, len(theirs))
     claimed = compare_and_set.claim(ALIAS, replace(of_two_kinds(), watermark=verbs.NOW - verbs.HOUR, executors=2))
     assert len(claimed) == 5

@@ -52,7 +52,7 @@ def given_up(when: datetime = NOW - HOUR) -> Task:
     """A failed task."""
     add(when=NOW - HOUR)
     settle(failed(claim_one()))
-    Task.objects.update(when=when)
+    Task._base_manager.update(when=when)
     return present()
 
 
@@ -138,8 +138,8 @@ class TestVerbs:
             add(num, NOW + HOUR)
         tasks = {num: present(num) for num in ("same", "replaced", "gone", "running")}
         add("replaced", NOW + 2 * HOUR)  # it has now the version that our own write would have given it
-        Task.objects.filter(biz_num="gone").delete()
-        Task.objects.filter(biz_num="running").update(status=TaskStatus.RUNNING)
+        Task._base_manager.filter(biz_num="gone").delete()
+        Task._base_manager.filter(biz_num="running").update(status=TaskStatus.RUNNING)
         changed = edit.run_now(ALIAS, [seen(task) for task in tasks.values()])
         assert changed == [tasks["same"].pk]
         assert present("same").claim_at == NOW
@@ -205,7 +205,7 @@ class TestEdit:
     )
     def test_other_columns_leave_the_back_off_alone(self, changes: Edit, column: str, value: Any) -> None:
         backing_off()
-        Task.objects.update(biz_ext="old")
+        Task._base_manager.update(biz_ext="old")
         before = contents(present())
         assert edit.edit(ALIAS, seen(present()), changes)
         changed = {column: value, "version": before["version"] + 1}

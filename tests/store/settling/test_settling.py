@@ -62,6 +62,13 @@ def test_a_mixed_batch(written: None) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.usefixtures("db", "frozen")
+def test_again_for_a_past_time_after_a_pause() -> None:
+    [run] = running("1").values()
+    verbs.settle(verbs.again(run, NOW - HOUR)._replace(after=2 * HOUR))
+    assert (verbs.present().when, verbs.present().claim_at) == (NOW - HOUR, NOW + HOUR)
+
+
 def test_a_stale_run_among_good_ones(written: None) -> None:
     """It writes nothing, and does not keep the others from being settled."""
     runs = running("a", "b", "c")

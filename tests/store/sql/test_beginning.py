@@ -19,8 +19,8 @@ def in_own_thread(work: Callable[[], None]) -> None:
     """Call ``work()`` as one of the package's threads does."""
 
     def run() -> None:
-        with kept_connections.of_thread("default"):
-            kept_connections.begin_in_one_statement("default")
+        with kept_connections.of_thread("default") as own:
+            own.begin_in_one_statement()
             work()
 
     in_thread(run)

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.db import connections
 
 from django_delayed_tasks.store.sql import kept_connections
 
@@ -61,11 +62,38 @@ def test_each_of_several_and_those_without_a_descriptor(session: Session) -> Non
     assert session.server.recv(100) == b""  # the last descriptor of the session has gone
 
 
-def test_a_thread_that_forks_has_its_own(session: Session) -> None:
-    forget_as_a_child(session, thread=get_ident())
-    assert kept_connections._kept == {}
-    session.sendall(b"still here")
-    assert session.server.recv(100) == b"still here"
+def test_a_thread_that_forks_gets_new_ones_even_in_a_transaction(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(connections.settings, "forking", connections.settings["default"])
+    of_parent = connections["forking"]
+    of_parent.connection, of_parent.in_atomic_block = session, True
+    monkeypatch.setattr(kept_connections, "_kept", {get_ident(): [of_parent]})
+    kept_connections._forget()
+    of_child = connections["forking"]
+    del connections["forking"]
+    assert of_child is not of_parent
+    assert of_child.connection is None
+    assert of_child.in_atomic_block == of_child.closed_in_transaction == (of_child.vendor == "sqlite")
+    os.write(session.fileno(), b"of the child")
+    session.server.setblocking(False)
+    assert session.server.recv(100) == b""
+    of_parent.connection = None
+
+
+def test_a_thread_of_the_child_with_the_id_of_one_of_the_parents_keeps_its_own(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a fork is noticed late, by a thread that is in a transaction by then."""
+    monkeypatch.setitem(connections.settings, "forking", connections.settings["default"])
+    of_child = connections["forking"]
+    of_parent = of_child.copy()
+    of_parent.connection = session
+    monkeypatch.setattr(kept_connections, "_kept", {get_ident(): [of_parent]})
+    kept_connections._forget()
+    assert connections["forking"] is of_child
+    del connections["forking"]
+    of_parent.connection = None
 
 
 def test_they_are_not_closed_by_being_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,7 @@ def everything() -> list[Any]:
         with block:
             found += [add_all(), change_all(), run_all(), state()]
         for model in (Task, TaskRun, Success, Resource):
-            model._default_manager.all().delete()
+            model._base_manager.all().delete()
     return found
 
 

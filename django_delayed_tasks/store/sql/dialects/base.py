@@ -112,6 +112,18 @@ class Dialect:
         """
         raise NotImplementedError
 
+    def is_in_transaction(self) -> bool:
+        """Return whether the session is in a transaction, also in one that Django did not begin; ask no server."""
+        return False
+
+    def is_closed(self) -> bool:
+        """Return whether the driver's connection is closed; ask no server."""
+        return False
+
+    def has_unread(self) -> bool:
+        """Return whether the driver's connection is kept busy by what was not read to its end; ask no server."""
+        return False
+
     def later(self, by: timedelta) -> str:
         """Return an expression without parameters for the moment ``by`` after now."""
         raise NotImplementedError

@@ -1,7 +1,8 @@
 """The dialect of MariaDB and MySQL."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -21,10 +22,34 @@ _TYPES = {"int": "BIGINT", "text": _TEXT, "json": _TEXT, "moment": "BIGINT", "bo
 _LOCK_WAIT_TIMEOUT = 1205
 _ROLLED_BACK = {1213, 1467, 1020, 1206, 1614, 3101}
 """Deadlocks and similar errors: InnoDB and Galera roll back the whole transaction, not only the statement."""
+# A session has no database any more if that was dropped and made again, as when a backup is restored.
 _READ_ONLY = (
     "SHOW SESSION VARIABLES WHERE Variable_name IN"
-    " ('read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only') AND Value <> 'OFF'"
+    " ('read_only', 'super_read_only', 'innodb_read_only', 'transaction_read_only', 'tx_read_only')"
+    " AND (Value <> 'OFF' OR DATABASE() IS NULL)"
 )
+
+
+_HAS_BEGUN = "_ddt_has_begun"
+"""The attribute of the driver's connection that says whether a statement has begun a transaction, or locked tables."""
+_BEGINNING_OR_END = re.compile(
+    r"\s*(?:(BEGIN|START\s+TRANSACTION|XA\s+(?:START|BEGIN)|LOCK\s+TABLES?)\b"
+    r"|(?:COMMIT|ROLLBACK|UNLOCK\s+TABLES?)\s*;?\s*$)",
+    re.IGNORECASE,
+)
+
+
+def note_own_transaction(
+    execute: Callable[..., Any], sql: Any, params: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    """Note which statements begin a transaction without Django, as an execute wrapper: the driver cannot tell."""
+    if isinstance(sql, str) and (found := _BEGINNING_OR_END.match(sql)):
+        setattr(context["connection"].connection, _HAS_BEGUN, found[1] is not None)
+    return execute(sql, params, many, context)
+
+
+_NO_MORE = -1
+"""What the driver returns if there is no other result."""
 
 
 class MySQL(Dialect):
@@ -41,14 +66,14 @@ class MySQL(Dialect):
             session.waits_at_most = seconds
 
     def accepts_writes(self) -> bool:
-        # A session has no database any more if that was dropped and made again, as when a backup is restored.
+        # In a transaction that may write: otherwise a splitter of reads and writes asks a replica.
         with self.connection.cursor() as cursor:
-            cursor.execute(_READ_ONLY)
-            return not cursor.fetchall() and self._has_database(cursor)
-
-    def _has_database(self, cursor: CursorWrapper) -> bool:
-        cursor.execute("SELECT DATABASE()")
-        return bool(cursor.fetchone() != (None,))
+            cursor.execute("START TRANSACTION READ WRITE")
+            try:
+                cursor.execute(_READ_ONLY)
+                return not cursor.fetchall()
+            finally:
+                cursor.execute("ROLLBACK")
 
     def same(self, one: str, other: str) -> str:
         return f"{one} <=> {other}"
@@ -61,6 +86,22 @@ class MySQL(Dialect):
         with self.connection.cursor() as cursor:
             cursor.execute("SELECT @@innodb_rollback_on_timeout")
             return bool(cursor.fetchone()[0])
+
+    def is_in_transaction(self) -> bool:
+        session = self.connection.connection
+        return bool(session.open) and (not session.get_autocommit() or getattr(session, _HAS_BEGUN, False))
+
+    def is_closed(self) -> bool:
+        return not self.connection.connection.open
+
+    def has_unread(self) -> bool:
+        session = self.connection.connection
+        if not type(session).__module__.startswith("MySQLdb"):  # other drivers would wait for the server
+            return False
+        try:
+            return bool(session.next_result() != _NO_MORE)
+        except Exception:  # "commands out of sync"
+            return True
 
     def later(self, by: timedelta) -> str:
         return f"({self.now} + INTERVAL {by // timedelta(microseconds=1)} MICROSECOND)"

@@ -20,13 +20,21 @@ class PostgreSQL(Dialect):
             cursor.execute(f"SET LOCAL lock_timeout = '{seconds:d}s'")
 
     def accepts_writes(self) -> bool:
-        # On, too, while the server is a standby.
+        # On, too, while the server is a standby. FOR UPDATE locks nothing here: because of it, a splitter of reads and
+        # writes asks the primary, which it would not do for SHOW, not even in a transaction that has written nothing.
         with self.connection.cursor() as cursor:
-            cursor.execute("SHOW transaction_read_only")
+            cursor.execute("SELECT current_setting('transaction_read_only') FROM (SELECT 1) one FOR UPDATE")
             return bool(cursor.fetchone() == ("off",))
 
     def same(self, one: str, other: str) -> str:
         return f"{one} IS NOT DISTINCT FROM {other}"
+
+    def is_in_transaction(self) -> bool:
+        active, failed = 1, 3  # of PQtransactionStatus; 4 is unknown
+        return active <= int(self.connection.connection.info.transaction_status) <= failed
+
+    def is_closed(self) -> bool:
+        return bool(self.connection.connection.closed)
 
     def later(self, by: timedelta) -> str:
         return f"({self.now} + {by // timedelta(microseconds=1)} * INTERVAL '1 microsecond')"

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from sqlite3 import Error
 from threading import RLock
 from typing import Any, Final
 
@@ -101,6 +102,27 @@ class SQLite(Dialect):
     def has_lost_transaction(self, error: DatabaseError) -> bool:
         # As after SQLITE_FULL and SQLITE_IOERR, among others: sqlite.org/lang_transaction.html.
         return not self.connection.connection.in_transaction
+
+    def is_in_transaction(self) -> bool:
+        return bool(self.connection.connection.in_transaction)
+
+    def is_closed(self) -> bool:
+        try:
+            self.connection.connection.total_changes  # noqa: B018
+        except Error:
+            return True
+        return False
+
+    def has_unread(self) -> bool:
+        # A cursor that was not read to its end keeps an old snapshot, and no writer can begin after that. SQLite does
+        # not tell of such cursors, but an interruption lasts until there is none.
+        session = self.connection.connection
+        try:
+            session.interrupt()
+            session.execute("SELECT 1").fetchone()
+        except Error:
+            return True
+        return False
 
     def later(self, by: timedelta) -> str:
         return self.moment_literal(clock.host_now() + by)

@@ -4,10 +4,10 @@ from django_delayed_tasks.store.sql.charsets import text_tables
 
 
 def use_utf8mb4(apps, schema_editor):
-    """MariaDB and MySQL: where the database's default is another character set, our text columns had that one.
+    """MariaDB and MySQL: where the database's default is another character set, our text columns have that one.
 
-    A table whose columns have it already, as nearly always, is not touched. The table's own default is changed too,
-    for columns that later migrations add.
+    A table whose columns have utf8mb4 already, as nearly always, is not touched. The table's own default is changed
+    too, for columns that later migrations add.
     """
     if schema_editor.connection.vendor != "mysql":
         return
@@ -20,10 +20,10 @@ def use_utf8mb4(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('django_delayed_tasks', '0005_deferred_keeps_ext'),
+        ('django_delayed_tasks', '0001_initial'),
     ]
 
     operations = [
-        # Back: nothing. An older release works with utf8mb4 as well, and the texts may need it.
+        # Back: nothing. The tables go with the first migration.
         migrations.RunPython(use_utf8mb4, migrations.RunPython.noop, atomic=False),
     ]

@@ -1,0 +1,92 @@
+"""A worker thread to which a test gives the runs, and what a handler finds in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from queue import SimpleQueue
+from threading import Semaphore
+from typing import Any, cast
+
+from django.db import connections
+
+from django_delayed_tasks.executor.running.current_run import Batch
+from django_delayed_tasks.executor.running.run_queue import RunQueue
+from django_delayed_tasks.executor.running.worker import Performer, Worker
+from harness.torture.misuse import kept
+from tests.executor.parts import Bench, claim
+
+
+def fresh(alias: str) -> dict[str, Any]:
+    """Return what a new connection has, after its first query."""
+    connection = connections[alias]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        cursor.fetchall()
+    names = (
+        "in_atomic_block", "atomic_blocks", "savepoint_ids", "needs_rollback", "autocommit", "closed_in_transaction",
+        "run_on_commit", "run_commit_hooks_on_set_autocommit_on", "execute_wrappers", "force_debug_cursor",
+        "errors_occurred", "allow_thread_sharing",
+    )  # fmt: skip
+    return {name: copy(getattr(connection, name)) for name in names} | {"queries": len(connection.queries_log)}
+
+
+class Line:
+    """The queue of one worker."""
+
+    def __init__(self) -> None:
+        self._batches: SimpleQueue[Batch | None] = SimpleQueue()
+        self._is_waiting = Semaphore(0)
+
+    def put(self, batch: Batch | None) -> None:
+        self._batches.put(batch)
+
+    def put_alone(self, tasks: Batch) -> None:
+        for task in tasks:
+            self.put([task])
+
+    def get(self) -> Batch | None:
+        if self._batches.empty():
+            self._is_waiting.release()
+        return self._batches.get()
+
+    def run(self, batch: Batch) -> None:
+        """Give this to the worker, and wait until it is done, with all that comes of it."""
+        assert self._is_waiting.acquire(timeout=60)
+        self.put(batch)
+        assert self._is_waiting.acquire(timeout=60)
+        self._is_waiting.release()
+
+
+class OneWorker:
+    """A worker thread; the test gives it the runs, and settles what they leave to the settler."""
+
+    def __init__(self) -> None:
+        self.bench = Bench(lease=1000.0)  # it is not renewed here
+        self._line = Line()
+        line = cast(RunQueue, self._line)
+        parts = (self.bench.options, self.bench.lease, self.bench.held, line, self.bench.clock)
+        self._worker = Worker(1, "default", line, Performer(*parts))
+        self._worker.start()
+
+    def run(self, count: int = 1) -> None:
+        """Run what is due, up to ``count`` tasks in one call, and settle it."""
+        assert self.bench.lease.executor is not None
+        tasks = claim(self.bench.lease.executor, count)
+        self.bench.held.add(tasks)
+        self._line.run(tasks)
+        self.bench.settle()
+
+    def end(self) -> None:
+        """End the thread."""
+        self._line.put(None)
+        self._worker.join(60)
+
+
+@contextmanager
+def one_worker() -> Iterator[OneWorker]:
+    worker = OneWorker()
+    try:
+        yield worker
+    finally:
+        worker.end()
+        kept.clear()
