@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django_delayed_tasks.exceptions import InvalidTask, InvalidTrigger
+from django_delayed_tasks.fields import in_full
 from django_delayed_tasks.models import CODE_LENGTH, NUM_LENGTH, QUEUE_LENGTH, TRIGGER_LENGTH
 from django_delayed_tasks.store.json_limits import problem_of
 from django_delayed_tasks.store.sql.escapes import without_unstorable
-from django_delayed_tasks.support.exact_json import in_full
 from django_delayed_tasks.support.redaction import shown
 from django_delayed_tasks.support.visible import unseen_in
 from django_delayed_tasks.triggers import Trigger, parse
