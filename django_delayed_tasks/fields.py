@@ -1,11 +1,13 @@
 """Model fields of this library: exact texts, JSON that need not be readable, triggers."""
 
+import json
+import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
-from django_delayed_tasks.support.exact_json import InFull
 from django_delayed_tasks.triggers import Trigger, parse_stored
 
 if TYPE_CHECKING:
@@ -43,6 +45,35 @@ class LaneField(ExactCharField):
         if connection.vendor == "postgresql":
             parameters["collation"] = "C"
         return parameters
+
+
+_STRING_OR_FLOAT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?e[+-]\d+')
+
+
+def in_full(text: str) -> str:
+    """Return the JSON text, which Python has written, without exponents: ``1e-05`` becomes ``0.00001``.
+
+    Every database returns such numbers unchanged. PostgreSQL stores a number in a jsonb column as its decimal digits:
+    ``1e+22`` comes back as an integer, and a few characters become hundreds. Written in full, a float stays a float,
+    and its text keeps its length.
+    """
+    if "e+" not in text and "e-" not in text:
+        return text
+    return _STRING_OR_FLOAT.sub(lambda found: _in_full(found[0]), text)
+
+
+def _in_full(token: str) -> str:
+    if token.startswith('"'):
+        return token
+    digits = format(Decimal(token), "f")
+    return digits if "." in digits else f"{digits}.0"
+
+
+class InFull(json.JSONEncoder):
+    """Python's JSON encoder, without exponents."""
+
+    def encode(self, o: Any) -> str:
+        return in_full(super().encode(o))
 
 
 class AnyJSONField(models.JSONField):

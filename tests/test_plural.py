@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import django_delayed_tasks
-from django_delayed_tasks.support.plural import plural
+from django_delayed_tasks.support.durations import plural
 
 PACKAGE = Path(django_delayed_tasks.__file__).parent
 NUMBER_AND_WORDS = re.compile(r"%d (tasks|runs|claims|executors|resources|threads|queues|processes)\b")

@@ -23,7 +23,7 @@ from django_delayed_tasks.admin.steering.verbs import ALWAYS, Verb
 from django_delayed_tasks.admin.tasks.actions import log
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import resources, steering
+from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.resources.slots import SLOTS
 from django_delayed_tasks.support.visible import visible
@@ -34,7 +34,7 @@ HIDDEN: Final = Q(pool__startswith=SLOTS) | Q(pool__startswith=STARTS) | Q(pool_
 """The prefix of the pools that implement handlers' limits, which must not be changed by hand."""
 
 DISABLE: Final = Verb(
-    partial(steering.enable_all, enabled=False),
+    partial(resources.enable_all, enabled=False),
     gettext_lazy("Disable these resources?"),
     ngettext_lazy("Yes, disable %(shown)s resource", "Yes, disable %(shown)s resources", "count"),
     gettext_lazy("No process can acquire them from now on. Their holders keep them."),
@@ -42,7 +42,7 @@ DISABLE: Final = Verb(
     None,
 )
 ENABLE: Final = Verb(
-    partial(steering.enable_all, enabled=True),
+    partial(resources.enable_all, enabled=True),
     gettext_lazy("Enable these resources?"),
     ngettext_lazy("Yes, enable %(shown)s resource", "Yes, enable %(shown)s resources", "count"),
     gettext_lazy("Processes can acquire them again."),
@@ -50,7 +50,7 @@ ENABLE: Final = Verb(
     None,
 )
 RELEASE: Final = Verb(
-    steering.release_by_force,
+    resources.release_by_force,
     gettext_lazy("Release these resources by force?"),
     ngettext_lazy("Yes, release %(shown)s resource", "Yes, release %(shown)s resources", "count"),
     gettext_lazy(

@@ -12,8 +12,8 @@ from django_delayed_tasks.executor.running.worker_pool import WorkerPool
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.loop import Loop
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 

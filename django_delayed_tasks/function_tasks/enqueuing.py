@@ -18,7 +18,7 @@ from django_delayed_tasks.function_tasks.task_class import changed
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, RunOutcome, TaskStatus
-from django_delayed_tasks.store.acceptance import lane_of, refuse_expired
+from django_delayed_tasks.store.acceptance import lane_of, refuse_expired, trace_of_caller
 from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.notices.wakeup import sees_commit
 from django_delayed_tasks.store.schedules import add, add_many, add_once
@@ -33,7 +33,6 @@ from django_delayed_tasks.store.validation import (
     valid_when,
 )
 from django_delayed_tasks.support.redaction import FUNCTION
-from django_delayed_tasks.support.traces import trace_of_caller
 
 PORTION = 500
 """The number of rows whose ids are read in one statement, and that are written in one."""

@@ -1,7 +1,6 @@
 """Handlers: the base class that a project extends, the decorator, and the registry."""
 
-from django_delayed_tasks.handlers.backoff import exponential
-from django_delayed_tasks.handlers.base import HandleResult, TaskHandler
+from django_delayed_tasks.handlers.base import HandleResult, TaskHandler, exponential
 from django_delayed_tasks.handlers.decorator import task_handler
 from django_delayed_tasks.handlers.functions import find_function
 from django_delayed_tasks.handlers.registry import (

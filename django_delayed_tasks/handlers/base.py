@@ -1,5 +1,6 @@
 """The base class of all handlers."""
 
+import random
 from collections.abc import Awaitable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
@@ -9,7 +10,6 @@ from asgiref.sync import iscoroutinefunction, sync_to_async
 from django_delayed_tasks.conf import as_seconds
 from django_delayed_tasks.exceptions import InvalidHandler
 from django_delayed_tasks.handlers import scheduling
-from django_delayed_tasks.handlers.backoff import exponential
 from django_delayed_tasks.outcomes import AddResult, Outcome
 from django_delayed_tasks.states import BizNum, CancelResult, KeepHistory
 from django_delayed_tasks.triggers import Trigger, parse
@@ -24,6 +24,36 @@ HandleResult = Outcome | datetime | timedelta | None
 """The values that ``handle`` may return."""
 BatchResult = Sequence[HandleResult | Exception] | None
 """The values that ``handle_batch`` may return."""
+
+
+MICROSECOND = timedelta(microseconds=1)
+HIGHEST_DOUBLING = 67  # a microsecond doubled this often exceeds every timedelta
+
+
+def exponential(
+    attempt: int,
+    base: timedelta = timedelta(seconds=1),
+    cap: timedelta = timedelta(hours=1),
+    jitter: float = 0.5,
+) -> timedelta:
+    """Return the wait after attempt number ``attempt`` (from 1): ``base`` doubled each time, at most ``cap``.
+
+    ``jitter`` is the part of the wait that is random: 0 is none, 0.5 is "equal jitter" and 1 "full jitter" in the
+    terms of Marc Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015
+    (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/). It keeps tasks that failed
+    together from coming back together. The default leaves half of the wait fixed, so that the service that
+    failed has time to recover.
+
+    Raises:
+        ValueError: ``base`` is not above zero, ``cap`` is below ``base``, or ``jitter`` is outside 0..1.
+    """
+    if not timedelta(0) < base <= cap:
+        raise ValueError(f"expected 0 < base <= cap, not base={base!r}, cap={cap!r}")
+    if not 0 <= jitter <= 1:
+        raise ValueError(f"expected a jitter from 0 to 1, not {jitter!r}")
+    doublings = min(max(attempt, 1) - 1, HIGHEST_DOUBLING)
+    longest = min(cap // MICROSECOND, (base // MICROSECOND) << doublings)
+    return longest * MICROSECOND - int(longest * jitter * random.random()) * MICROSECOND
 
 
 class TaskHandler:

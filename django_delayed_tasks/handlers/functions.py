@@ -1,4 +1,4 @@
-"""Functions of the Tasks framework as handlers: the code of a function, and its handler by what a task's data say.
+"""Functions of the Tasks framework as handlers, and the code that a handler, a function or a text names.
 
 A function's module may not be imported yet in an executor that has claimed a task of it. So the data of each such task
 name the function, and the backend that it is to be validated by, which registers the handler.
@@ -8,7 +8,7 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from django_delayed_tasks.handlers.base import TaskHandler
+from django_delayed_tasks.handlers.base import TaskHandler, code_of
 from django_delayed_tasks.handlers.named_code import task_named
 from django_delayed_tasks.handlers.registry import find
 from django_delayed_tasks.handlers.validation import CODE_LENGTH
@@ -60,3 +60,25 @@ def load_function(code: str, path: str, backend: str | None) -> None:
         task_named(path).using(backend=backend)
     except (Exception, SystemExit) as error:
         logger.warning("%s: this function cannot be used here: %s: %s", path, type(error).__name__, error)
+
+
+Code = Any
+"""A code, a handler (class, instance or decorated function), or a function of the Tasks framework."""
+
+
+def code_named(code: Code) -> str:
+    """Return the code.
+
+    Raises:
+        TypeError: the value is none of what can name one.
+    """
+    if isinstance(code, type) and issubclass(code, TaskHandler):
+        return code_of(code)
+    if isinstance(path := getattr(code, "module_path", None), str):
+        return code_of_function(path)
+    handler = getattr(code, "handler", code)
+    if isinstance(handler, TaskHandler):
+        return handler.get_biz_code()
+    if not isinstance(code, str):
+        raise TypeError(f"{code!r} names no code: pass the code, its handler, or the decorated function")
+    return code

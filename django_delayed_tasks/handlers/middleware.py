@@ -8,9 +8,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, wraps
 from threading import Event
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, cast
 
 from asgiref.sync import async_to_sync, iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.core.exceptions import MiddlewareNotUsed
@@ -21,11 +21,30 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidSetting
 from django_delayed_tasks.handlers.base import TaskHandler
 from django_delayed_tasks.support import forks
-from django_delayed_tasks.support.coroutines import for_coroutines
 from django_delayed_tasks.support.exits import end_if_forked, in_one_process, is_success
 
 if TYPE_CHECKING:
     from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def for_coroutines(call: Callable[P, R]) -> Callable[P, R]:
+    """Return the call, which raises RuntimeError in place of StopIteration, as a coroutine does.
+
+    No asyncio future can hold a StopIteration: on Python 3.11 the coroutine that awaits it would wait forever.
+    """
+
+    @wraps(call)
+    def passable(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return call(*args, **kwargs)
+        except StopIteration as error:
+            raise RuntimeError("a call in a thread raised StopIteration") from error
+
+    return passable
 
 
 class Run(NamedTuple):

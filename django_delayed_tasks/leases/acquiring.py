@@ -12,12 +12,9 @@ from django.db import Error, connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import ResourceUnavailable, TaskException
-from django_delayed_tasks.leases import line
 from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, never
-from django_delayed_tasks.leases.pauses import GRACE, LONGEST, Pauses
-from django_delayed_tasks.leases.reconnecting import drop_broken, reconnecting
-from django_delayed_tasks.store.resources import line as waiting
-from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.leases.waiting import GRACE, LONGEST, Pauses, drop_broken, reconnecting, stand_again, standing
+from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.line import LAST, View
 from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case, is_transient
@@ -99,7 +96,7 @@ class Contender:
         return self._stand_in_line(deadline)
 
     def _stand_in_line(self, deadline: float | None) -> Won:
-        with line.standing(self._request.alias, self._request.wanted) as (place, pauses):
+        with standing(self._request.alias, self._request.wanted) as (place, pauses):
             return self._wait(place, pauses, deadline)
 
     def _snatch(self) -> Won | None:
@@ -123,7 +120,7 @@ class Contender:
                 if has_passed(deadline):
                     raise self._unavailable()
                 if not view.is_in_line:
-                    line.stand_again(self._request.alias, self._request.wanted, place)
+                    stand_again(self._request.alias, self._request.wanted, place)
                 if not view.free and clock.monotonic() - self._told_at >= TOLD_AGAIN:
                     self._say_busy()
             except Error as error:
@@ -138,7 +135,7 @@ class Contender:
         request, begun = self._request, clock.monotonic()
         if request.is_cancelled():
             raise Cancelled
-        view = reconnecting(request.alias, lambda: waiting.look(request.alias, request.wanted, place))
+        view = reconnecting(request.alias, lambda: line.look(request.alias, request.wanted, place))
         chosen = self._choose(view, begun)
         if chosen is None:
             return None, view
@@ -148,7 +145,7 @@ class Contender:
             return None, view
         if view.ahead >= len(view.free):
             with suppress(Error):  # the next contender marks them as passed by
-                waiting.pass_by(request.alias, request.wanted, place, len(view.free))
+                line.pass_by(request.alias, request.wanted, place, len(view.free))
         return (grant, begun), view
 
     def _take(self, chosen: tuple[int, int]) -> Grant | None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from django.db import Error, connections
 
-from django_delayed_tasks.support.coroutines import for_coroutines
+from django_delayed_tasks.handlers.middleware import for_coroutines
 from django_delayed_tasks.support.logs import Log
 
 T = TypeVar("T")

@@ -17,9 +17,9 @@ from django.db import connections
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import LeaseLost
-from django_delayed_tasks.leases import line, validation
-from django_delayed_tasks.leases.reconnecting import reconnecting
+from django_delayed_tasks.leases import validation
 from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.leases.waiting import reconnecting, wake
 from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.resources import Details, Grant, Wanted
 from django_delayed_tasks.store.sql.transactions import in_transaction
@@ -109,7 +109,7 @@ class Lease:
         """Give the lease back, and renew it no more; return False if it was lost before."""
         if not self._give_back(resources.release, self.kept_until):
             return False
-        line.wake(self.alias, Wanted(self.pool, self.name))
+        wake(self.alias, Wanted(self.pool, self.name))
         return True
 
     def quarantine(self, period: timedelta) -> bool:

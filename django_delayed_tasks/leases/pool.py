@@ -9,15 +9,15 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, LeaseLost, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases import validation
-from django_delayed_tasks.leases.acquiring import Contender, Request, describe, has_passed, refuse_in_transaction
-from django_delayed_tasks.leases.asynchronous import IsCancelled, in_thread, never
-from django_delayed_tasks.leases.choosing import Chooser, Where
+from django_delayed_tasks.leases.acquiring import Contender, Request, Won, describe, has_passed, refuse_in_transaction
+from django_delayed_tasks.leases.asynchronous import Cancelled, IsCancelled, in_thread, never
 from django_delayed_tasks.leases.lease import Lease
-from django_delayed_tasks.leases.pauses import LONGEST, Pauses
 from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.leases.waiting import LONGEST, Pauses, reconnecting
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.resources import line, resources
-from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.resources.line import LAST, LOOK_AHEAD, View
+from django_delayed_tasks.store.resources.resources import Details, Wanted
 from django_delayed_tasks.store.validation import valid_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,56 @@ if TYPE_CHECKING:
 
 DAY: Final = timedelta(days=1)
 Valid = Callable[["LeasedResource"], object]
+Where = Callable[[Any], object]
+
+ROWS_A_SECOND: Final = 2000
+"""How many rows a waiting caller reads at most, apart from those of resources that became free since its last look."""
+_FAR_BACK: Final = View(LOOK_AHEAD, True, [])
+"""What a caller sees when nothing fits: it is far from the front of the line, so its pauses grow to a second."""
+
+
+class Chooser(Contender):
+    """A caller that wants a resource whose payload it accepts.
+
+    It does not stand in the wait queue, where it would hold up those behind it while nothing that it wants is free: it
+    looks at the free resources again and again.
+    """
+
+    def __init__(self, request: Request, when_busy: Callable[[], bool], where: Where) -> None:
+        """Store the request, as :class:`Contender` does; ``where(payload)`` is true of the resources that are wanted.
+
+        What it raises is passed on.
+        """
+        super().__init__(request, when_busy)
+        self._where = where
+        self._last = resources.BEFORE_ALL
+        self._starts_again_at = 0.0
+
+    def _accepts(self, found: Details) -> bool:
+        return bool(self._where(found.payload))  # it may have changed since it was read
+
+    def _stand_in_line(self, deadline: float | None) -> Won:
+        return self._wait(LAST, Pauses(), deadline)
+
+    def _try(self, place: int) -> tuple[Won | None, View]:
+        """Take the first free resource that fits. The next look continues where this one ended.
+
+        Now and then it begins again, since resources are added and enabled, and payloads change.
+        """
+        alias, pool = self._request.alias, self._request.wanted.pool
+        if clock.monotonic() >= self._starts_again_at:
+            self._last, self._starts_again_at = resources.BEFORE_ALL, clock.monotonic()
+        page = [resources.BEFORE_ALL] * resources.FREE_PAGE
+        while len(page) == resources.FREE_PAGE:
+            if self._request.is_cancelled():
+                raise Cancelled
+            page = reconnecting(alias, lambda: resources.free_page_after(alias, pool, self._last))
+            self._starts_again_at += len(page) / ROWS_A_SECOND
+            for self._last in page:
+                begun = clock.monotonic()
+                if self._where(self._last.payload) and (grant := self._take((self._last.id, self._last.version))):
+                    return (grant, begun), _FAR_BACK
+        return None, _FAR_BACK
 
 
 class Pool:

@@ -1,8 +1,10 @@
-"""What several commands check, ask and say: migrations, databases, the main thread, a question before they change."""
+"""What several commands check, ask, say and align: migrations, databases, the main thread, a question, columns."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from threading import current_thread, main_thread
+from unicodedata import east_asian_width
 
 from django.core.management.base import BaseCommand, CommandError
 from django.db import Error, connections
@@ -78,3 +80,20 @@ def confirm(command: BaseCommand, question: str, *, yes: bool) -> None:
     command.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise CommandError(_("nothing was changed"))
+
+
+def aligned(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return a line for each row, with its cells below those of the other rows; what is not seen has escapes."""
+    lines = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(places, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(map(padded, line, widths)).rstrip() for line in lines]
+
+
+def padded(text: str, width: int) -> str:
+    """Return the text with spaces up to this number of places."""
+    return text + " " * (width - places(text))
+
+
+def places(text: str) -> int:
+    """Return how many places a terminal takes for the text."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

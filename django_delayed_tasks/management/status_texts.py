@@ -7,10 +7,10 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, pgettext
 
+from django_delayed_tasks.management.shared import aligned
 from django_delayed_tasks.stats import Bar, Overview
 from django_delayed_tasks.stats.findings import bounded, busy_text, served_text, tasks_text
 from django_delayed_tasks.store.claiming.waiting import COUNTED
-from django_delayed_tasks.support.aligned import aligned
 from django_delayed_tasks.support.durations import duration_text
 from django_delayed_tasks.support.visible import visible
 

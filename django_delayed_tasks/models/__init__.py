@@ -1,7 +1,7 @@
 """The models: tasks, runs, executors, resources. ``store`` has every write to their rows; nothing here writes."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn, cast
 from uuid import UUID
 
@@ -11,24 +11,10 @@ from django.utils.translation import gettext_lazy as _
 
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.fields import AnyJSONField, ExactCharField, LaneField, TriggerField
-from django_delayed_tasks.models.lengths import (
-    CODE_LENGTH,
-    EARLIEST,
-    EXCEPTION_LENGTH,
-    LANE_LENGTH,
-    LATEST,
-    NAME_LENGTH,
-    NOTE_LENGTH,
-    NUM_LENGTH,
-    POOL_LENGTH,
-    QUEUE_LENGTH,
-    TRACE_LENGTH,
-    TRIGGER_LENGTH,
-)
-from django_delayed_tasks.models.resources import Resource, Waiter
 from django_delayed_tasks.models.rollups import Overview, Statistic
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
 from django_delayed_tasks.support.visible import visible
+from django_delayed_tasks.triggers import LONGEST_TEXT
 
 __all__ = [
     "CODE_LENGTH", "EARLIEST", "EXCEPTION_LENGTH", "LATEST", "NAME_LENGTH", "NOTE_LENGTH", "NUM_LENGTH", "POOL_LENGTH",
@@ -36,6 +22,24 @@ __all__ = [
     "Executor", "Overview", "PausedQueue", "Recurrence", "Resource", "Statistic", "Success", "Task", "TaskRun",
     "Waiter",
 ]  # fmt: skip
+
+
+EARLIEST = datetime(1000, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+"""The range of moments that every database can store."""
+CODE_LENGTH = 50
+NUM_LENGTH = 255
+QUEUE_LENGTH = 50
+LANE_LENGTH = CODE_LENGTH + 34
+NAME_LENGTH = 150
+NOTE_LENGTH = 200
+EXCEPTION_LENGTH = 255
+POOL_LENGTH = 50
+"""The longest pool name that callers may choose; pools for limits have a prefix and a code."""
+HOLDER_LENGTH = 64
+TRIGGER_LENGTH = LONGEST_TEXT
+TRACE_LENGTH = 55
+"""The length of a ``traceparent``."""
 
 
 _ADDING = "cannot add tasks, which need more than their fields: use add_task(Task(…))"
@@ -273,3 +277,56 @@ class Executor(models.Model):
 
     def __str__(self) -> str:
         return visible(f"{self.name} ({self.host}, {self.pid})")
+
+
+class Resource(models.Model):
+    """A resource that is leased to one holder at a time; a mutex is a resource, too.
+
+    It is free if it is enabled and ``busy_before`` has passed. Nothing has to free it: the lease of a holder that died
+    simply expires. A released resource has the moment of its release in ``busy_before``, so the lease index returns
+    free resources least recently used first; one that was never used has 1970. ``version`` grows with each acquisition.
+    It starts at the milliseconds since 1970, so that it does not go back if the row is deleted and added again.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH + CODE_LENGTH)
+    name = ExactCharField(_("name"), max_length=NAME_LENGTH)
+    payload = AnyJSONField(_("payload"), null=True, blank=True)
+    state = AnyJSONField(_("state"), null=True, blank=True)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    busy_before = models.DateTimeField(_("busy until"))
+    version = models.BigIntegerField(_("version"))
+
+    holder = ExactCharField(_("holder"), max_length=HOLDER_LENGTH, blank=True, default="")
+    host = models.CharField(_("host"), max_length=255, blank=True, default="")
+    pid = models.BigIntegerField(_("pid"), null=True)
+    acquired_at = models.DateTimeField(_("acquired"), null=True)
+    renewed_at = models.DateTimeField(_("renewed"), null=True)
+    task_id: Any = models.BigIntegerField(_("task"), null=True)
+    task_version = models.BigIntegerField(_("claim"), null=True)
+
+    class Meta:
+        verbose_name = _("resource")
+        verbose_name_plural = _("resources")
+        constraints = [models.UniqueConstraint(fields=["pool", "name"], name="ddt_resource_identity")]
+        indexes = [models.Index(fields=["pool", "enabled", "busy_before", "id"], name="ddt_resource_lease")]
+
+    def __str__(self) -> str:
+        return visible(f"{self.pool} {self.name}")
+
+
+class Waiter(models.Model):
+    """A place in the wait queue for a resource, renewed while its caller waits; waiters are served in id order."""
+
+    id = models.BigAutoField(primary_key=True)
+    pool = ExactCharField(_("pool"), max_length=POOL_LENGTH)
+    name = ExactCharField(_("name"), max_length=NAME_LENGTH, blank=True, default="")
+    expires_at = models.DateTimeField(_("until"))
+
+    class Meta:
+        verbose_name = _("waiter")
+        verbose_name_plural = _("waiters")
+        indexes = [models.Index(fields=["pool", "name", "id"], name="ddt_waiter_queue")]
+
+    def __str__(self) -> str:
+        return visible(f"{self.pool} {self.name} {self.pk}")

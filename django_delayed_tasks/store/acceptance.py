@@ -1,5 +1,6 @@
 """Turns what callers pass into a ``Schedule``: validates it, and fills in the defaults of its handler."""
 
+import sys
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
@@ -24,7 +25,6 @@ from django_delayed_tasks.store.validation import (
     valid_when,
 )
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.traces import trace_of_caller
 
 logger = Log(__name__)
 
@@ -147,3 +147,25 @@ def unknown(code: str) -> UnknownCode:
     broken = "".join(f"; {one.source} could not be loaded: {one.why}" for one in load_problems()[:MOST_NAMED])
     hint = "handlers are found in the task_handlers modules of INSTALLED_APPS and in TASK_HANDLERS"
     return UnknownCode("biz_code", code, f"no handler is registered for it{known}{broken}; {hint}")
+
+
+logger = Log(__name__)
+
+
+def trace_of_caller() -> str | None:
+    """Return the context of the current span; None without one, or if the process does not use OpenTelemetry.
+
+    A span that is not sampled cannot be found later, so it counts as none. A task is accepted without its trace if that
+    cannot be read: while another thread imports OpenTelemetry, its modules are incomplete.
+    """
+    api: Any = sys.modules.get("opentelemetry.trace")
+    if api is None:
+        return None
+    try:
+        context = api.get_current_span().get_span_context()
+        if not (context.is_valid and context.trace_flags & 1):
+            return None
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags & 0xFF:02x}"
+    except Exception:
+        logger.debug("the trace of the caller cannot be read", exc_info=True)
+        return None

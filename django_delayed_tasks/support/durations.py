@@ -1,4 +1,4 @@
-"""Durations and numbers in words, for messages and pages."""
+"""Durations and numbers in words, for messages and pages, and words that agree with a number."""
 
 from datetime import datetime, timedelta
 
@@ -53,3 +53,8 @@ def milliseconds_text(seconds: float) -> str:
     """Return a number of seconds as milliseconds: "250 ms"."""
     unit = pgettext("unit of time", "ms")
     return f"{seconds * 1000:.0f} {unit}"
+
+
+def plural(count: int, one: str, many: str = "") -> str:
+    """Return ``one`` if ``count`` is 1, otherwise ``many``; by default that is ``one`` with an s."""
+    return one if count == 1 else many or f"{one}s"

@@ -11,7 +11,7 @@ from django.db import connections
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.executor.running.deciding import GivenBack
 from django_delayed_tasks.handlers import TaskHandler, find
-from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.store.acceptance import unknown
 
 Call = Callable[[Any], Any]

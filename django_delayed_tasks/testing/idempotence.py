@@ -12,7 +12,7 @@ from django.db.models import Model
 
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler, find
-from django_delayed_tasks.handlers.naming import Code
+from django_delayed_tasks.handlers.functions import Code
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.acceptance import unknown
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, forget_what_was_read

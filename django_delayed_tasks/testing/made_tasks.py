@@ -9,7 +9,7 @@ from django_delayed_tasks.api import database
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.handlers import TaskHandler, find
-from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.states import BizNum
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, is_lost
 from django_delayed_tasks.store.records.progress import Report, report_of

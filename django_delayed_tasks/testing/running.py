@@ -9,7 +9,7 @@ from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
 from django_delayed_tasks.executor.membership.recurrences import declaration_of
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.schedules import declare

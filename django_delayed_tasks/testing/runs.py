@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, overload
 
-from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.states import BizNum, RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement

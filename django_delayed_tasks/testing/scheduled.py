@@ -8,7 +8,7 @@ from typing import Any, Final
 from django_delayed_tasks import clock
 from django_delayed_tasks.api import database
 from django_delayed_tasks.conf import settings
-from django_delayed_tasks.handlers.naming import Code, code_named
+from django_delayed_tasks.handlers.functions import Code, code_named
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import BizNum, TaskStatus
 from django_delayed_tasks.store.acceptance import known_code

@@ -12,8 +12,7 @@ import pytest
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store.resources import line as waiting
-from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources import line, resources
 from tests.leases.rows import POOL
 from tests.threads import in_thread
 
@@ -62,15 +61,15 @@ class Standing:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.has_come = Event()
-        look = waiting.look
+        look = line.look
 
-        def note(alias: str, wanted: Any, place: int = waiting.LAST) -> Any:
+        def note(alias: str, wanted: Any, place: int = line.LAST) -> Any:
             view = look(alias, wanted, place)
-            if place != waiting.LAST:
+            if place != line.LAST:
                 self.has_come.set()
             return view
 
-        monkeypatch.setattr(waiting, "look", note)
+        monkeypatch.setattr(line, "look", note)
 
 
 class Held:

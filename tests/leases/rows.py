@@ -8,7 +8,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.leases import Lease
 from django_delayed_tasks.leases.renewer import renewer
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import line, resources, steering
+from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import Grant, Wanted
 from tests.store.verbs import ALIAS, NOW
 
@@ -63,4 +63,4 @@ def make_due(lease: Lease) -> None:
 
 def force(lease: Lease) -> None:
     """End the lease as an administrator does in the admin."""
-    assert steering.release_by_force(ALIAS, [(lease.grant.id, lease.token)])
+    assert resources.release_by_force(ALIAS, [(lease.grant.id, lease.token)])

@@ -9,9 +9,10 @@ from django.db import OperationalError
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.leases import LeasedResource, Pool, ResourceUnavailable, UnknownPool, acquiring, choosing
+from django_delayed_tasks.leases import LeasedResource, Pool, ResourceUnavailable, UnknownPool, acquiring
+from django_delayed_tasks.leases.pool import ROWS_A_SECOND, Chooser, Where
 from django_delayed_tasks.models import Resource, Waiter
-from django_delayed_tasks.store.resources import free, resources
+from django_delayed_tasks.store.resources import resources
 from tests.leases.rows import POOL, TTL, free_names, row, wanted
 from tests.store.meters import UNIT, reads, statements
 from tests.store.verbs import ALIAS
@@ -207,7 +208,7 @@ def test_errors_that_pass_are_waited_out(
 ) -> None:
     monkeypatch.setattr(acquiring, "LONGEST", 0.01)
     held = [hold(pool, name) for name in ("fr-1", "fr-2")]
-    page_after, pages = free.page_after, iter(range(100))
+    page_after, pages = resources.free_page_after, iter(range(100))
 
     def fail(*arguments: Any) -> Any:
         number = next(pages)
@@ -217,15 +218,15 @@ def test_errors_that_pass_are_waited_out(
             raise OperationalError("database is locked")
         return page_after(*arguments)
 
-    monkeypatch.setattr(free, "page_after", fail)
+    monkeypatch.setattr(resources, "free_page_after", fail)
     with pool.lease(wait=60, where=french) as resource:
         assert resource.name == "fr-1"
     assert "the database failed during the wait for a resource of pool 'proxies'" in caplog.text
     held[1].end()
 
 
-def chooser(where: choosing.Where) -> choosing.Chooser:
-    return choosing.Chooser(acquiring.Request(ALIAS, wanted(), TTL, 0), lambda: False, where)
+def chooser(where: Where) -> Chooser:
+    return Chooser(acquiring.Request(ALIAS, wanted(), TTL, 0), lambda: False, where)
 
 
 def add_many(count: int) -> None:
@@ -251,7 +252,7 @@ def test_of_a_pool_of_ten_thousand_each_row_is_read_once(pool: Pool, live_db: st
             one.acquire()
         assert len(where.seen) == 10_001
         assert all_of_it.total <= 30_000 * unit
-        assert one._starts_again_at - begun >= 10_001 / choosing.ROWS_A_SECOND
+        assert one._starts_again_at - begun >= 10_001 / ROWS_A_SECOND
 
         one._starts_again_at = float("inf")
         with reads() as again, statements() as sent:
@@ -261,7 +262,7 @@ def test_of_a_pool_of_ten_thousand_each_row_is_read_once(pool: Pool, live_db: st
 
 
 def test_what_became_free_at_different_moments_is_read_once(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(free, "PAGE", 3)
+    monkeypatch.setattr(resources, "FREE_PAGE", 3)
     add_many(7)
     for _ in range(5):
         with pool.lease(wait=0):

@@ -11,8 +11,8 @@ import pytest
 from django.db import Error, connection, transaction
 
 from django_delayed_tasks.leases import Pool, mutex
-from django_delayed_tasks.leases.reconnecting import drop_broken, reconnecting
 from django_delayed_tasks.leases.renewer import renewer
+from django_delayed_tasks.leases.waiting import drop_broken, reconnecting
 from django_delayed_tasks.models import Resource, Waiter
 from django_delayed_tasks.store.resources import line
 from django_delayed_tasks.store.resources.resources import Wanted

@@ -7,12 +7,11 @@ from threading import Event
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.leases import Pool, line, renewer
+from django_delayed_tasks.leases import Pool, renewer
 from django_delayed_tasks.leases.acquiring import Contender, Request
-from django_delayed_tasks.leases.pauses import GRACE, LONGEST, SHARE_OF_WAIT, SHORTEST, Pauses
+from django_delayed_tasks.leases.waiting import GRACE, LONGEST, SHARE_OF_WAIT, SHORTEST, Pauses, standing, wake
 from django_delayed_tasks.models import Waiter
-from django_delayed_tasks.store.resources import line as waiting
-from django_delayed_tasks.store.resources import resources
+from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import MUTEXES
 from tests.leases.rows import POOL, TTL, add, later, taken, wanted
 from tests.store.verbs import ALIAS
@@ -25,7 +24,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def enter() -> int:
-    return waiting.enter(ALIAS, wanted(), MINUTE)
+    return line.enter(ALIAS, wanted(), MINUTE)
 
 
 def contender() -> Contender:
@@ -34,7 +33,7 @@ def contender() -> Contender:
 
 def choice(place: int) -> str | None:
     """Return the name of the resource that a contender in this place would try to take."""
-    view = waiting.look(ALIAS, wanted(), place)
+    view = line.look(ALIAS, wanted(), place)
     chosen = contender()._choose(view, 0.0)
     names = {pk: name for pk, name in Pool(POOL).resources().values_list("pk", "name")}  # noqa: C416
     return names[chosen[0]] if chosen else None
@@ -44,41 +43,41 @@ def test_each_goes_for_another_one() -> None:
     add("a", "b", "c")
     places = [enter() for _ in range(4)]
     assert [choice(place) for place in places] == ["a", "b", "c", None]
-    assert choice(waiting.LAST) is None
-    waiting.leave(ALIAS, places[:2])
+    assert choice(line.LAST) is None
+    line.leave(ALIAS, places[:2])
     assert [choice(place) for place in places[2:]] == ["a", "b"]
-    assert choice(waiting.LAST) == "c"
+    assert choice(line.LAST) == "c"
 
 
 def test_lines_do_not_meet() -> None:
     add("a")
     for other in (resources.Wanted("others"), wanted("a")):
-        waiting.enter(ALIAS, other, MINUTE)
-    assert waiting.look(ALIAS, wanted(), waiting.LAST).ahead == 0
+        line.enter(ALIAS, other, MINUTE)
+    assert line.look(ALIAS, wanted(), line.LAST).ahead == 0
 
 
 @pytest.mark.usefixtures("frozen")
 def test_a_place_that_is_not_renewed_is_passed_by_and_forgotten() -> None:
     dead, alive = enter(), enter()
     with later(59):
-        waiting.renew(ALIAS, [alive], MINUTE)
-        assert waiting.look(ALIAS, wanted(), alive)[:2] == (1, True)
+        line.renew(ALIAS, [alive], MINUTE)
+        assert line.look(ALIAS, wanted(), alive)[:2] == (1, True)
     with later(61):
-        assert waiting.look(ALIAS, wanted(), alive)[:2] == (0, True)
-        assert waiting.look(ALIAS, wanted(), dead)[:2] == (0, False)
-        assert waiting.sweep(ALIAS) == 0
+        assert line.look(ALIAS, wanted(), alive)[:2] == (0, True)
+        assert line.look(ALIAS, wanted(), dead)[:2] == (0, False)
+        assert line.sweep(ALIAS) == 0
     with later(60 + 31):
-        assert waiting.sweep(ALIAS) == 1
+        assert line.sweep(ALIAS) == 1
     assert list(Waiter.objects.values_list("pk", flat=True)) == [alive]
 
 
 def test_a_lost_place_is_had_again() -> None:
     places = [enter() for _ in range(3)]
-    waiting.pass_by(ALIAS, wanted(), places[2], 2)
-    assert waiting.look(ALIAS, wanted(), places[2])[:2] == (0, True)
-    assert waiting.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
-    assert waiting.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
-    assert waiting.look(ALIAS, wanted(), places[2])[:2] == (1, True)
+    line.pass_by(ALIAS, wanted(), places[2], 2)
+    assert line.look(ALIAS, wanted(), places[2])[:2] == (0, True)
+    assert line.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
+    assert line.enter(ALIAS, wanted(), MINUTE, places[0]) == places[0]
+    assert line.look(ALIAS, wanted(), places[2])[:2] == (1, True)
 
 
 def test_in_the_order_of_coming() -> None:
@@ -154,8 +153,7 @@ def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
     """One of a pool by each resource of it, one of a mutex by that mutex."""
     with ExitStack() as stack:
         proxy, index = (
-            stack.enter_context(line.standing(ALIAS, one))[1].woken
-            for one in (wanted(), resources.Wanted(MUTEXES, "index"))
+            stack.enter_context(standing(ALIAS, one))[1].woken for one in (wanted(), resources.Wanted(MUTEXES, "index"))
         )
         for given_back, woken in {
             resources.Wanted(MUTEXES, "other"): [],
@@ -163,7 +161,7 @@ def test_a_waiter_is_woken_only_by_what_it_wants() -> None:
             resources.Wanted(MUTEXES, "index"): [index],
             wanted("a"): [proxy],
         }.items():
-            line.wake(ALIAS, given_back)
+            wake(ALIAS, given_back)
             assert [event for event in (proxy, index) if event.is_set()] == woken
             for event in woken:
                 event.clear()

@@ -5,7 +5,7 @@ from django.conf import settings
 from django.db import transaction
 
 from django_delayed_tasks.leases import mutex
-from django_delayed_tasks.store.resources import resources, steering
+from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.resources import Renewed
 from tests.leases.rows import TTL, add, make_due, taken
 from tests.store.verbs import ALIAS
@@ -25,7 +25,7 @@ def test_a_renewal_waits_for_no_other_transaction(commits: bool) -> None:
         return resources.renew(ALIAS, [(held, TTL), (other, TTL)])
 
     with transaction.atomic():
-        assert steering.release_by_force(ALIAS, [(held.id, held.version)])
+        assert resources.release_by_force(ALIAS, [(held.id, held.version)])
         assert in_thread(renew) == ({other}, {held})
         transaction.set_rollback(not commits)
     assert renew() == (({other}, set()) if commits else ({held, other}, set()))

@@ -3,7 +3,7 @@
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.leases.pauses import Pauses
+from django_delayed_tasks.leases.waiting import Pauses
 
 
 @pytest.mark.parametrize(

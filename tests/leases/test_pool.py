@@ -6,7 +6,7 @@ import pytest
 
 from django_delayed_tasks.leases import LeasedResource, LeaseLost, Pool, ResourceUnavailable, UnknownPool
 from django_delayed_tasks.leases.renewer import renewer
-from django_delayed_tasks.store.resources import resources, steering
+from django_delayed_tasks.store.resources import resources
 from tests.leases.rows import POOL, free_names, later, row, taken
 from tests.store.meters import statements
 from tests.store.verbs import ALIAS
@@ -147,7 +147,7 @@ def test_nothing_is_acquired_after_the_end(pool: Pool) -> None:
 def test_replace_while_lost(pool: Pool) -> None:
     """A resource that another process holds by now is not put in quarantine."""
     with pool.lease(ttl=60, wait=0) as resource:
-        assert steering.release_by_force(ALIAS, [(row("a").pk, resource.token)])
+        assert resources.release_by_force(ALIAS, [(row("a").pk, resource.token)])
         for name in ("b", "c"):
             taken(name, "you")
         other = taken("a", "you")
@@ -164,7 +164,7 @@ def test_replaced_when_its_loss_was_noticed(pool: Pool) -> None:
     """The block holds another resource, or none, and may ask again; the lost one is as others left it."""
     with pool.lease(wait=0) as resource:
         token = resource.token
-        assert steering.release_by_force(ALIAS, [(row("a").pk, token)])
+        assert resources.release_by_force(ALIAS, [(row("a").pk, token)])
         with pytest.raises(LeaseLost):
             resource.check()
         assert not resource.is_held
@@ -172,7 +172,7 @@ def test_replaced_when_its_loss_was_noticed(pool: Pool) -> None:
         assert resource.name == "b"
         resource.check()
 
-        assert steering.release_by_force(ALIAS, [(row("b").pk, resource.token)])
+        assert resources.release_by_force(ALIAS, [(row("b").pk, resource.token)])
         others = [taken(name, "you") for name in "abc"]
         with pytest.raises(ResourceUnavailable):
             resource.replace()

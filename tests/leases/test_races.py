@@ -9,7 +9,7 @@ import pytest
 from django.db import transaction
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import line, resources, steering
+from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import Grant
 from tests.leases.rows import TTL, add, row, take, taken, wanted
 from tests.leases.test_resources import ENDS, VERBS
@@ -46,7 +46,7 @@ def test_what_ended_it_did_not_happen(verb: str) -> None:
     grant = taken()
     with ExitStack() as stack:
         stack.enter_context(transaction.atomic())
-        assert steering.release_by_force(ALIAS, [(grant.id, grant.version)])
+        assert resources.release_by_force(ALIAS, [(grant.id, grant.version)])
         thread = start_thread(lambda: VERBS[verb](grant))
         wait_until_blocked(thread)
         transaction.set_rollback(True)
@@ -90,7 +90,7 @@ def test_a_state_that_is_saved_in_a_transaction_keeps_others_away_until_its_end(
     grant = taken()
     with transaction.atomic():
         assert resources.save_state(ALIAS, grant, '{"x": 1}')
-        thread = start_thread(lambda: steering.release_by_force(ALIAS, [(grant.id, grant.version)]))
+        thread = start_thread(lambda: resources.release_by_force(ALIAS, [(grant.id, grant.version)]))
         wait_until_blocked(thread)
     assert thread.result()
     assert row().state == {"x": 1}

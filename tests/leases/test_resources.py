@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import line, resources, steering
+from django_delayed_tasks.store.resources import line, resources
 from django_delayed_tasks.store.resources.resources import Grant
 from tests.leases.rows import POOL, TTL, add, free_names, later, row, take, taken, wanted
 from tests.store.meters import UNIT, reads, statements
@@ -37,7 +37,7 @@ VERBS: dict[str, Callable[[Grant], Any]] = {
 ENDS: dict[str, Callable[[Grant], Any]] = {
     "released": lambda grant: resources.release(ALIAS, grant),
     "put aside": lambda grant: resources.quarantine(ALIAS, grant, DAY),
-    "released by force": lambda grant: steering.release_by_force(ALIAS, [(grant.id, grant.version)]),
+    "released by force": lambda grant: resources.release_by_force(ALIAS, [(grant.id, grant.version)]),
     "removed": lambda grant: resources.remove(ALIAS, wanted("a")),
     "removed and added again": lambda grant: removed_and_added_again(),
 }
@@ -177,7 +177,7 @@ def test_a_quarantine_ends_by_itself_or_by_force() -> None:
         assert resources.quarantine(ALIAS, taken(name), DAY)
     with later(DAY.total_seconds() - 1):
         assert free_names() == []
-        assert steering.release_by_force(ALIAS, [(row("a").pk, row("a").version)])
+        assert resources.release_by_force(ALIAS, [(row("a").pk, row("a").version)])
         assert free_names() == ["a"]
     with later(DAY.total_seconds()):
         assert free_names() == ["a", "b"]
@@ -188,10 +188,10 @@ def test_force_is_fenced() -> None:
     seen = taken()
     with later(RAN_OUT):
         new = taken(holder="you")
-        assert not steering.release_by_force(ALIAS, [(seen.id, seen.version)])
+        assert not resources.release_by_force(ALIAS, [(seen.id, seen.version)])
         assert resources.is_held(ALIAS, new)
-        assert steering.release_by_force(ALIAS, [(new.id, new.version)])
-        assert not steering.release_by_force(ALIAS, [(new.id, row().version)])
+        assert resources.release_by_force(ALIAS, [(new.id, new.version)])
+        assert not resources.release_by_force(ALIAS, [(new.id, row().version)])
 
 
 def test_who_holds_it_since_when() -> None:
@@ -209,7 +209,7 @@ def test_renewals_tell_which_leases_are_lost() -> None:
     names = [f"{number:03}" for number in range(250)]
     add(*names)
     grants = [taken(name) for name in names]
-    steering.release_by_force(ALIAS, [grants[7][:2]])
+    resources.release_by_force(ALIAS, [grants[7][:2]])
     resources.release(ALIAS, grants[200])
     with statements() as sent:
         found = resources.renew(ALIAS, [(grant, TTL) for grant in grants])

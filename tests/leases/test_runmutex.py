@@ -16,7 +16,7 @@ from pytest_django import DjangoDbBlocker
 from django_delayed_tasks.leases import mutex
 from django_delayed_tasks.management.commands.runmutex import Command
 from django_delayed_tasks.models import Resource
-from django_delayed_tasks.store.resources import steering
+from django_delayed_tasks.store.resources import resources
 from tests.processes.children import Child
 from tests.processes.conftest import Start
 from tests.processes.outages import Outage, private_database
@@ -58,7 +58,7 @@ def guarded(start: Start, program: str, ttl: str = "60") -> Child:
 
 def take_away() -> None:
     row = Resource.objects.get(name="nightly")
-    assert steering.release_by_force(ALIAS, [(row.pk, row.version)])
+    assert resources.release_by_force(ALIAS, [(row.pk, row.version)])
 
 
 def processes_with(token: int) -> list[int]:

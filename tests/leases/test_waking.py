@@ -7,8 +7,9 @@ from threading import Event
 import pytest
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.leases import Lease, Pool, line, mutex
-from django_delayed_tasks.leases.pauses import Pauses
+from django_delayed_tasks.leases import Lease, Pool, mutex
+from django_delayed_tasks.leases.waiting import Pauses, wake
+from django_delayed_tasks.leases.waiting import standing as stand
 from django_delayed_tasks.store.resources.resources import MUTEXES, Wanted
 from tests.leases.rows import POOL, add, force, wanted
 from tests.store.verbs import ALIAS
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.usefixtures("live_db"), pytest.mark.per_database]
 def standing(what: Wanted, count: int = 1) -> Iterator[list[Event]]:
     """Let ``count`` contenders wait for it in this process; the event of each is set when it is to look at once."""
     with ExitStack() as stack:
-        yield [stack.enter_context(line.standing(ALIAS, what))[1].woken for _ in range(count)]
+        yield [stack.enter_context(stand(ALIAS, what))[1].woken for _ in range(count)]
 
 
 def test_a_mutex_that_is_given_back() -> None:
@@ -63,10 +64,10 @@ def test_each_that_is_given_back_wakes_another_one() -> None:
 def test_when_all_know_already_none_is_woken_twice() -> None:
     with standing(wanted(), 2) as waiting:
         for name in "abc":
-            line.wake(ALIAS, wanted(name))
+            wake(ALIAS, wanted(name))
         assert all(woken.is_set() for woken in waiting)
         waiting[1].clear()
-        line.wake(ALIAS, wanted("d"))
+        wake(ALIAS, wanted("d"))
         assert waiting[1].is_set()
 
 

@@ -24,11 +24,11 @@ from django.db import connections  # noqa: E402
 from django_delayed_tasks import Task, TaskException, api  # noqa: E402
 from django_delayed_tasks.executor.claiming.listener import Listener  # noqa: E402
 from django_delayed_tasks.executor.process import in_process  # noqa: E402
-from django_delayed_tasks.leases import line  # noqa: E402
+from django_delayed_tasks.leases import waiting  # noqa: E402
 from django_delayed_tasks.store.notices import wakeup  # noqa: E402
 
 warnings.simplefilter("ignore", DeprecationWarning)  # of forking with threads, which is what this is about
-LOCKED = (in_process, wakeup, line)
+LOCKED = (in_process, wakeup, waiting)
 listens = 0
 usual = Listener.listen
 

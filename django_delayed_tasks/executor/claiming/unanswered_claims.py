@@ -6,8 +6,8 @@ from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import held_by
 from django_delayed_tasks.store.settling.settlement import Settlement
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 

@@ -11,8 +11,8 @@ from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.settling.reap import Taken, take_orphans
 from django_delayed_tasks.store.settling.settlement import is_final_failure
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 

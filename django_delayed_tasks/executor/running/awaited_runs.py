@@ -20,8 +20,8 @@ from django_delayed_tasks.executor.threads.connecting import EVENT_LOOP
 from django_delayed_tasks.executor.threads.loop import Backoff
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 

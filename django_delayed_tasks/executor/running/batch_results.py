@@ -10,7 +10,7 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
-from django_delayed_tasks.support.plural import plural
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.redaction import shown
 
 

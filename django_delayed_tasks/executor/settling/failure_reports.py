@@ -14,8 +14,8 @@ from django_delayed_tasks.states import Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 

@@ -25,8 +25,8 @@ from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import give_up_connection, is_transient, is_unwritable
 from django_delayed_tasks.store.validation import storable
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
-from django_delayed_tasks.support.plural import plural
 
 logger = Log(__name__)
 

@@ -24,9 +24,8 @@ from django_delayed_tasks.executor.process.supervisor import FINISHED, Superviso
 from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing
 from django_delayed_tasks.management.reloading import run_with_reloader
-from django_delayed_tasks.management.shared import migrate_first, refuse_unknown, require_main_thread
+from django_delayed_tasks.management.shared import migrate_first, padded, refuse_unknown, require_main_thread
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.support.aligned import padded
 from django_delayed_tasks.support.visible import visible_lines
 
 MOST_PROCESSES = 1000

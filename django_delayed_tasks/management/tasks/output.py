@@ -8,13 +8,13 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.exceptions import InvalidTrigger
+from django_delayed_tasks.management.shared import aligned, padded, places
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.stats.blocked import reasons
 from django_delayed_tasks.stats.plans import plan_of
 from django_delayed_tasks.store.claiming.preview import PlannedRun
 from django_delayed_tasks.support import spans
-from django_delayed_tasks.support.aligned import aligned, padded, places
 from django_delayed_tasks.support.redaction import redacted
 from django_delayed_tasks.support.visible import visible, visible_lines
 

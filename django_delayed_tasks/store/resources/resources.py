@@ -1,4 +1,4 @@
-"""Resources: adding, leasing, renewing and releasing them. Every write that follows from a lease is fenced by it."""
+"""Resources: adding, leasing, renewing, releasing and steering them. Writes that follow from a lease are fenced."""
 
 import os
 import socket
@@ -14,9 +14,11 @@ from django.db.backends.utils import CursorWrapper
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.fences import Claim, fence
 from django_delayed_tasks.store.sql.tables import RESOURCE
 from django_delayed_tasks.store.sql.transactions import (
     MayTryAgain,
+    atomically,
     briefly,
     decisive_write,
     decisively,
@@ -273,3 +275,63 @@ def _write(alias: str, sql: str, parameters: Sequence[Any], may_try_again: MayTr
         return int(cursor.rowcount)
 
     return decisive_write(alias, write, may_try_again)
+
+
+FREE_PAGE: Final = 100
+BEFORE_ALL: Final = Resource(id=0, busy_before=clock.EPOCH)
+"""What the first page comes after."""
+
+
+def free_page_after(alias: str, pool: str, last: Resource) -> list[Resource]:
+    """Return the next free resources after ``last``, least recently used first; fewer than ``FREE_PAGE`` at the end.
+
+    They have a payload and a version. A resource that becomes free meanwhile comes on a later page, but one that is
+    added or enabled meanwhile may be missed.
+    """
+    moment = clock.literal(connections[alias], last.busy_before)
+    # As one condition with OR, the resources that were never used would be read again with each page.
+    found = _rows(alias, pool, f"busy_before = {moment} AND id > {last.id:d}", FREE_PAGE)
+    return found + (
+        _rows(alias, pool, f"busy_before > {moment}", FREE_PAGE - len(found)) if len(found) < FREE_PAGE else []
+    )
+
+
+def _rows(alias: str, pool: str, condition: str, count: int) -> list[Resource]:
+    dialect = dialect_of(connections[alias])
+    # By its statistics, MySQL would rather read the whole pool, or the whole table by its primary key.
+    sql = (
+        f"SELECT id, version, payload, busy_before FROM {dialect.by_index(RESOURCE, 'ddt_resource_lease')}"
+        f" WHERE pool = %s AND enabled = TRUE AND busy_before <= {dialect.now} AND {condition}"
+        f" ORDER BY busy_before, id LIMIT {count:d}"
+    )
+    rows: Any = Resource.objects.using(alias)
+    return in_one_statement(alias, lambda _: list(rows.raw(sql, [pool])))
+
+
+def enable_all(alias: str, seen: Collection[Claim], enabled: bool) -> list[int]:
+    """Enable or disable these resources, in whatever version (each lease is a new one); a holder keeps its own."""
+    return _change_seen(alias, _one_of([pk for pk, _ in seen]), "enabled = %s", [enabled])
+
+
+def release_by_force(alias: str, seen: Collection[Claim]) -> list[int]:
+    """End the leases, or quarantines, of resources in these versions. A holder finds out on its next use."""
+    now = dialect_of(connections[alias]).now
+    return _change_seen(alias, f"{fence(seen)} AND busy_before > {now}", f"busy_before = {now}, {FREE_NOW}")
+
+
+def _change_seen(alias: str, condition: str, assignments: str, values: Sequence[Any] = ()) -> list[int]:
+    dialect = dialect_of(connections[alias])
+
+    def write(cursor: CursorWrapper) -> list[int]:
+        dialect.begin_writing(cursor, RESOURCE)
+        cursor.execute(f"SELECT id FROM {dialect.by_key(RESOURCE)} WHERE {condition} ORDER BY id{dialect.for_update}")
+        found = [pk for (pk,) in cursor.fetchall()]
+        if found:
+            cursor.execute(f"{dialect.update(RESOURCE)} SET {assignments} WHERE {_one_of(found)}", values)
+        return found
+
+    return atomically(alias, write)
+
+
+def _one_of(ids: Collection[int]) -> str:
+    return f"id IN ({', '.join(map(int.__repr__, ids))})"

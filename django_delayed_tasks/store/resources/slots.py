@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.resources.pool_size import add_missing
+from django_delayed_tasks.store.resources.rate_tokens import add_missing
 from django_delayed_tasks.store.resources.resources import RESERVED
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status

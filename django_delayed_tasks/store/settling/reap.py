@@ -22,7 +22,7 @@ from django_delayed_tasks.store.sql.dialects import dialect_of
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.tables import EXECUTOR, RUNNING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
-from django_delayed_tasks.support.plural import plural
+from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.triggers import next_time, parse_stored
 
 SPREAD = 5.0

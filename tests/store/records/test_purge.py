@@ -4,6 +4,7 @@ from collections.abc import Container
 from datetime import datetime, timedelta
 
 import pytest
+from django.db import connection
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.models import TaskRun
@@ -151,10 +152,17 @@ def test_young_rows_at_the_end_are_not_passed(db: None, frozen: None) -> None:
         assert purged(1, after=batch.position, batch_size=100).deleted == 100
 
 
+def analyze() -> None:
+    """Give the planner statistics, as time does."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE TABLE {TaskRun._meta.db_table}" if connection.vendor == "mysql" else "ANALYZE")
+
+
 @pytest.mark.per_database
 def test_a_history_that_is_all_young_is_hardly_read(live_db: str) -> None:
     """An executor looks every ten seconds, by batches of a thousand rows."""
     finished("code", *[HOUR] * ENOUGH, now=clock.host_now())
+    analyze()
     with reads() as meter:
         assert purge(ALIAS, timedelta(days=1), ALL)[:3] == (0, 0, True)
     assert meter.total <= 200 * UNIT.get(live_db, 1)
@@ -165,6 +173,7 @@ def test_looking_for_old_rows_behind_young_ones_reads_few(live_db: str) -> None:
     now = clock.host_now()
     finished("code", *[HOUR] * ENOUGH, now=now)
     TaskRun.objects.filter(id=TaskRun.objects.latest("id").id).update(id=10**12)  # the ids have a gap, too
+    analyze()
     with reads() as meter:
         assert purge(ALIAS, timedelta(days=1), ALL, batch_size=10)[:3] == (0, 0, True)
     assert meter.total <= 300 * UNIT.get(live_db, 1)

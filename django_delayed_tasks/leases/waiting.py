@@ -1,0 +1,151 @@
+"""How a caller waits: its place in the wait queue, its pauses, what wakes it; and connections that broke meanwhile."""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Event, Lock
+from typing import Final, TypeVar
+
+from django.db import Error, connections
+
+from django_delayed_tasks import clock
+from django_delayed_tasks.leases.renewer import PLACE_TTL, Place, renewer
+from django_delayed_tasks.store.resources import line
+from django_delayed_tasks.store.resources.resources import Wanted
+from django_delayed_tasks.store.sql import kept_connections
+from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.logs import logger_of
+
+SHORTEST: Final = 0.02
+LONGEST: Final = 1.0
+AT_THE_HEAD: Final = (0.1, 0.2)
+"""The longest pause, in seconds, of the first in the queue: it grows from the first value to the second."""
+GRACE: Final = 0.3
+"""Seconds for which a free resource is reserved for contenders ahead; more than any pause of the first one."""
+SHARE_OF_TURN: Final = 0.2
+"""A pause is this part of the time until this contender is expected to be first, by the queue's speed so far ..."""
+SHARE_OF_WAIT: Final = 0.3
+"""... and at most this part of the time waited so far, which bounds the delay in noticing an unexpected release."""
+
+
+class Pauses:
+    """Pauses that adapt to the queue's speed: a contender that is far back, or has waited for long, looks rarely."""
+
+    def __init__(self) -> None:
+        self._began = clock.monotonic()
+        self._first: int | None = None
+        self.woken = Event()
+        """Set when a resource was given back in this process: the contender then looks at once."""
+
+    def sleep(self, ahead: int, is_something_free: bool, deadline: float | None) -> None:
+        """Wait for the next pause, but not beyond the deadline."""
+        self.sleep_for(self.seconds(ahead, is_something_free), deadline)
+
+    def sleep_for(self, seconds: float, deadline: float | None) -> None:
+        """Wait for this many seconds, but not beyond the deadline."""
+        if deadline is not None:
+            seconds = min(seconds, deadline - clock.monotonic())
+        if seconds > 0:
+            self.woken.wait(seconds)
+        self.woken.clear()
+
+    def seconds(self, ahead: int, is_something_free: bool) -> float:
+        """Return the next pause in seconds; short if a resource is free, since the contenders ahead may have died."""
+        self._first = ahead if self._first is None else self._first
+        waited = clock.monotonic() - self._began
+        turn = (ahead + 1) * waited / (max(self._first - ahead, 0) + 1)
+        head = min(max(AT_THE_HEAD[0], waited / 100), AT_THE_HEAD[1])
+        longest = GRACE / 3 if is_something_free else min(head * (ahead + 1), LONGEST)
+        pause = min(SHARE_OF_TURN * turn, SHARE_OF_WAIT * waited, longest)
+        return max(pause, SHORTEST) * random.uniform(0.8, 1.0)
+
+
+logger = logger_of(__name__)
+
+_lock = Lock()
+_here: dict[tuple[str, Wanted], list[Pauses]] = {}
+"""By alias and wanted resource, in the order of their places."""
+
+
+@contextmanager
+def standing(alias: str, wanted: Wanted) -> Iterator[tuple[int, Pauses]]:
+    """Take a place in the wait queue for the duration of the block; yield it, and the pauses between two looks."""
+    place = Place(alias, reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL)))
+    pauses = Pauses()
+    key = (alias, wanted)
+    renewer.keep(place)
+    with _lock:
+        _here.setdefault(key, []).append(pauses)
+    try:
+        yield place.pk, pauses
+    finally:
+        with _lock:
+            _here[key].remove(pauses)
+            if not _here[key]:
+                del _here[key]
+        renewer.drop(place)
+        try:
+            line.leave(alias, [place.pk])
+        except Error as error:  # the place expires by itself; an acquired resource must not be lost because of it
+            logger.warning("a place in the wait queue could not be given up: %s", error)
+
+
+def stand_again(alias: str, wanted: Wanted, place: int) -> None:
+    """Take this place again after it was passed by."""
+    reconnecting(alias, lambda: line.enter(alias, wanted, PLACE_TTL, place))
+
+
+def wake(alias: str, given_back: Wanted) -> None:
+    """Wake the first thread here that wants this resource, which was given back, and was not woken yet."""
+    with _lock:
+        for wanted in (given_back, Wanted(given_back.pool)):
+            for pauses in _here.get((alias, wanted), ()):
+                if not pauses.woken.is_set():
+                    pauses.woken.set()
+                    return
+
+
+def _forget() -> None:
+    """Reset the state in a forked child: the parent's threads are not in it, and may have held the lock."""
+    global _lock
+    _lock = Lock()
+    _here.clear()
+
+
+forks.forget_in_child(_forget)
+
+
+T = TypeVar("T")
+
+
+def reconnecting(alias: str, work: Callable[[], T]) -> T:
+    """Call ``work()``, and once more on a new connection if the present one turns out to be broken.
+
+    A holder may not query the database for hours. ``work`` must be idempotent. Inside a transaction it is not repeated,
+    since the earlier statements would be missing.
+
+    Raises:
+        Error: the error of the database or its driver.
+    """
+    connection = connections[alias]
+    before = connection.connection
+    is_free = before is None or connection.autocommit
+    try:
+        return work()
+    except Error:
+        if is_free and not connection.in_atomic_block and not connection.autocommit:
+            connection.close()  # it broke at the end of a transaction that the work itself had opened
+        # At the end of a transaction Django may have made a new connection already.
+        elif not drop_broken(alias) and (before is None or connection.connection is before):
+            raise
+        return work()
+
+
+def drop_broken(alias: str) -> bool:
+    """Close this thread's connection if it no longer works and in no transaction; return whether there is none."""
+    connection = connections[alias]
+    if connection.connection is None:
+        return True
+    if not connection.autocommit:  # a transaction is open
+        return False
+    return kept_connections.discard_unusable(alias)
