@@ -44,8 +44,8 @@ PREVIEW = "preview of a hundred runs"
 def fill() -> None:
     """A week of statistics of many codes, and some executors."""
     from django_delayed_tasks.models import Executor, Overview, Statistic
+    from django_delayed_tasks.store.records import rollup
     from django_delayed_tasks.store.schedules.recurrence import read_now
-    from django_delayed_tasks.store.statistics import rollup
 
     for model in (Statistic, Overview, Executor):
         model._base_manager.all().delete()
@@ -63,7 +63,7 @@ def fill() -> None:
 
 def counts() -> dict[tuple[str, int, str], Any]:
     """Some runs of each code that were done, and some that failed."""
-    from django_delayed_tasks.store.statistics.rollup import Cell
+    from django_delayed_tasks.store.records.rollup import Cell
 
     found = {}
     for code in range(CODES):
