@@ -14,7 +14,7 @@ from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
-from django_delayed_tasks.store.statistics import survey
+from django_delayed_tasks.store.records import survey
 
 MOST_QUEUES: Final = 200
 LONGEST: Final = 10

@@ -15,8 +15,8 @@ from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.models import EARLIEST, Task, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import bulk as portions
 from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules import edit as portions
 from django_delayed_tasks.triggers.values import LAST
 from tests.store import recurring_states, states, verbs
 from tests.store.meters import UNIT, reads, statements

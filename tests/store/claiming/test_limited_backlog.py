@@ -7,7 +7,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.agenda import blocked_levels, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
-from django_delayed_tasks.store.limits.places import Place, read_places
+from django_delayed_tasks.store.limits.claiming import Place, read_places
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.sql.lanes import open_lane
 from harness.benchmarks import stock
