@@ -1,4 +1,4 @@
-"""What is read while 100,000 limited tasks wait, half of them blocked by 5,000 keys: no more than what is claimed."""
+"""What is read while 20,000 limited tasks wait, half of them blocked by 1,000 keys: no more than what is claimed."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tests.store.fixtures import STRATEGIES
 from tests.store.meters import UNIT, reads
 from tests.store.verbs import ALIAS, HOUR
 
-OPEN, BLOCKED, KEYS, FEW = 50_000, 50_000, 5_000, 20
+OPEN, BLOCKED, KEYS, FEW = 10_000, 10_000, 1_000, 20
 LANE = open_lane("limited")
 
 
