@@ -1,7 +1,6 @@
 """How long the admin's pages and a preview take: ``pages ROUNDS HOURS``, on the tasks and runs that are there.
 
-The rollup is filled as executors would have filled it in so many hours, and the survey is taken, as one of them would
-take it.
+This program writes the statistics that executors write in so many hours, and takes the survey as an executor does.
 """
 
 import json
