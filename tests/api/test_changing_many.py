@@ -56,9 +56,9 @@ def one_by_one(verb: str) -> int:
 
 
 def everything() -> tuple[list[Any], ...]:
-    """All tasks and the history, without primary keys."""
+    """All tasks and the history, without primary keys: a statement changes its tasks in no particular order."""
     return tuple(
-        [{**row, "id": 0, "task_id": 0} for row in model._default_manager.order_by("id").values()]
+        [{**row, "id": 0, "task_id": 0} for row in model._default_manager.order_by("biz_num", "id").values()]
         for model in (Task, TaskRun)
     )
 
