@@ -34,7 +34,7 @@ def test_what_is_read(live_db: str) -> None:
     for number in range(5 * FEW):
         verbs.add(str(number), -HOUR, queue="default")
     now = clock.host_now()
-    known = KnownLevels({("default", 0): now - 2 * HOUR}, frozenset(), now, {(LANE, "default", 0): now - 30 * HOUR})
+    known = KnownLevels({("", "default", 0): now - 2 * HOUR, (LANE, "default", 0): now - 30 * HOUR}, frozenset(), now)
     place = Place(LANE, "default", 0, now - 30 * HOUR)
     found = {
         "agenda": excess(10, lambda: read_agenda(ALIAS)),
