@@ -351,9 +351,11 @@ def _close(connection: BaseDatabaseWrapper) -> None:
     # forget the blocks when it connects again, which is after a durable block has asked for them.
     connection.in_atomic_block = connection.closed_in_transaction = connection.needs_rollback = False
     connection.atomic_blocks, connection.savepoint_ids = [], []
-    if connection.vendor == "sqlite":  # where a connection with an open cursor is closed later, with its transaction
-        with suppress(Exception):
+    with suppress(Exception):
+        if connection.vendor == "sqlite":  # where one with an open cursor is closed later, with its transaction
             connection.connection.rollback()
+        elif _is_pooled(connection):  # the pool would lend this session again
+            connection.connection.close()
     close_one(connection)
 
 
