@@ -197,7 +197,7 @@ class TestCaller:
             add("3")
         finally:
             connection.close()
-            connection.close_pool()
+            connection.close_pool()  # type: ignore[attr-defined]
             connection.settings_dict = usual
 
     def test_whose_first_connection_is_refused_gets_another_one(self, failover: Failover) -> None:
