@@ -30,7 +30,6 @@ from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.exits import is_success
-from django_delayed_tasks.support.log_handlers import is_logged
 
 T = TypeVar("T")
 
@@ -204,8 +203,8 @@ def _earlier_attempts(task: ClaimedTask) -> int:
 
 
 def _is_heard(family: Family) -> bool:
-    """Return whether the start or the good end of a run would be received, or be logged somewhere."""
-    return _has_receivers(family) or is_logged(family.signals.logger, logging.INFO)
+    """Return whether the start or the good end of a run would be received or logged."""
+    return _has_receivers(family) or family.signals.logger.isEnabledFor(logging.INFO)
 
 
 def _has_receivers(family: Family) -> bool:
