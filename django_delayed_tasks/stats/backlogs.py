@@ -202,7 +202,10 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
     for task in running:
         busy[task.queue] = busy.get(task.queue, 0) + 1
     first = {one.queue: one.since for one in reversed(waits.limited)} | earliest
-    names = sorted({*first, *named, *seen.paused, *busy}, key=lambda name: (first.get(name, seen.now), name))
+    names = sorted(
+        {*first, *named, *seen.paused, *busy},
+        key=lambda name: (name not in seen.paused, first.get(name, seen.now), name),
+    )
     return [
         QueueBacklog(
             name, [executor.name for executor in seen.serving(name)], seen.due.get(name, 0), ready[name],
