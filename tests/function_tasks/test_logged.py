@@ -35,8 +35,12 @@ def test_a_line_that_no_handler_takes(lone: logging.Logger, settings: Any) -> No
 def test_a_line_that_a_handler_may_take(lone: logging.Logger, level: int) -> None:
     lone.addHandler(logging.NullHandler(level))
     assert is_logged(lone)
-    lone.setLevel(logging.WARNING)
-    assert not is_logged(lone)
+
+
+def test_a_line_below_the_level_of_the_logger() -> None:
+    quiet = logging.Logger("quiet", logging.WARNING)
+    quiet.addHandler(logging.NullHandler())
+    assert not is_logged(quiet)
 
 
 def test_the_handlers_of_parents_count_as_far_as_lines_go(lone: logging.Logger) -> None:
