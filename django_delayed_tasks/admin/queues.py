@@ -109,16 +109,12 @@ class QueueRow:
 
 
 def read_queues() -> list[QueueRow]:
-    """Return the queues that are paused, that have tasks, or that handlers in this process name.
-
-    Paused ones come first, then those with the longest waiting task.
-    """
+    """Return the queues with the codes whose tasks are in them by default."""
     seen = look(settings.DATABASE)
     codes: defaultdict[str, list[str]] = defaultdict(list)
     for code, handler in sorted(get_task_handlers().items()):
         codes[handler.queue].append(code)
-    rows = [QueueRow(queue, codes[queue.name], seen.now) for queue in queues_of(seen, seen.running)]
-    return sorted(rows, key=lambda row: (not row.queue.paused_at, row.queue.earliest is None and not row.limited))
+    return [QueueRow(queue, codes[queue.name], seen.now) for queue in queues_of(seen, seen.running)]
 
 
 @admin.register(PausedQueue)

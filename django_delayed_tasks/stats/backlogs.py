@@ -185,6 +185,8 @@ def _surveyed_queues(seen: Look) -> dict[str, int] | None:
 def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, int] | None = None) -> list[QueueBacklog]:
     """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name.
 
+    Paused ones come first, then those with the longest waiting task.
+
     ``pending``: how many pending tasks each queue has, if that is known.
     """
     waits = waits_of(seen)
@@ -204,7 +206,7 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
     first = {one.queue: one.since for one in reversed(waits.limited)} | earliest
     names = sorted(
         {*first, *named, *seen.paused, *busy},
-        key=lambda name: (name not in seen.paused, first.get(name, seen.now), name),
+        key=lambda name: (name not in seen.paused, name not in first, first.get(name, seen.now), name),
     )
     return [
         QueueBacklog(
