@@ -141,12 +141,12 @@ class DelayedTasksBackend(_base):  # type: ignore[misc]
         Raises:
             TaskResultDoesNotExist: as for :meth:`get_result`.
         """
-        from django_delayed_tasks.store.schedules import cancel
+        from django_delayed_tasks.store.schedules import verbs
 
         life = self._life(result_id)
         if life.task is None or life.task.status == TaskStatus.FAILED:
             return CancelResult.MISSING
-        return cancel.cancel(settings.DATABASE, life.biz_code, life.biz_num)
+        return verbs.cancel(settings.DATABASE, life.biz_code, life.biz_num)
 
     async def acancel(self, result_id: str) -> CancelResult:
         """See :meth:`cancel`."""
