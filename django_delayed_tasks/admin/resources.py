@@ -143,19 +143,11 @@ class ResourceAdmin(ReadOnlyAdmin[Resource]):
             super().action_checkbox(obj), seen.NAME, obj.pk, obj.version,
         )  # fmt: skip
 
-    @admin.action(description=gettext_lazy("Disable"), permissions=["steer"])
-    def disable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        return self._steer(request, queryset, DISABLE)
+    disable = DISABLE.method(gettext_lazy("Disable"), "steer")
+    enable = ENABLE.method(gettext_lazy("Enable"), "steer")
+    release_by_force = RELEASE.method(gettext_lazy("Release by force"), "steer")
 
-    @admin.action(description=gettext_lazy("Enable"), permissions=["steer"])
-    def enable(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        return self._steer(request, queryset, ENABLE)
-
-    @admin.action(description=gettext_lazy("Release by force"), permissions=["steer"])
-    def release_by_force(self, request: HttpRequest, queryset: "QuerySet[Resource]") -> HttpResponse | None:
-        return self._steer(request, queryset, RELEASE)
-
-    def _steer(self, request: HttpRequest, rows: "QuerySet[Resource]", action: Action) -> HttpResponse | None:
+    def act(self, request: HttpRequest, rows: "QuerySet[Resource]", action: Action) -> HttpResponse | None:
         """Change the selected resources, in one request with a transaction for each portion; ask first if needed."""
         is_across = question.is_across(request)
         if not question.is_confirmed(request) and (is_across or action.asks_from):

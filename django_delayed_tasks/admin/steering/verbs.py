@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
@@ -37,6 +40,15 @@ class Action:
     def asked(self, count: int, rows: Sequence[Any]) -> Question:
         """Return what the user is asked before it is done to ``count`` rows."""
         return Question(self.question, self.yes, self.effect, count, rows)
+
+    def method(self, label: Any, permission: str) -> Any:
+        """Return the method of a model's admin that offers this action, and does it by the admin's ``act``."""
+
+        @admin.action(description=label, permissions=[permission])
+        def steer(model_admin: Any, request: HttpRequest, rows: "QuerySet[Any]") -> Any:
+            return model_admin.act(request, rows, self)
+
+        return steer
 
 
 RUN_NOW: Final = Action(

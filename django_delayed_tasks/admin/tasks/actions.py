@@ -35,31 +35,15 @@ class SteeringActions(Base):
 
     actions = ("run_now", "postpone", "pause", "resume", "retry_failed", "cancel")
 
-    @admin.action(description=gettext_lazy("Run now"), permissions=["change"])
-    def run_now(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.RUN_NOW)
+    run_now = verbs.RUN_NOW.method(gettext_lazy("Run now"), "change")
+    postpone = verbs.POSTPONE.method(gettext_lazy("Postpone by an hour"), "change")
+    retry_failed = verbs.RETRY_FAILED.method(gettext_lazy("Retry failed"), "change")
+    pause = verbs.PAUSE.method(gettext_lazy("Pause"), "change")
+    resume = verbs.RESUME.method(gettext_lazy("Resume"), "change")
+    cancel = verbs.CANCEL.method(gettext_lazy("Cancel"), "delete")
 
-    @admin.action(description=gettext_lazy("Postpone by an hour"), permissions=["change"])
-    def postpone(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.POSTPONE)
-
-    @admin.action(description=gettext_lazy("Retry failed"), permissions=["change"])
-    def retry_failed(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.RETRY_FAILED)
-
-    @admin.action(description=gettext_lazy("Pause"), permissions=["change"])
-    def pause(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.PAUSE)
-
-    @admin.action(description=gettext_lazy("Resume"), permissions=["change"])
-    def resume(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.RESUME)
-
-    @admin.action(description=gettext_lazy("Cancel"), permissions=["delete"])
-    def cancel(self, request: HttpRequest, queryset: "QuerySet[Task]") -> Response:
-        return self._steer(request, queryset, verbs.CANCEL)
-
-    def _steer(self, request: HttpRequest, queryset: "QuerySet[Task]", action: Action) -> Response:
+    def act(self, request: HttpRequest, queryset: "QuerySet[Task]", action: Action) -> Response:
+        """Ask the user if needed; otherwise do the action to the selected tasks, or to a portion of all that match."""
         is_across = question.is_across(request)
         if not question.is_confirmed(request) and (asked := self._question(queryset, action, is_across)):
             started = Progress.begin(queryset, asked.count).inputs() if is_across else ()
