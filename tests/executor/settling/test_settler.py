@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling import settler as settler_module
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
-from django_delayed_tasks.store.schedules.cancel import cancel
+from django_delayed_tasks.store.schedules.verbs import cancel
 from django_delayed_tasks.store.settling.settle import LARGEST, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import kept_connections, transactions
