@@ -110,7 +110,8 @@ class ByHand:
     def _next_batch(self) -> Batch | None:
         if self._awaited.batches:
             return self._awaited.batches.popleft()
-        return self._queue.get() if len(self._queue) else None
+        run = self._queue.get() if len(self._queue) else None
+        return run.tasks if run else None
 
     def _perform(self, batch: Batch) -> list[Ran]:
         handler = find(batch[0].biz_code)
@@ -137,7 +138,7 @@ class ByHand:
                 in_clean_context(perform, running)
             except BaseException as error:
                 self._performer.lose(running, error)
-        if not running.end():
+        if running.is_abandoned:
             take(running, self._held, self._clock, "its end does not count")
 
     @contextmanager
