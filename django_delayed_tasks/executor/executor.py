@@ -88,7 +88,7 @@ class Executor:
         self._watching = Loop("watchdog", alias, self._watch)
         self._reporting = Loop("reports", alias, ProgressReports(alias, self.held).write)
         self._listening = listening_for(options, self.peers, self.held)
-        vital: list[Loop | Settler] = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
+        vital = [self._beating, self._polling, *self._claiming, self._housekeeping, self.settler]
         self.health = Health(
             options, self.lease, self.held, self.workers, self.awaited, self.failures, vital, self.worn_out
         )

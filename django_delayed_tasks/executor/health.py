@@ -10,7 +10,6 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.awaited_runs import AwaitedRuns
 from django_delayed_tasks.executor.running.current_run import CurrentRun
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.settler import Settler
 from django_delayed_tasks.executor.threads.crew import Crew
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.support.durations import plural
@@ -38,7 +37,7 @@ class Health:
         workers: Crew[CurrentRun],
         awaited: AwaitedRuns,
         failures: FailureReports,
-        threads: Sequence[Loop | Settler],
+        threads: Sequence[Loop],
         worn_out: Event,
     ) -> None:
         self._longest_call = max(LONGEST_CALL, 3 * options.lease)
@@ -90,5 +89,5 @@ class Health:
             return "the calls of async runs block all the threads that make their queries"
         return ""
 
-    def _is_stuck(self, thread: Loop | Settler) -> bool:
+    def _is_stuck(self, thread: Loop) -> bool:
         return thread.busy_for() > self._longest_call * (PATIENCE if thread.name == HOUSEKEEPING else 1)

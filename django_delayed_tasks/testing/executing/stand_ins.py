@@ -55,9 +55,6 @@ class SettlerHere(Settler):
         self.became |= ended.became
         return ended
 
-    def wait(self, error: Exception) -> None:
-        raise error
-
 
 class AwaitedHere(AwaitedRuns):
     """Keeps the batches of async handlers until they are awaited in the caller's thread."""
