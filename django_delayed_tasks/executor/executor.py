@@ -53,24 +53,34 @@ class Executor:
         worn_out: set when this process must be restarted.
     """
 
-    def __init__(self, options: ExecutorOptions) -> None:
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        *,
+        lease: Lease | None = None,
+        failures: type[FailureReports] = FailureReports,
+        awaited: type[AwaitedRuns] = AwaitedRuns,
+        lookahead: type[Lookahead] = Lookahead,
+        settler: type[Settler] = Settler,
+    ) -> None:
+        """Make and join all parts. Those that are given stand in for the usual ones where a test turns the loops."""
         self.options = options
         alias = options.database
         self.worn_out = Event()
         self.clock = clock.DatabaseClock()
-        self.lease = Lease(options)
+        self.lease = lease or Lease(options)
         self.peers = Peers()
         self.held = Held(options)
-        self.failures = FailureReports(alias)
-        self.awaited = AwaitedRuns(options, self.held)
+        self.failures = failures(alias)
+        self.awaited = awaited(options, self.held)
         self.queue = RunQueue(self.held, self.awaited)
-        self.lookahead = Lookahead(options)
+        self.lookahead = lookahead(options)
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.workers = Crew("worker", alias, self.queue, self.performer.work, self.performer.lose, options.threads)
         self.admission = Admission(options, self.held, self.peers)
         self.lanes = Lanes(options, self.lease, self.held, self.queue, self.admission, self.peers, self.clock)
         relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
-        self.settler = Settler(alias, self.held, self.failures, relay)
+        self.settler = settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
         self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader)
         self.drained = self.poller.drained

@@ -10,7 +10,6 @@ from django.db import connection
 from django_delayed_tasks import Interval, clock
 from django_delayed_tasks.exceptions import ClaimLost
 from django_delayed_tasks.executor.running.current_run import CurrentRun
-from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.threads import crew
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
@@ -31,7 +30,7 @@ def test_what_was_given_up_before_it_began_does_not_begin(bench: Bench) -> None:
     running = CurrentRun(claim(bench.lease.executor), began=0.0)
     bench.held.add(running.tasks)
     assert running.abandon()
-    Performer(bench.options, bench.lease, bench.held, bench.queue, bench.clock).perform(running)
+    bench.performer.perform(running)
     assert (ran, bench.released) == ([], [])
 
 

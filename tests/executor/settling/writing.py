@@ -3,9 +3,18 @@
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.store.settling.settle import Ended
 from django_delayed_tasks.store.settling.settlement import Settlement
-from django_delayed_tasks.testing.executing.stand_ins import NoRelay
 from tests.executor.failure_reports import Told
+
+
+class NoRelay:
+    """Hands no slots on."""
+
+    may_hand_on = True
+
+    def hand_on(self, batch: list[Settlement]) -> Ended | None:
+        return None
 
 
 def settle_all(held: Held, settlements: list[Settlement], failures: FailureReports | None = None) -> None:
