@@ -12,6 +12,7 @@ from django_delayed_tasks.executor.claiming.levels import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
+from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
@@ -78,11 +79,16 @@ class Executor:
         self.performer = Performer(options, self.lease, self.held, self.queue, self.clock)
         self.workers = Crew("worker", alias, self.queue, self.performer.work, self.performer.lose, options.threads)
         self.admission = Admission(options, self.held, self.peers)
-        self.lanes = Lanes(options, self.lease, self.held, self.queue, self.admission, self.peers, self.clock)
-        relay = Relay(alias, self.lease, self.held, self.lanes, self.clock)
+        unanswered = UnansweredClaims(alias, self.lease, self.held)
+        self.lanes = Lanes(
+            options, self.lease, self.held, self.queue, self.admission, self.peers, unanswered, self.clock
+        )
+        relay = Relay(alias, self.lease, self.held, self.lanes, unanswered, self.clock)
         self.settler = settler(alias, self.held, self.failures, relay)
         reader = AgendaReader(alias, self.lookahead, self.clock)
-        self.poller = Poller(options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader)
+        self.poller = Poller(
+            options, self.lease, self.held, self.peers, self.queue, self.admission, self.lanes, reader, unanswered
+        )
         self.drained = self.poller.drained
         self.watchdog = Watchdog(self.workers, self.awaited, self.queue, self.held, self.clock)
         self.recurrences = Recurrences(alias)

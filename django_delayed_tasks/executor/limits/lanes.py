@@ -7,6 +7,7 @@ from typing import Final
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import LOOK_AGAIN, Admission
 from django_delayed_tasks.executor.limits.examining import examined
@@ -60,6 +61,7 @@ class Lanes:
         queue: RunQueue,
         admission: Admission,
         peers: Peers,
+        unanswered: UnansweredClaims,
         database_clock: clock.DatabaseClock,
     ) -> None:
         self._options = options
@@ -69,6 +71,7 @@ class Lanes:
         self._queue = queue
         self._admission = admission
         self._peers = peers
+        self._unanswered = unanswered
         self._clock = database_clock
         self.room = LaneRoom(options, lease, held, queue)
         self._lanes: dict[str, Lane] = {}
@@ -252,7 +255,7 @@ class Lanes:
             won.update(written.won)
             announcing.claimed(written.won, began)
         except BaseException:
-            self._held.has_lost_answer = True
+            self._unanswered.note_lost()
             self._held.wake_poller.set()
             raise
         finally:

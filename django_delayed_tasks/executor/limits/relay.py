@@ -12,6 +12,7 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
+from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.lanes import Lanes
@@ -48,8 +49,17 @@ class Relay:
         may_hand_on: set by the settler when it has settled runs without handing slots on.
     """
 
-    def __init__(self, alias: str, lease: Lease, held: Held, lanes: Lanes, database_clock: clock.DatabaseClock) -> None:
+    def __init__(
+        self,
+        alias: str,
+        lease: Lease,
+        held: Held,
+        lanes: Lanes,
+        unanswered: UnansweredClaims,
+        database_clock: clock.DatabaseClock,
+    ) -> None:
         self._alias = alias
+        self._unanswered = unanswered
         self._lease = lease
         self._held = held
         self._lanes = lanes
@@ -69,7 +79,7 @@ class Relay:
         except BaseException as error:  # of the database, of a handler's attributes: the runs have had their effects
             logger.warning("slots were not handed on: %s", error, exc_info=error)
             self.may_hand_on = False
-            self._held.has_lost_answer = True
+            self._unanswered.note_lost()
             self._held.wake_poller.set()
         return None
 
