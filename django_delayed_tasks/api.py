@@ -17,11 +17,10 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import BizNum, CancelResult, IfExists, IfExistsName
 from django_delayed_tasks.store.acceptance import accepted, known_code, known_identity
-from django_delayed_tasks.store.notices import added as notices
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.records import once as successes
 from django_delayed_tasks.store.schedules import add as adding
-from django_delayed_tasks.store.schedules import add_many, add_once, cancel, pause, recurrence, reschedule
+from django_delayed_tasks.store.schedules import add_many, cancel, pause, recurrence, reschedule
 from django_delayed_tasks.store.schedules import find as finding
 from django_delayed_tasks.store.validation import (
     When,
@@ -75,9 +74,9 @@ def add_task(
     """
     alias = database(using)
     [schedule] = recurrence.with_first_times(alias, [accepted(task, once)])
-    add = add_once.add_once if once else adding.add
+    add = add_many.add_once if once else adding.add
     result = add(alias, schedule, _mode(if_exists))
-    notices.when_committed(alias, [schedule], result)
+    wakeup.when_added(alias, [schedule], result)
     return result
 
 
@@ -101,9 +100,9 @@ def add_tasks(
     if not isinstance(batch_size, int) or batch_size < 1:
         raise InvalidTask("batch_size", batch_size, "must be an int of at least 1")
     schedules = recurrence.with_first_times(alias, [accepted(task, once) for task in tasks])
-    add = add_once.add_many_once if once else add_many.add_many
+    add = add_many.add_many_once if once else add_many.add_many
     added = add(alias, schedules, _mode(if_exists), batch_size)
-    notices.when_committed(alias, schedules)
+    wakeup.when_added(alias, schedules)
     return added
 
 

@@ -14,7 +14,7 @@ from django_delayed_tasks.store.claiming.preview import PlannedRun, planned_runs
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import cancel, edit, recurrence, reschedule
 from django_delayed_tasks.store.schedules import find as finding
-from django_delayed_tasks.store.schedules.bulk import change_each
+from django_delayed_tasks.store.schedules.edit import change_each
 from django_delayed_tasks.store.validation import valid_choice, valid_code, valid_moment, valid_offset
 
 __all__ = ["cancel_tasks", "preview", "reschedule_tasks", "retry_tasks"]

@@ -9,6 +9,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
+from harness.database_urls import build
 from harness.settings import TEST_NAME
 from tests.pages import ROOT
 
@@ -51,3 +52,19 @@ def test_ways_to_add(compared: str, seconds: float) -> None:
     printed = run("0002-add-by-upsert/compare.py", *login, f"--database={compared}", *size)
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| churn")]
     assert [row[2][0] for row in rows] == [*"abcde"] * 2
+
+
+@pytest.fixture
+def narrow_tables() -> Iterator[None]:
+    """What the script leaves behind goes."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS lean_task, lean_run, narrow_ready, narrow_held")
+
+
+@pytest.mark.skipif(settings.DDT_DATABASE == "sqlite", reason="the script is for servers")
+@pytest.mark.django_db(transaction=True)
+def test_a_narrow_table_for_claims(narrow_tables: None) -> None:
+    printed = run("0011-speed/narrow.py", build(connection.settings_dict), "250", "1").splitlines()
+    assert re.fullmatch(r"1: lean [\d,]+, narrow [\d,]+", printed[0])
+    assert re.fullmatch(r"tasks/s, medians: lean [\d,]+, narrow [\d,]+; narrow to lean \d+\.\d\d", printed[1])

@@ -1,4 +1,4 @@
-"""A log that raises nothing, whatever a project's filters do; and which lines would get anywhere."""
+"""A log that raises nothing, whatever a project's filters do."""
 
 import logging
 import traceback
@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.utils.log import RequireDebugTrue
 
-from django_delayed_tasks.support.log_handlers import is_logged
 from django_delayed_tasks.support.logs import LONGEST_MESSAGE, Log, brief, logger_of
 
 NAME = "tests.test_logs"
@@ -87,54 +85,6 @@ def test_records_are_as_those_of_any_logger(caplog: pytest.LogCaptureFixture) ->
     assert (second.levelname, second.funcName) == ("ERROR", name)
     assert second.exc_info
     assert isinstance(second.exc_info[1], ValueError)
-
-
-@pytest.fixture
-def lone() -> logging.Logger:
-    """A logger that is not registered: pytest adds its handlers to all that are."""
-    return logging.Logger(f"{NAME}.lone", logging.INFO)
-
-
-def for_debugging() -> logging.Handler:
-    """A handler as Django's own of the console."""
-    handler = logging.NullHandler(logging.INFO)
-    handler.addFilter(RequireDebugTrue())
-    return handler
-
-
-def test_a_line_that_no_handler_takes_is_not_logged(lone: logging.Logger, settings: Any) -> None:
-    assert not is_logged(lone, logging.INFO)
-    lone.addHandler(logging.NullHandler(logging.ERROR))
-    lone.addHandler(for_debugging())
-    assert not is_logged(lone, logging.INFO)
-    settings.DEBUG = True
-    assert is_logged(lone, logging.INFO)
-
-
-@pytest.mark.parametrize("level", [logging.NOTSET, logging.INFO])
-def test_a_line_that_a_handler_may_take_is_logged(lone: logging.Logger, level: int) -> None:
-    lone.addHandler(logging.NullHandler(level))
-    assert is_logged(lone, logging.INFO)
-    assert not is_logged(lone, logging.DEBUG)
-
-
-def test_the_handlers_of_parents_count_as_far_as_lines_go(lone: logging.Logger) -> None:
-    lone.addHandler(logging.NullHandler())
-    child = logging.Logger(f"{NAME}.lone.child")
-    child.parent = lone
-    assert is_logged(child, logging.INFO)
-    child.propagate = False
-    assert not is_logged(child, logging.INFO)
-
-
-def test_a_filter_of_the_logger_sees_every_line(lone: logging.Logger) -> None:
-    lone.addFilter(lambda record: False)
-    assert is_logged(lone, logging.INFO)
-
-
-def test_a_tool_that_replaces_the_method_sees_every_line(lone: logging.Logger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging.Logger, "callHandlers", lambda self, record: None)
-    assert is_logged(lone, logging.INFO)
 
 
 LONG = "begin " + 5_000_000 * "x" + " end"

@@ -21,6 +21,9 @@ from django_delayed_tasks.triggers.values import LONGEST
         ("1.5d", timedelta(hours=36)),
         ("-30m", timedelta(minutes=-30)),
         ("0s", timedelta()),
+        ("45 mins", timedelta(minutes=45)),
+        ("90 secs", timedelta(seconds=90)),
+        ("1小时30分钟", timedelta(minutes=90)),
     ],
 )
 def test_spans(text: str, span: timedelta) -> None:
@@ -28,7 +31,8 @@ def test_spans(text: str, span: timedelta) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "7", "d", "7 fortnights", "1h 30", "--1h", "1h-30m", "9999999w", "-36601d", "nan d"]
+    "text",
+    ["", "7", "d", "7 fortnights", "1h 30", "--1h", "1h-30m", "30m 30m", "1h 2 hours", "9999999w", "-36601d", "nan d"],
 )
 def test_no_spans(text: str) -> None:
     with pytest.raises(ValueError):
@@ -42,6 +46,9 @@ def test_no_spans(text: str) -> None:
         ("in 30 minutes", timedelta(minutes=30)),
         ("+5m", timedelta(minutes=5)),
         ("2 hours ago", timedelta(hours=-2)),
+        ("In 1 h 30 min", timedelta(minutes=90)),
+        ("30 分钟后", timedelta(minutes=30)),
+        ("3天前", timedelta(days=-3)),
         ("2030-01-31T18:00+01:00", datetime(2030, 1, 31, 17, tzinfo=UTC)),
         ("2030-01-31 18:00", datetime(2030, 1, 31, 17, tzinfo=UTC)),
         ("2030-01-31", datetime(2030, 1, 30, 23, tzinfo=UTC)),

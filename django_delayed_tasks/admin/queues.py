@@ -1,6 +1,6 @@
 """The page of queues: the due and running tasks of each, which queues are paused, and buttons to pause and resume."""
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,6 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
-from django.db.models import Count
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -25,17 +24,14 @@ from django_delayed_tasks.admin.lists.changelist import COUNTED
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.handlers import get_task_handlers
-from django_delayed_tasks.models import PausedQueue, Task
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.models import PausedQueue
+from django_delayed_tasks.stats.backlogs import MOST_QUEUES, QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import tasks_text
-from django_delayed_tasks.stats.limits import waits_of
 from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import pause
 from django_delayed_tasks.support.durations import number_text
 
-MOST: Final = 200
-"""The most queues on the page: paused ones first, then those with the longest waiting task."""
 MOST_NAMES: Final = 5
 """The most executors that a queue names."""
 LATEST: Final = 10
@@ -46,53 +42,53 @@ LATEST: Final = 10
 class QueueRow:
     """One queue as the page shows it."""
 
-    name: str
-    codes: tuple[str, ...]
-    due: int
-    running: int
-    earliest: datetime | None
-    limited: int
+    queue: QueueBacklog
+    codes: Sequence[str]
     now: datetime
-    paused_at: datetime | None
-    served_by: tuple[str, ...]
 
     @property
     def badge(self) -> str:
-        if self.paused_at:
+        if self.queue.paused_at:
             return columns.badge(_("paused"), "paused")
-        return columns.badge(_("open"), "done") if self.served_by else columns.badge(_("not served"), "failed")
+        return columns.badge(_("open"), "done") if self.queue.served_by else columns.badge(_("not served"), "failed")
 
     @property
     def is_late(self) -> bool:
         """Whether tasks are due that no limit holds back."""
-        return self.earliest is not None and self.earliest <= self.now
+        return self.queue.earliest is not None and self.queue.earliest <= self.now
 
     @property
     def late_since(self) -> str:
-        return columns.moment_text(self.earliest) if self.is_late else ""
+        return columns.moment_text(self.queue.earliest) if self.is_late else ""
 
     @property
     def shown_names(self) -> Sequence[str]:
         """The first of the executors that serve the queue."""
-        return self.served_by[:MOST_NAMES]
+        return self.queue.served_by[:MOST_NAMES]
 
     @property
     def more_names(self) -> str:
         """How many more serve it."""
-        more = len(self.served_by) - MOST_NAMES
+        more = len(self.queue.served_by) - MOST_NAMES
         return _("and %d more") % more if more > 0 else ""
 
     @property
     def since(self) -> str:
-        return _("since %s") % columns.moment_text(self.paused_at)
+        return _("since %s") % columns.moment_text(self.queue.paused_at)
 
     @property
     def paused_for(self) -> str:
-        return _("for %s") % columns.duration_text(self.now - self.paused_at) if self.paused_at else ""
+        paused_at = self.queue.paused_at
+        return _("for %s") % columns.duration_text(self.now - paused_at) if paused_at else ""
 
     @property
     def due_text(self) -> str:
-        return _("more than %s") % number_text(COUNTED) if self.due > COUNTED else number_text(self.due)
+        due = self.queue.due
+        return _("more than %s") % number_text(COUNTED) if due > COUNTED else number_text(due)
+
+    @property
+    def limited(self) -> int:
+        return sum(one.tasks for one in self.queue.limited)
 
     @property
     def limited_text(self) -> str:
@@ -102,54 +98,23 @@ class QueueRow:
 
     @property
     def next(self) -> str:
-        if self.earliest is None:
+        if self.queue.earliest is None:
             return _("blocked by limits") if self.limited else columns.EMPTY
-        return columns.distance_text(self.earliest, self.now)
+        return columns.distance_text(self.queue.earliest, self.now)
 
     @property
     def query(self) -> str:
         """The query string of the URLs that lead to the queue's tasks."""
-        return urlencode({"queue": self.name})
+        return urlencode({"queue": self.queue.name})
 
 
 def read_queues() -> list[QueueRow]:
-    """Return the queues that are paused, that have pending tasks, or that handlers in this process name."""
+    """Return the queues with the codes whose tasks are in them by default."""
     seen = look(settings.DATABASE)
-    waits = waits_of(seen)
-    earliest: dict[str, datetime] = {}
-    for level in seen.agenda.levels:
-        if level not in waits.levels:
-            earliest[level.queue] = min(level.earliest, earliest.get(level.queue, level.earliest))
-    limited: Counter[str] = Counter()
-    for one in waits.limited:
-        limited[one.queue] += one.tasks
-    codes, running = _codes(), _running()
-    names = sorted(
-        {*earliest, *limited, *codes, *seen.paused},
-        key=lambda name: (
-            name not in seen.paused, name not in earliest and name not in limited, earliest.get(name, seen.now), name,
-        ),
-    )  # fmt: skip
-    rows = (
-        QueueRow(
-            name, tuple(codes.get(name, ())), seen.due.get(name, 0), running.get(name, 0), earliest.get(name),
-            limited[name], seen.now, seen.paused.get(name), tuple(executor.name for executor in seen.serving(name)),
-        )
-        for name in names[:MOST]
-    )  # fmt: skip
-    return list(rows)
-
-
-def _codes() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    codes: defaultdict[str, list[str]] = defaultdict(list)
     for code, handler in sorted(get_task_handlers().items()):
-        found.setdefault(handler.queue, []).append(code)
-    return found
-
-
-def _running() -> dict[str, int]:
-    tasks: Any = Task.objects.using(settings.DATABASE).filter(status=TaskStatus.RUNNING).order_by()
-    return dict(tasks.values_list("queue").annotate(Count("pk")))
+        codes[handler.queue].append(code)
+    return [QueueRow(queue, codes[queue.name], seen.now) for queue in queues_of(seen, seen.running)]
 
 
 @admin.register(PausedQueue)
@@ -173,7 +138,7 @@ class PausedQueueAdmin(OnePageAdmin[PausedQueue]):
         context = {
             **page_context(self, request, _("Queues")),
             "rows": rows,
-            "most": MOST if len(rows) >= MOST else None,
+            "most": MOST_QUEUES if len(rows) >= MOST_QUEUES else None,
             "may_steer": self.has_steer_permission(request),
             "tasks_url": reverse(f"{self.admin_site.name}:django_delayed_tasks_task_changelist"),
             "entries": list(self._entries()),

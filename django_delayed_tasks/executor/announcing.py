@@ -1,7 +1,7 @@
-"""Announces what happens outside of handlers: to the meter, and to the receivers of signals."""
+"""Announces what happens outside of handlers: to the meter, and to receivers of signals; warns of misspelled queues."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,10 +11,12 @@ from django.dispatch import Signal
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import meter
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.queue_names import unnamed
 from django_delayed_tasks.executor.tally import tally_of
-from django_delayed_tasks.handlers import find
+from django_delayed_tasks.handlers import find, get_task_handlers
+from django_delayed_tasks.models import Executor, Task
+from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.claiming.waiting import read_agenda
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.exits import in_one_process
@@ -56,6 +58,28 @@ def started(executor: int, options: ExecutorOptions) -> None:
 def stopped(executor: int, options: ExecutorOptions, is_clean: bool) -> None:
     """Announce that an executor has stopped."""
     _send(signals.executor_stopped, None, executor=executor, name=options.name, is_clean=is_clean)
+
+
+def unnamed(alias: str, queues: Sequence[str], besides: int = 0) -> list[str]:
+    """Return which of these queues no task has, no handler here has by default, and no live executor was started for.
+
+    ``besides``: the id of an executor that does not count.
+    """
+    known = {handler.queue for handler in get_task_handlers().values()}
+    if not (doubtful := [queue for queue in queues if queue not in known]):
+        return []
+    for names in Executor.objects.using(alias).filter(alive=True).exclude(pk=besides).values_list("queues", flat=True):
+        known.update(names or ())
+    levels = read_agenda(alias).levels
+    known.update(level.queue for level in levels)
+    lanes = {"", *(level.lane for level in levels)}
+    return [queue for queue in doubtful if queue not in known and not _has_tasks(alias, queue, lanes)]
+
+
+def _has_tasks(alias: str, queue: str, lanes: Collection[str]) -> bool:
+    # The condition names every status and lane, because the claim index starts with them.
+    tasks = Task.objects.using(alias).filter(status__in=TaskStatus.values, lane__in=sorted(lanes), queue=queue)
+    return tasks.exists()
 
 
 def _send(signal: Signal, sender: Any, **arguments: Any) -> None:

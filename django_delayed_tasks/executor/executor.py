@@ -30,8 +30,7 @@ from django_delayed_tasks.executor.running.watchdog import Watchdog
 from django_delayed_tasks.executor.running.worker import Performer
 from django_delayed_tasks.executor.running.worker_pool import WorkerPool
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
-from django_delayed_tasks.executor.settling.settler import Settler
+from django_delayed_tasks.executor.settling.settler import ProgressReports, Settler
 from django_delayed_tasks.executor.threads.loop import Loop
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup

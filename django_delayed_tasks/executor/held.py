@@ -217,23 +217,19 @@ class Held:
         It is 0 until fewer than half of these are left. From now on the poller is woken when that is so.
         """
         self._refill_below = max(self._threads, target // 2)
-        return max(0, target - self._occupied) if self.wants_more else 0
+        # A thread that waits for a connection takes no task.
+        return max(0, target - len(self._unfinished) - self.connecting.threads) if self.wants_more else 0
 
     @property
     def wants_more(self) -> bool:
         """Whether it is time to claim: there are few unfinished claims, and the settler is not far behind."""
-        is_short = self._occupied < self._refill_below and not self.is_full
-        return is_short and not self.lacks_connections
+        is_short = len(self._unfinished) + self.connecting.threads < self._refill_below
+        return is_short and not self.is_full and not self.lacks_connections
 
     @property
     def lacks_connections(self) -> bool:
         """Whether every thread for runs waits for a connection."""
         return self.connecting.threads >= self._threads
-
-    @property
-    def _occupied(self) -> int:
-        """The unfinished claims, and the threads that wait for a connection: these take no task."""
-        return len(self._unfinished) + self.connecting.threads
 
     @property
     def has_room(self) -> bool:

@@ -16,14 +16,14 @@ from typing import Final, NamedTuple, TypeVar
 from django_delayed_tasks.models.rollups import ERROR_LENGTH
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
+from django_delayed_tasks.store.records import rollup
+from django_delayed_tasks.store.records.rollup import Cell, Key, merged
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement, is_final_failure
 from django_delayed_tasks.store.sql.escapes import in_ascii
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.transactions import is_unwritable
-from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import Cell, Key, merged
 from django_delayed_tasks.support.forks import forget_in_child
 from django_delayed_tasks.support.logs import Log
 

@@ -19,9 +19,9 @@ from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists, RunOutcome, TaskStatus
 from django_delayed_tasks.store.acceptance import lane_of, refuse_expired, trace_of_caller
-from django_delayed_tasks.store.notices import added as notices
+from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.notices.wakeup import sees_commit
-from django_delayed_tasks.store.schedules import add, add_many, add_once
+from django_delayed_tasks.store.schedules import add, add_many
 from django_delayed_tasks.store.schedules.recurrence import with_first_times
 from django_delayed_tasks.store.sql.transactions import atomically, is_in_test_case
 from django_delayed_tasks.store.validation import (
@@ -118,7 +118,7 @@ def enqueue(alias: str, order: Order, announce: Announce) -> Any | None:
     try:
         _announce(alias, [result], announce)
     finally:
-        notices.when_committed(alias, [schedule], added)
+        wakeup.when_added(alias, [schedule], added)
     return result
 
 
@@ -136,7 +136,7 @@ def _announce(alias: str, results: Iterable[Any], announce: Announce) -> None:
 def _write(alias: str, task: Any, schedule: Schedule) -> AddResult:
     if getattr(task, "biz_num", None) is None:  # it has a new number
         return add.add_new(alias, schedule)
-    write = add_once.add_once if schedule.once else add.add
+    write = add_many.add_once if schedule.once else add.add
     return write(alias, schedule, IfExists.REPLACE)
 
 
@@ -161,7 +161,7 @@ def _enqueue_portion(alias: str, orders: Sequence[Order], announce: Announce) ->
     try:
         _announce(alias, results, announce)
     finally:
-        notices.when_committed(alias, schedules)
+        wakeup.when_added(alias, schedules)
     return results
 
 

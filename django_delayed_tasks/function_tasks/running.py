@@ -16,6 +16,8 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from asgiref.sync import sync_to_async
+from django.conf import settings as project
+from django.utils.log import RequireDebugTrue
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.conf import settings
@@ -30,7 +32,6 @@ from django_delayed_tasks.store.settling.settle import path_of
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.validation import valid_json
 from django_delayed_tasks.support.exits import is_success
-from django_delayed_tasks.support.log_handlers import is_logged
 
 T = TypeVar("T")
 
@@ -205,7 +206,19 @@ def _earlier_attempts(task: ClaimedTask) -> int:
 
 def _is_heard(family: Family) -> bool:
     """Return whether the start or the good end of a run would be received, or be logged somewhere."""
-    return _has_receivers(family) or is_logged(family.signals.logger, logging.INFO)
+    return _has_receivers(family) or is_logged(family.signals.logger)
+
+
+def is_logged(logger: logging.Logger | None) -> bool:
+    """Return whether a handler takes lines of INFO; in Django's default configuration that is so with DEBUG alone."""
+    if logger and not logger.isEnabledFor(logging.INFO):
+        return False
+    while logger is not None:
+        for handler in logger.handlers:
+            if handler.level <= logging.INFO and (project.DEBUG or RequireDebugTrue not in map(type, handler.filters)):
+                return True
+        logger = logger.parent if logger.propagate else None
+    return False
 
 
 def _has_receivers(family: Family) -> bool:

@@ -83,14 +83,17 @@ def _handle(run: Run) -> Any:
 
 
 def _call(handler: TaskHandler, tasks: "Sequence[ClaimedTask]") -> Any:
-    try:
-        if handler.is_batched:
-            return in_one_process(handler.handle_batch, list(tasks))
-        return in_one_process(handler.handle, tasks[0])
-    except SystemExit as error:
+    pid = forks.pid
+    try:  # as in_one_process() does, which would cost as much again as the call
+        returned = handler.handle_batch(list(tasks)) if handler.is_batched else handler.handle(tasks[0])
+    except BaseException as error:
+        end_if_forked(pid, error)
         if not is_success(error):
             raise
         return None
+    if forks.pid != pid:
+        end_if_forked(pid)
+    return returned
 
 
 async def _ahandle(run: Run) -> Any:

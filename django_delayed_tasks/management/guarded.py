@@ -1,29 +1,25 @@
 """A child process that may run only while a mutex is held."""
 
 import ctypes
-import math
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from types import FrameType, TracebackType
-from typing import IO, Final
+from types import FrameType
+from typing import Final
 
 from django.utils.translation import gettext as _
 
 from django_delayed_tasks.leases import MutexLease
-from django_delayed_tasks.management import guard
 
 LOST: Final = 76
 """Exit code if the command was ended because the mutex was lost."""
 NOT_EXECUTABLE: Final = 126
 NOT_FOUND: Final = 127
 LOOK_EVERY: Final = 0.05
-EARLIER: Final = 0.05
-"""The part of the ttl by which the guard is early: on a busy machine, killed processes take a moment to end."""
+"""Seconds between two looks whether the mutex is held."""
 PASSED_ON: Final = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")
 
 
@@ -40,7 +36,7 @@ class GuardedCommand:
     def run(self) -> int:
         """Run the command to its end, or until the mutex is lost; return the exit code."""
         environment = {**os.environ, "MUTEX_NAME": self._lease.name, "MUTEX_TOKEN": str(self._lease.token)}
-        with _signals_kept() as signals, Guard() as guard:
+        with _signals_kept() as signals:
             try:
                 process = subprocess.Popen(
                     self._command, env=environment, start_new_session=True, preexec_fn=_dies_with_parent()
@@ -50,22 +46,14 @@ class GuardedCommand:
             except OSError as error:
                 return _cannot_run(self._command[0], error.strerror or _("cannot be run"), NOT_EXECUTABLE)
             signals.pass_to(process)
-            return self._watch(process, guard)
+            return self._watch(process)
 
-    def _watch(self, process: "subprocess.Popen[bytes]", guard: "Guard") -> int:
-        guard.allow(process.pid, self._may_run_until)
+    def _watch(self, process: "subprocess.Popen[bytes]") -> int:
         while (code := _wait(process, LOOK_EVERY)) is None:
-            guard.allow(process.pid, self._may_run_until)
             if not self._lease.is_held:
                 self._end(process)
                 return LOST
-        if code < 0 and not self._lease.is_held:
-            return LOST  # the guard ended it first
         return code if code >= 0 else 128 - code
-
-    @property
-    def _may_run_until(self) -> float:
-        return self._lease.runs_until - self._lease.ttl.total_seconds() * EARLIER
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         # A lease is trusted for two thirds of its ttl: during the last third no other process can acquire it, unless
@@ -74,41 +62,6 @@ class GuardedCommand:
         _wait(process, self._lease.ttl.total_seconds() / 3 - LOOK_EVERY)
         _send(process, signal.SIGKILL)
         process.wait()
-
-
-class Guard:
-    """A process that ends the command, and all that it started, if this process is killed or hangs."""
-
-    def __init__(self) -> None:
-        self._until = -math.inf
-
-    def __enter__(self) -> "Guard":
-        command = [sys.executable, "-I", "-S", str(Path(guard.__file__))]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._tell("end")
-        with suppress(OSError):
-            self._stdin.close()
-        self._process.wait()
-
-    def allow(self, group: int, until: float) -> None:
-        """Let the process group run until this monotonic moment."""
-        if until > self._until:
-            self._until = until
-            self._tell(f"{group} {until}")
-
-    def _tell(self, line: str) -> None:
-        with suppress(OSError):  # the guard was killed
-            self._stdin.write(f"{line}\n".encode())
-
-    @property
-    def _stdin(self) -> IO[bytes]:
-        assert self._process.stdin is not None
-        return self._process.stdin
 
 
 class PassedOn:

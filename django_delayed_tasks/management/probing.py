@@ -22,7 +22,6 @@ LARGEST_PORT = 65_535
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Add the options to the parser of ``starttask``."""
-    parser.add_argument("--health-file", help="a file that is written every second while this process is live")
     parser.add_argument("--health-port", type=int, help="answer /livez and /readyz on this port")
     parser.add_argument("--metrics-port", type=int, help="answer /metrics on this port, for Prometheus")
     parser.add_argument("--listen", default="127.0.0.1", help="address of the ports (default 127.0.0.1)")
@@ -39,12 +38,8 @@ def probes_of(given: dict[str, Any]) -> Probes:
         if port is not None and not 1 <= port <= LARGEST_PORT:
             text = _("--%(option)s=%(value)s: must be from 1 to %(most)s")
             raise CommandError(text % {"option": name.replace("_", "-"), "value": port, "most": LARGEST_PORT})
-    file = given["health_file"]
-    if file is not None and not Path(file).resolve().parent.is_dir():
-        raise CommandError(_("--health-file=%s: its folder does not exist") % file)
     form = None if given["metrics_port"] is None else _prometheus(given["database"] or settings.DATABASE)
-    path = file and Path(file).resolve()
-    return Probes(path, given["health_port"], given["metrics_port"], form, given["listen"])
+    return Probes(given["health_port"], given["metrics_port"], form, given["listen"])
 
 
 def _prometheus(alias: str) -> Format:

@@ -15,7 +15,7 @@ from django_delayed_tasks.executor.meter import Activity, Histogram
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.metrics.cluster import Cluster
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.statistics.rollup import CELL_BOUNDS, Cell, merged
+from django_delayed_tasks.store.records.rollup import CELL_BOUNDS, Cell, merged
 
 PREFIX: Final = "delayed_tasks_"
 

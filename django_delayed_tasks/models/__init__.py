@@ -100,7 +100,7 @@ class Task(models.Model):
     pause_requested = models.BooleanField(_("pause requested"), null=True, editable=False)
 
     status = models.SmallIntegerField(_("status"), choices=TaskStatus, default=TaskStatus.PENDING, editable=False)
-    # Empty for an unlimited handler; see store/sql/lanes.py.
+    # What the task waits for; see store/sql/lanes.py.
     lane = LaneField(_("lane"), max_length=LANE_LENGTH, default="", db_default="", editable=False)
     claim_at = models.DateTimeField(_("claimable from"), editable=False)
     version = models.BigIntegerField(_("version"), default=0, editable=False)

@@ -14,7 +14,7 @@ from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.waiting import COUNTED
-from django_delayed_tasks.store.statistics import survey
+from django_delayed_tasks.store.records import survey
 
 MOST_QUEUES: Final = 200
 LONGEST: Final = 10
@@ -185,6 +185,8 @@ def _surveyed_queues(seen: Look) -> dict[str, int] | None:
 def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, int] | None = None) -> list[QueueBacklog]:
     """Return the queues that are paused, have pending or ``running`` tasks, or that handlers in this process name.
 
+    Paused ones come first, then those with the longest waiting task.
+
     ``pending``: how many pending tasks each queue has, if that is known.
     """
     waits = waits_of(seen)
@@ -202,7 +204,10 @@ def queues_of(seen: Look, running: Iterable[Task] = (), pending: Mapping[str, in
     for task in running:
         busy[task.queue] = busy.get(task.queue, 0) + 1
     first = {one.queue: one.since for one in reversed(waits.limited)} | earliest
-    names = sorted({*first, *named, *seen.paused, *busy}, key=lambda name: (first.get(name, seen.now), name))
+    names = sorted(
+        {*first, *named, *seen.paused, *busy},
+        key=lambda name: (name not in seen.paused, name not in first, first.get(name, seen.now), name),
+    )
     return [
         QueueBacklog(
             name, [executor.name for executor in seen.serving(name)], seen.due.get(name, 0), ready[name],

@@ -13,7 +13,7 @@ from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.stats.findings import lacks_handler, threads_clause
 from django_delayed_tasks.stats.limits import used_up
 from django_delayed_tasks.stats.look import LATE, Look, look
-from django_delayed_tasks.store.sql.lanes import is_blocked
+from django_delayed_tasks.store.sql.lanes import is_blocked, is_limited
 
 
 def reason(task: Task, now: datetime) -> str:
@@ -48,7 +48,7 @@ def _limit(task: Task, seen: Look) -> str:
     if waits := blocked_text(task) or pool_text(task, seen.now):
         return waits
     place = task.queue, task.biz_code
-    limit = used_up(seen, [place]).get(place, "") if task.lane and seen.serving(task.queue) else ""
+    limit = used_up(seen, [place]).get(place, "") if is_limited(task.lane) and seen.serving(task.queue) else ""
     return limit and _("it waits for %s; more executors will not help") % limit
 
 
@@ -64,7 +64,7 @@ def _held_back(task: Task, seen: Look) -> str:
 def _threads(task: Task, seen: Look) -> str:
     if not seen.idle_threads(task.queue):
         return _("it waits for an executor. %s") % threads_clause(seen, task.queue)
-    if task.lane and find(task.biz_code) is None:
+    if is_limited(task.lane) and find(task.biz_code) is None:
         return _("it waits for an executor, or for a limit of its code")
     return _("it waits for an executor")
 

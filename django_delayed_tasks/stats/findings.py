@@ -19,7 +19,7 @@ from django_delayed_tasks.stats.limits import Limited
 from django_delayed_tasks.stats.look import LATE, MOST_RUNNING, Look, look
 from django_delayed_tasks.store.claiming.waiting import COUNTED
 from django_delayed_tasks.store.resources.usage import first_free
-from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
+from django_delayed_tasks.store.sql.transactions import oldest_transaction
 from django_delayed_tasks.support.durations import duration_text, number_text
 
 Level = Literal["error", "warning", "info"]

@@ -13,8 +13,7 @@ from typing import Any, Final
 from django.utils import timezone
 
 from django_delayed_tasks.stats.look import Look, look
-from django_delayed_tasks.store.statistics.projection import project
-from django_delayed_tasks.store.statistics.survey import LATER, Recurring, minute_of, moment_of
+from django_delayed_tasks.store.records.survey import LATER, Recurring, minute_of, moment_of, project
 
 MINUTES: Final = 60
 HOURS: Final = 24

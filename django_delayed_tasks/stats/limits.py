@@ -14,7 +14,7 @@ from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.resources.rate_tokens import tokens_of
 from django_delayed_tasks.store.resources.usage import SlotUse, first_free, slot_use
-from django_delayed_tasks.store.sql.lanes import code_of, is_blocked
+from django_delayed_tasks.store.sql.lanes import code_of, is_blocked, is_limited
 
 UNUSED: Final = SlotUse(0, 0)
 
@@ -54,7 +54,7 @@ class Waits(NamedTuple):
 
 def waits_of(seen: Look) -> Waits:
     """Return which due tasks wait for limits; those in paused queues or without an executor wait for something else."""
-    served = [level for level in seen.agenda.levels if level.lane and _is_served(seen, level)]
+    served = [level for level in seen.agenda.levels if is_limited(level.lane) and _is_served(seen, level)]
     limits = used_up(seen, {_place(level) for level in served if not is_blocked(level.lane) and _is_late(seen, level)})
     held = [level for level in served if is_blocked(level.lane) or (_is_late(seen, level) and _place(level) in limits)]
     return Waits(sorted([*_opened(seen, held, limits), *_blocked(seen)], key=lambda one: one.since), frozenset(held))

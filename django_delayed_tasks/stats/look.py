@@ -17,7 +17,7 @@ from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.store.claiming import waiting
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.waiting import Next
-from django_delayed_tasks.store.statistics import survey
+from django_delayed_tasks.store.records import survey
 
 MOST_EXECUTORS = 500
 NEXT = 1000

@@ -9,8 +9,8 @@ from typing import Any, Final
 from django_delayed_tasks.models.rollups import BOUNDS
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.stats.look import Look, look
-from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import DAY, HOUR, MINUTE, Cell, Summed, folded, merged
+from django_delayed_tasks.store.records import rollup
+from django_delayed_tasks.store.records.rollup import DAY, HOUR, MINUTE, Cell, Summed, folded, merged
 
 FAILED: Final = (RunOutcome.FAILED, RunOutcome.EXPIRED)
 """The outcomes of runs that were not done and will not be tried again by themselves."""

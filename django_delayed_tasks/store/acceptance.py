@@ -10,7 +10,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.handlers import TaskHandler, find, get_task_handlers, load_problems
 from django_delayed_tasks.models import Success, Task, TaskRun
-from django_delayed_tasks.store.sql.lanes import open_lane
+from django_delayed_tasks.store.sql.lanes import LOOP, open_lane
 from django_delayed_tasks.store.validation import (
     Schedule,
     When,
@@ -93,12 +93,14 @@ def _at(moment: When, now: datetime) -> datetime:
 
 
 def lane_of(code: str) -> str:
-    """Return the lane of new tasks of this code, as far as this process knows: "" if nothing limits them."""
+    """Return the lane in which tasks of this code wait, as far as this process knows: "" if it has no handler."""
     return _lane_for(code, find(code))
 
 
 def _lane_for(code: str, handler: TaskHandler | None) -> str:
-    return open_lane(code) if handler and handler.is_limited else ""
+    if handler is None:
+        return ""
+    return open_lane(code) if handler.is_limited else LOOP if handler.is_async else ""
 
 
 def known_identity(alias: str, biz_code: Any, biz_num: Any) -> tuple[str, str]:

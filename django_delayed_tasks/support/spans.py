@@ -2,26 +2,30 @@
 
 import re
 from datetime import UTC, datetime, time, timedelta
+from typing import Final
 
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
 from django_delayed_tasks.triggers.values import LONGEST
 
-_UNITS = {
-    "s": "seconds", "sec": "seconds", "second": "seconds", "seconds": "seconds",
-    "m": "minutes", "min": "minutes", "minute": "minutes", "minutes": "minutes",
-    "h": "hours", "hour": "hours", "hours": "hours",
-    "d": "days", "day": "days", "days": "days",
-    "w": "weeks", "week": "weeks", "weeks": "weeks",
-}  # fmt: skip
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)[\s,]*")
+UNITS: Final = {
+    "seconds": ("s", "sec", "secs", "second", "seconds", "秒"),
+    "minutes": ("m", "min", "mins", "minute", "minutes", "分", "分钟"),
+    "hours": ("h", "hour", "hours", "小时"),
+    "days": ("d", "day", "days", "天"),
+    "weeks": ("w", "week", "weeks", "周"),
+}
+_NAMES: Final = {name: unit for unit, names in UNITS.items() for name in names}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([^\W\d_]+)[\s,]*")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
+_LATER = re.compile(r"^(in\s+|\+)|\s*后$", re.IGNORECASE)
+_AGO = re.compile(r"\s+ago$|\s*前$", re.IGNORECASE)
 EXPECTED = "expected a span of time such as 90s, 1h30m, 7d or '2 weeks'"
 
 
 def parse_span(text: str) -> timedelta:
-    """Return the span that a text like "90s", "1h30m", "-2 days" or "2 weeks" describes.
+    """Return the span that a text like "90s", "1h30m", "-2 days" or "2 weeks" describes, with each unit once.
 
     Raises:
         ValueError: the text describes no span, or one that is too long.
@@ -31,12 +35,15 @@ def parse_span(text: str) -> timedelta:
     words = words.removeprefix("-").strip()
     if not _WHOLE.fullmatch(words):
         raise ValueError(f"{text!r}: {EXPECTED}")
-    total = timedelta()
+    found: dict[str, float] = {}
+    for number, name in _PART.findall(words):
+        if (unit := _NAMES.get(name)) is None:
+            raise ValueError(f"{text!r}: {name!r} is no unit; {EXPECTED}")
+        if unit in found:
+            raise ValueError(f"{text!r}: has {unit} twice; {EXPECTED}")
+        found[unit] = float(number)
     try:
-        for number, unit in _PART.findall(words):
-            total += timedelta(**{_UNITS[unit]: float(number)})
-    except KeyError as error:
-        raise ValueError(f"{text!r}: {error} is no unit; {EXPECTED}") from None
+        total = timedelta(**found)
     except OverflowError:
         total = timedelta.max
     if total > LONGEST:
@@ -59,15 +66,24 @@ def parse_when(text: str) -> datetime | timedelta | None:
         return None
     if moment := _parse_moment(words):
         return moment
-    sign = -1 if words.lower().endswith(" ago") else 1
-    span = re.sub(r"^(in\s+|\+)|\s+ago$", "", words, flags=re.IGNORECASE)
     try:
-        return sign * parse_span(span)
+        return parse_offset(words)
     except ValueError:
-        if _WHOLE.fullmatch(span.lower()):
+        if _WHOLE.search(words.lower()):
             raise
         expected = "expected now, a span such as 30m or '2 hours ago', or a date and time such as '2030-01-31 18:00'"
         raise ValueError(f"{text!r}: {expected}") from None
+
+
+def parse_offset(text: str) -> timedelta:
+    """Return the span from now that a text like "30m", "in 2 days", "+5m" or "2 hours ago" describes.
+
+    Raises:
+        ValueError: the text describes no span, or one that is too long.
+    """
+    words = text.strip()
+    span = parse_span(_AGO.sub("", _LATER.sub("", words)))
+    return -span if _AGO.search(words) else span
 
 
 def parse_moment(text: str) -> datetime:

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from django_delayed_tasks.models import Executor, PausedQueue, Resource, Task, TaskRun
 from django_delayed_tasks.states import ExecutorStatus, RunOutcome, TaskStatus
-from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import Cell
+from django_delayed_tasks.store.records import rollup
+from django_delayed_tasks.store.records.rollup import Cell
 
 ALIAS: Final = "default"
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=seconds) for seconds in (1, 60, 3600, 86400))

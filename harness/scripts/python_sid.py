@@ -44,7 +44,7 @@ def _patchelf(*arguments: str) -> str:
 PYTHON = Contents(
     f"Python {VERSION}",
     f"python{VERSION}",
-    f"python{VERSION}",
+    f"python{VERSION}-venv,python{VERSION}-dev",
     (f"/{PROGRAM}", "-c", "import ctypes, sqlite3, ssl, sys; print(sys.version)"),
     rf"^{VERSION}\.",
     "Its cells of the matrix are left out.",

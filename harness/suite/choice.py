@@ -12,6 +12,7 @@ from harness.suite import changes, reach
 from harness.suite.parts import (
     ALL,
     ALONE,
+    JOINED,
     LANDING,
     NOT_QUICK,
     REST,
@@ -106,8 +107,11 @@ def landing(
 def steps_of(
     files: Collection[str], database: str, folder: Path, selection: str, without: Collection[str] = ()
 ) -> list[Step]:
-    """Return a step for each part that has some of these files, but for those parts that are left out."""
-    parts = {name: paths for name, paths in by_part(files).items() if name not in without}
+    """Return a step for each part that has some of these files, but for those that are left out and the `JOINED`."""
+    parts: dict[str, list[str]] = {}
+    for name, paths in by_part(files).items():
+        if name not in without:
+            parts.setdefault(JOINED.get(database, {}).get(name, name), []).extend(paths)
     return [tests(name, database, paths, folder, selection, EXPECTED[name]) for name, paths in parts.items()]
 
 

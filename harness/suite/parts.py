@@ -111,6 +111,14 @@ ONCE = (FAULTS, GALERA, PROOFS, "bench", "commands", "browser", "site", "outside
 NOT_QUICK = (FAULTS, GALERA, PROOFS, "bench", "commands", "browser", "site", "outside")
 """With SQLite alone a developer waits for the answer."""
 
+JOINED = {
+    "mariadb": {"processes": "all else", "examples": "all else"},
+    "postgres": {"processes": "all else", "examples": "all else"},
+    "mysql": {"executor": "store", "all else": "store"},
+}
+"""Parts of which a landing runs little on a server, and the part whose process runs that: a process takes some seconds
+before its first test."""
+
 
 def is_within(path: str, places: Collection[str]) -> bool:
     """Return whether `path`, relative to the project's folder, is one of `places` or in one of them."""

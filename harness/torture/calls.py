@@ -14,6 +14,7 @@ from django_delayed_tasks.exceptions import TaskExists
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.sql.dialects import dialect_of
+from django_delayed_tasks.store.sql.kept_connections import discard_unusable
 from harness.torture.models import Accepted
 from harness.torture.texts import text_of
 
@@ -132,6 +133,9 @@ class Caller:
             except (DatabaseError, InterfaceError) as error:
                 # Also an IntegrityError: the first try's COMMIT has arrived after all, and is found next time.
                 lost = True
+                discard_unusable(
+                    "default"
+                )  # a session that a failover has made read-only, which a pool would lend again
                 connection.close()
                 if self._stop.wait(pause):
                     raise NotKnown(f"{first.verb} {first.code} {first.num} ({first.sequence}): {error}") from error

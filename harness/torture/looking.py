@@ -3,7 +3,7 @@
 from typing import Any
 
 from django_delayed_tasks.models import Executor, Task, TaskRun
-from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.states import RunOutcome, TaskStatus
 from harness.torture.models import Effect
 
 
@@ -50,3 +50,8 @@ def pending_due() -> int:
     from harness.torture.calls import database_now
 
     return Task.objects.filter(status=TaskStatus.PENDING, claim_at__lte=database_now()).count()
+
+
+def any_is_done() -> bool:
+    """Whether the history has a run that went well."""
+    return TaskRun.objects.filter(outcome=RunOutcome.DONE).exists()

@@ -60,6 +60,7 @@ class World:
         self.deadline = None if minutes is None else time.monotonic() + minutes * 60
         self.began = time.monotonic()
         self.tally = Tally()
+        self._bug = bug
         self.cluster = Cluster(database, folder, settings, bug)
         self._ending = Event()
         self.caller = Caller(self._ending)
@@ -87,6 +88,11 @@ class World:
     def seconds_left(self) -> float:
         """Return the seconds left of the time given; 0 if none was."""
         return 0.0 if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    @property
+    def has_found_bug(self) -> bool:
+        """Whether a planted bug has shown; it may leave rows locked, and tasks stuck."""
+        return bool(self._bug and self.tally.violations)
 
     def inject(self, fault: Fault) -> bool:
         """Inject it and count it; whether there was something to do it to."""
@@ -154,7 +160,7 @@ class World:
             return None
 
     def drain(self) -> None:
-        """Wait until nothing is pending or running any more, as long as there is progress.
+        """Wait until nothing is pending or running any more, as long as there is progress, or a planted bug is found.
 
         Raises:
             Late: nothing moved for :data:`PATIENCE` seconds; the message names what is stuck.
@@ -162,7 +168,7 @@ class World:
         moved, last = time.monotonic(), ledger.Standing()
         while True:
             standing = quietly(ledger.standing) or last
-            if standing.is_drained:
+            if standing.is_drained or self.has_found_bug:
                 return
             if standing != last:
                 moved, last = time.monotonic(), standing

@@ -17,6 +17,7 @@ from django_delayed_tasks.admin import queues
 from django_delayed_tasks.admin.lists import waiting
 from django_delayed_tasks.models import PausedQueue, Task
 from django_delayed_tasks.states import TaskStatus
+from django_delayed_tasks.stats import backlogs
 from django_delayed_tasks.stats.look import look
 from django_delayed_tasks.store.sql.lanes import blocked_lane
 from tests.admin.pages import messages_of, numbers_of, rows_of
@@ -111,7 +112,8 @@ class TestLooks:
         assert numbers_of(boss.get(due.replace("&amp;", "&"))) == ["1"]
 
     def test_no_more_than_the_limit(self, boss: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(queues, "MOST", 3)
+        for module in (queues, backlogs):
+            monkeypatch.setattr(module, "MOST_QUEUES", 3)
         Task._base_manager.bulk_create(new_task(f"{i}", queue=f"q{i}") for i in range(5))
         response = boss.get(LIST)
         assert [row["name"] for row in rows_of(response)] == ["q0", "q1", "q2"]

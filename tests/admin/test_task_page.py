@@ -138,6 +138,7 @@ class TestChange:
         [
             ("in 30 minutes", 30 * MINUTE), ("2h", 2 * HOUR), ("1 day 6 hours", 30 * HOUR), ("90 s", 1.5 * MINUTE),
             ("1.5 h", 1.5 * HOUR), ("30 分钟后", 30 * MINUTE), ("In 1 week, 1 d", 192 * HOUR), ("0 s", 0 * HOUR),
+            ("45 mins ago", -45 * MINUTE),
         ],
     )  # fmt: skip
     def test_when_as_an_offset(self, boss: Client, text: str, away: timedelta) -> None:
@@ -145,7 +146,7 @@ class TestChange:
         assert submit(boss, page_of(row), when_2=text).status_code == 302
         assert Task.objects.values_list("when", "version").get() == (NOW + away, 5)
 
-    @pytest.mark.parametrize("text", ["soon", "30", "in", "3 h 2 h", "-5 min", "1 h x", "9" * 6 + " weeks"])
+    @pytest.mark.parametrize("text", ["soon", "30", "in", "3 h 2 h", "--5 min", "1 h x", "9" * 6 + " weeks"])
     def test_when_as_an_offset_that_is_none(self, boss: Client, text: str) -> None:
         row = task()
         assert "when" in errors_of(submit(boss, page_of(row), when_2=text))

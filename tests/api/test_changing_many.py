@@ -15,8 +15,8 @@ from django_delayed_tasks.exceptions import InvalidTask, UnknownCode
 from django_delayed_tasks.models import EARLIEST, Task, TaskRun
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
-from django_delayed_tasks.store.schedules import bulk as portions
 from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules import edit as portions
 from django_delayed_tasks.triggers.values import LAST
 from tests.store import recurring_states, states, verbs
 from tests.store.meters import UNIT, reads, statements
@@ -56,9 +56,9 @@ def one_by_one(verb: str) -> int:
 
 
 def everything() -> tuple[list[Any], ...]:
-    """All tasks and the history, without primary keys."""
+    """All tasks and the history, without primary keys: a statement changes its tasks in no particular order."""
     return tuple(
-        [{**row, "id": 0, "task_id": 0} for row in model._default_manager.order_by("id").values()]
+        [{**row, "id": 0, "task_id": 0} for row in model._default_manager.order_by("biz_num", "id").values()]
         for model in (Task, TaskRun)
     )
 

@@ -6,8 +6,8 @@ import pytest
 from django.core.management import call_command
 
 from django_delayed_tasks.exceptions import InvalidSetting
+from django_delayed_tasks.executor.announcing import unnamed
 from django_delayed_tasks.executor.options import from_settings
-from django_delayed_tasks.executor.queue_names import unnamed
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from tests.admin.rows import new_task

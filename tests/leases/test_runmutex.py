@@ -139,24 +139,12 @@ def test_ended_by_a_signal(start: Start) -> None:
     assert child.exit_code() == 128 + signal.SIGTERM
 
 
-@pytest.mark.parametrize("program", [FAMILY, STUBBORN])
-def test_the_command_dies_with_it(start: Start, program: str) -> None:
-    """All processes that the command started die as well."""
-    child = guarded(start, program)
+def test_the_command_dies_with_it(start: Start) -> None:
+    child = guarded(start, STUBBORN)
     held = token()
     assert processes_with(held)
     child.send(signal.SIGKILL)
     wait_until(lambda: not processes_with(held))
-
-
-def test_the_command_ends_in_time_when_runmutex_stands_still(start: Start) -> None:
-    child = guarded(start, FAMILY, "6")
-    held = token()
-    child.pause()
-    with mutex("nightly", wait=60):
-        assert not processes_with(held)
-    child.send(signal.SIGCONT)
-    assert child.exit_code() == 76
 
 
 def test_it_broke_from_its_database_while_the_command_ran(start: Start) -> None:

@@ -3,7 +3,8 @@
 import pytest
 
 from django_delayed_tasks import Task, add_task
-from django_delayed_tasks.store.notices import notice, postgres, wakeup
+from django_delayed_tasks.store import notices
+from django_delayed_tasks.store.notices import postgres, wakeup
 from tests.executor.parts import executing, handler_of
 from tests.listeners import listening
 from tests.waiting import wait_until
@@ -12,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("through_sessions")
 
 
 def test_an_executor_hears_what_other_processes_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notice, "process", iter(str(number) for number in range(10**6)).__next__)
+    monkeypatch.setattr(notices, "process", iter(str(number) for number in range(10**6)).__next__)
     monkeypatch.setattr(postgres, "ECHO", 30.0)
     monkeypatch.setattr(wakeup, "wake", lambda: None)
     ran: list[str] = []

@@ -30,7 +30,8 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.leases import Pool, mutex
 from django_delayed_tasks.models import Resource
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.notices import notice, postgres, wakeup
+from django_delayed_tasks.store import notices
+from django_delayed_tasks.store.notices import postgres, wakeup
 from django_delayed_tasks.store.resources import resources
 from django_delayed_tasks.store.resources.resources import Grant, Wanted
 from tests.executor.parts import executing, handler_of
@@ -141,7 +142,7 @@ class TestNotices:
     @pytest.fixture(autouse=True)
     def impatient(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(postgres, "ECHO", 0.5)
-        monkeypatch.setattr(notice, "process", iter(str(number) for number in range(10**6)).__next__)
+        monkeypatch.setattr(notices, "process", iter(str(number) for number in range(10**6)).__next__)
 
     def test_an_executor_says_once_that_it_hears_none_and_polls(
         self, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch

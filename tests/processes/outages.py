@@ -78,7 +78,7 @@ class FileLocked(Outage):
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"DDT_SQLITE_OPTIONS": json.dumps({"timeout": 0.1})}
+        return {"DDT_SQLITE_OPTIONS": json.dumps({"timeout": 0.3})}
 
 
 def can_connect() -> bool:

@@ -1,11 +1,10 @@
-"""``--health-port`` and ``--health-file``: what a probe learns of an executor, or of all executors of a supervisor."""
+"""``--health-port``: what a probe learns of an executor, or of all executors of a supervisor."""
 
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,14 +22,13 @@ from tests.processes.waiting import wait_until
 
 
 def test_an_executor_is_live_and_ready_until_it_stops(starttask: Start, folder: Folder) -> None:
-    port, file = free_port(), folder.path / "health"
+    port = free_port()
     folder.shut("1")
-    child = starttask("--name", "probed", "--health-port", str(port), "--health-file", str(file)).wait_until_ready()
+    child = starttask("--name", "probed", "--health-port", str(port)).wait_until_ready()
     [row] = incarnations("probed")
     ready = wait_for(port, "/readyz")
     assert ready.json == {"live": True, "ready": True, "name": "probed", "executor": row.pk}
     assert (get(port, "/livez").code, get(port, "/other").code, get(port, "/metrics").code) == (200, 404, 404)
-    wait_until(lambda: json.loads(file.read_text())["ready"])
 
     add_task(Task(biz_code="held", biz_num="1"))
     wait_until(lambda: folder.notes("started", "1"))
@@ -39,25 +37,15 @@ def test_an_executor_is_live_and_ready_until_it_stops(starttask: Start, folder: 
     assert (stopping.json["live"], stopping.json["ready"], get(port, "/livez").code) == (True, False, 200)
     folder.open_all()
     assert child.exit_code() == 0
-    assert not file.exists()
-    assert list(file.parent.glob("health*")) == []
-
-
-def test_the_file_is_written_again_and_again(starttask: Start, folder: Folder) -> None:
-    file = folder.path / "health"
-    starttask("--health-file", str(file)).wait_until_ready()
-    written = file.stat().st_mtime_ns
-    wait_until(lambda: file.stat().st_mtime_ns > written)
 
 
 def test_a_supervisor_answers_for_its_executors(starttask: Start, folder: Folder) -> None:
-    port, file = free_port(), folder.path / "health"
-    options = ["--processes", "2", "--threads", "1", "--health-port", str(port), "--health-file", str(file)]
+    port = free_port()
+    options = ["--processes", "2", "--threads", "1", "--health-port", str(port)]
     team = starttask("--name", "team", *options)
     wait_until(lambda: all(alive(name) for name in ("team-1", "team-2")))
     wait_until(lambda: all(one["ready"] for one in wait_for(port, "/readyz").json["executors"]))
     assert [one["name"] for one in get(port, "/livez").json["executors"]] == ["team-1", "team-2"]
-    wait_until(lambda: json.loads(file.read_text())["ready"])
 
     first = alive("team-1")
     assert first
@@ -66,25 +54,21 @@ def test_a_supervisor_answers_for_its_executors(starttask: Start, folder: Folder
     wait_until(lambda: all(one["ready"] for one in get(port, "/readyz").json["executors"]))
     team.send(signal.SIGTERM)
     assert team.exit_code() == 0
-    assert (processes_of(folder.path), file.exists()) == ([], False)
+    assert processes_of(folder.path) == []
 
 
-def test_the_commands_of_the_kubernetes_example(starttask: Start, folder: Folder) -> None:
-    """They succeed while the executor is there, and fail when it has ended."""
+def test_the_probes_of_the_kubernetes_example(starttask: Start) -> None:
     [example] = blocks(ROOT / "docs/how-to/deploy.md", "yaml")
-    commands = [json.loads(found) for found in re.findall(r"exec: {command: (\[.*])}", example.text)]
-    assert len(commands) == 3
-    file = folder.path / "health"
-    probes = [[word.replace("/tmp/health", str(file)) for word in command] for command in commands]
-
-    def succeed() -> set[bool]:
-        return {subprocess.run(probe, capture_output=True).returncode == 0 for probe in probes}
-
-    child = starttask("--health-file", str(file))
-    wait_until(lambda: succeed() == {True})
-    child.send(signal.SIGTERM)
-    assert child.exit_code() == 0
-    assert succeed() == {False}
+    [command] = re.findall(r"command:\s*(\[.*])", example.text)
+    probes = re.findall(r"httpGet: {path: (\S+), port: (\d+)}", example.text)
+    assert len(probes) == 3
+    port = free_port()
+    words = [
+        "127.0.0.1" if word == "0.0.0.0" else word.replace(probes[0][1], str(port)) for word in json.loads(command)
+    ]
+    starttask(*words[words.index("starttask") + 1 :]).wait_until_ready()
+    for path, _ in probes:
+        assert wait_for(port, path).code == 200
 
 
 @pytest.mark.usefixtures("live_db")
@@ -94,7 +78,6 @@ def test_the_commands_of_the_kubernetes_example(starttask: Start, folder: Folder
         (["--health-port", "0"], "--health-port=0: must be from 1 to 65535"),
         (["--health-port", "65536"], "--health-port=65536: must be from 1"),
         (["--metrics-port", "-1"], "--metrics-port=-1: must be from 1 to 65535"),
-        (["--health-file", "/nowhere/at/all"], "--health-file=/nowhere/at/all: its folder does not exist"),
     ],
 )
 def test_wrong_options(options: list[str], said: str) -> None:

@@ -13,8 +13,8 @@ from django.db import connection
 from django_delayed_tasks import api, bulk
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
-from django_delayed_tasks.store.schedules import bulk as portions
 from django_delayed_tasks.store.schedules import edit
+from django_delayed_tasks.store.schedules import edit as portions
 from tests.store import verbs
 from tests.store.verbs import ALIAS, CODE, HOUR
 from tests.threads import in_thread, start_thread

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
+from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus, Then
 from django_delayed_tasks.store import executors

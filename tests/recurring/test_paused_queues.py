@@ -74,7 +74,7 @@ def test_many_where_aggregates_are_short(bench: Bench) -> None:
         api.pause_queue(f"{number:050}")
     add("waits", queue=f"{99:050}")
     add("goes")
-    known = KnownLevels({("default", 0): EPOCH, (f"{99:050}", 0): EPOCH}, frozenset(), EPOCH)
+    known = KnownLevels({("", "default", 0): EPOCH, ("", f"{99:050}", 0): EPOCH}, frozenset(), EPOCH)
     for agenda in (read_agenda("default"), look("default", known)):
         assert [level.queue for level in agenda.levels] == ["default"]
 

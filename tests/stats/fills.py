@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django_delayed_tasks.states import RunOutcome
-from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import Cell
+from django_delayed_tasks.store.records import rollup
+from django_delayed_tasks.store.records.rollup import Cell
 from tests.admin.rows import CODE, NOW
 
 

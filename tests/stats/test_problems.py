@@ -11,7 +11,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import ExecutorStatus
 from django_delayed_tasks.stats import findings as module
 from django_delayed_tasks.stats.look import Look
-from django_delayed_tasks.store.sql.old_transactions import oldest_transaction
+from django_delayed_tasks.store.sql.transactions import oldest_transaction
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, executor, task
 from tests.sessions import other_sessions
 from tests.threads import in_thread

@@ -12,8 +12,8 @@ from django_delayed_tasks.models import Statistic
 from django_delayed_tasks.models.rollups import BOUNDS
 from django_delayed_tasks.states import RunOutcome
 from django_delayed_tasks.stats import Durations
-from django_delayed_tasks.store.statistics import rollup
-from django_delayed_tasks.store.statistics.rollup import Cell, folded, merged
+from django_delayed_tasks.store.records import rollup
+from django_delayed_tasks.store.records.rollup import Cell, folded, merged
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER
 from tests.stats.fills import cell, ended
 from tests.threads import start_thread

@@ -14,9 +14,8 @@ from django_delayed_tasks.executor.membership.surveyor import OTHERS, Surveyor, 
 from django_delayed_tasks.models import Overview, Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store import executors
-from django_delayed_tasks.store.statistics import survey
-from django_delayed_tasks.store.statistics.projection import project
-from django_delayed_tasks.store.statistics.survey import LATER, Recurring, Survey, minute_of, moment_of
+from django_delayed_tasks.store.records import survey
+from django_delayed_tasks.store.records.survey import LATER, Recurring, Survey, minute_of, moment_of, project
 from tests.admin.rows import CODE, HOUR, MINUTE, NOW, OTHER, new_task
 from tests.executor.parts import registered
 

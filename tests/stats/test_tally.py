@@ -11,9 +11,9 @@ from django_delayed_tasks.executor.tally import MOST_ERRORS, OTHER_ERRORS, Tally
 from django_delayed_tasks.models import Executor, Statistic
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.stats import failures, rates
+from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.settling.reap import Taken
 from django_delayed_tasks.store.settling.settlement import Settlement, released
-from django_delayed_tasks.store.statistics import rollup
 from tests.admin.rows import NOW
 from tests.executor.parts import add, claim, claim_one, drain, executing, handler_of, registered
 from tests.waiting import wait_until

@@ -89,12 +89,12 @@ def test_reads_of_a_claim_of_one_code(live_db: str) -> None:
 def test_reads_of_the_agenda(live_db: str) -> None:
     fill()
     refresh_statistics(live_db)
-    levels = [(queue, priority) for queue in QUEUES for priority in PRIORITIES]
+    levels = [("", queue, priority) for queue in QUEUES for priority in PRIORITIES]
     watermark = clock.host_now() - timedelta(seconds=10)
     ways = {
         "walk": None,
         "all known": KnownLevels(dict.fromkeys(levels, watermark), frozenset(), watermark),
-        "some idle": KnownLevels(dict.fromkeys(levels[::2], watermark), frozenset({("nobody's", 0)}), watermark),
+        "some idle": KnownLevels(dict.fromkeys(levels[::2], watermark), frozenset({("", "unused", 0)}), watermark),
     }
     # What is not known is found gap by gap, and then looked at: a few times the work, once.
     allowed = {"walk": 4, "all known": 4, "some idle": 20}

@@ -35,7 +35,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.statistics.survey import read_totals
+from django_delayed_tasks.store.records.survey import read_totals
 
 MOST_IN_ORDER: Final = 5_000
 """The tasks that the order of segments reaches; with filters, fewer tasks remain to be reached."""

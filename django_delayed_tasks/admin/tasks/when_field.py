@@ -1,8 +1,7 @@
 """A field for a moment: a date and a time, or an offset from now such as "in 30 minutes"."""
 
-import re
-from datetime import datetime, timedelta
-from typing import Any, Final
+from datetime import datetime
+from typing import Any
 
 from django import forms
 from django.contrib.admin.widgets import AdminSplitDateTime, BaseAdminDateWidget, BaseAdminTimeWidget
@@ -13,28 +12,7 @@ from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import InvalidTask
 from django_delayed_tasks.store.schedules.recurrence import read_now
 from django_delayed_tasks.store.validation import valid_offset
-
-UNITS: Final = {
-    "seconds": ("s", "sec", "secs", "second", "seconds", "秒"),
-    "minutes": ("m", "min", "mins", "minute", "minutes", "分", "分钟"),
-    "hours": ("h", "hour", "hours", "小时"),
-    "days": ("d", "day", "days", "天"),
-    "weeks": ("w", "week", "weeks", "周"),
-}
-_NAMES: Final = {name: unit for unit, names in UNITS.items() for name in names}
-_PART: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*([^\W\d_]+?)(?=[\s\d,]|后|$)[\s,]*")
-
-
-def offset_of(text: str) -> timedelta | None:
-    """Return the duration that a text such as "in 1 h 30 min" says; None if it says none."""
-    rest = text.strip().lower().removeprefix("in ").removesuffix("后").strip()
-    found: dict[str, float] = {}
-    while match := _PART.match(rest):
-        unit = _NAMES.get(match[2])
-        if unit is None or unit in found:
-            return None
-        found[unit], rest = float(match[1]), rest[match.end() :]
-    return timedelta(**found) if found and not rest else None
+from django_delayed_tasks.support.spans import parse_offset
 
 
 class WhenWidget(AdminSplitDateTime):
@@ -65,13 +43,13 @@ class WhenField(MomentField):
 
     def later(self, text: str) -> datetime:
         """Return the moment that is this offset from now."""
-        offset = offset_of(text)
         try:
-            if offset is not None:
-                return read_now(settings.DATABASE) + valid_offset(offset, "when")
+            return read_now(settings.DATABASE) + valid_offset(parse_offset(text), "when")
         except InvalidTask as error:
             raise forms.ValidationError(str(error)) from None
-        raise forms.ValidationError(_("Write an offset such as “in 30 minutes”, “2 h” or “1 day 6 hours”."))
+        except ValueError as error:
+            why = _("Write an offset such as “in 30 minutes”, “2 h” or “1 day 6 hours”.")
+            raise forms.ValidationError([why, str(error)]) from None
 
     def compress(self, data_list: Any) -> Any:
         dates = data_list[:2]

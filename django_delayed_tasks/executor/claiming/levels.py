@@ -16,6 +16,7 @@ from django_delayed_tasks.handlers import get_task_handlers
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, LevelKey, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
 from django_delayed_tasks.store.claiming.request import MARGIN, watermark
+from django_delayed_tasks.store.sql.lanes import LOOP
 
 REMEMBERED = 3600.0
 """Seconds for which an unused level is remembered; a level that a handler names is always known."""
@@ -88,7 +89,7 @@ class AgendaReader:
         if known is None:
             self.scans.note(began, took)
         self._last, self._last_began = agenda, agenda.now - timedelta(seconds=took)
-        self._seen |= dict.fromkeys([level[:2] for level in agenda.levels], began + took)
+        self._seen |= dict.fromkeys([level.key for level in agenda.levels], began + took)
         return agenda
 
     def forget(self) -> None:
@@ -106,13 +107,12 @@ class AgendaReader:
             return None
         oldest = clock.monotonic() - REMEMBERED
         self._seen = {key: seen for key, seen in self._seen.items() if seen > oldest}
-        named = {(handler.queue, handler.priority) for handler in get_task_handlers().values()}
-        marks = {(level.queue, level.priority): watermark(min(level.earliest, began)) for level in last.levels}
-        lanes = {
-            (level.lane, level.queue, level.priority): watermark(min(level.earliest, began)) for level in last.lanes
+        named = {
+            (LOOP if handler.is_async else "", handler.queue, handler.priority)
+            for handler in get_task_handlers().values()
         }
-        idle = frozenset((self._seen.keys() | named) - marks.keys())
-        return KnownLevels(marks, idle, began - MARGIN, lanes)
+        marks = {level.key: watermark(min(level.earliest, began)) for level in (*last.levels, *last.lanes)}
+        return KnownLevels(marks, frozenset((self._seen.keys() | named) - marks.keys()), began - MARGIN)
 
 
 class RoundRobin:
@@ -138,7 +138,7 @@ class RoundRobin:
         self._now = now
         self._began, self._is_unused = clock.monotonic(), True
         served = self._served
-        self._served = {key: served[key] for level in due if (key := level[:2]) in served}
+        self._served = {key: served[key] for level in due if (key := level.key) in served}
         self.due = sorted(due, key=self._place)
 
     def expire(self) -> None:
@@ -156,10 +156,10 @@ class RoundRobin:
     def took(self, count: int, wanted: int) -> None:
         """Note that ``count`` tasks were claimed from the next level; if fewer than ``wanted``, it is exhausted."""
         level = self.due.pop(0)
-        self._served[level[:2]] = clock.monotonic()
+        self._served[level.key] = clock.monotonic()
         if count >= wanted:
             insort(self.due, level, key=self._place)
 
     def _place(self, level: Level) -> tuple[bool, int, float, datetime]:
-        served = self._served.get(level[:2], float("-inf"))
+        served = self._served.get(level.key, float("-inf"))
         return level.earliest > self._now, -level.priority, served, level.earliest

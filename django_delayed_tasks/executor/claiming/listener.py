@@ -14,8 +14,8 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.threads.loop import Loop
+from django_delayed_tasks.store.notices import CannotListen, Notice
 from django_delayed_tasks.store.notices.channels import Subscription, can_listen, subscribe
-from django_delayed_tasks.store.notices.notice import CannotListen, Notice
 from django_delayed_tasks.store.sql import kept_connections
 from django_delayed_tasks.support.logs import Log
 

@@ -10,7 +10,7 @@ from django.db import Error
 from django_delayed_tasks import clock, signals
 from django_delayed_tasks.executor import announcing, meter
 from django_delayed_tasks.executor.claiming.levels import AgendaReader, RoundRobin
-from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Kinds, Room
+from django_delayed_tasks.executor.claiming.prefetch import ClaimSize, Room
 from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
@@ -20,12 +20,12 @@ from django_delayed_tasks.executor.membership.peers import ALONE, Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.run_queue import RunQueue, missing_in_batch
 from django_delayed_tasks.handlers import find
+from django_delayed_tasks.store.acceptance import lane_of
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, watermark
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.sql import kept_connections
-from django_delayed_tasks.store.sql.lanes import open_lane
 from django_delayed_tasks.support.logs import Log
 
 logger = Log(__name__)
@@ -70,7 +70,6 @@ class Poller:
         self._claim = strategy_for(options.database, options.claim)
         self._claims_as: int | None = None
         self.claim_size = ClaimSize(options, held)
-        self._kinds = Kinds()
         self._levels = RoundRobin(options.poll_interval)
         self._unanswered = UnansweredClaims(options.database, lease, held)
         self._agenda: Agenda | None = None
@@ -106,7 +105,7 @@ class Poller:
             unanswered.look()
         room = self.claim_size.room()
         if (most := self._options.max_tasks) is not None:
-            room = room.at_most(self._allowed(most))
+            room = room._replace(most=self._allowed(most))
         if not room.total:
             self._read_for_lanes()
             return self._options.poll_interval
@@ -115,13 +114,13 @@ class Poller:
             self._read_agenda()
             left = self._claim_from_levels(room)
             self._note_nothing(room.total - left.total)
-        self._lanes.floor = _highest(self._levels.due if not left.total else [])
+        self._lanes.floor = _highest(self._levels.due if not left.threads else [])
         if left != room:
             found_more = left.loop < room.loop and self._held.room_on_loop
             return 0.0 if found_more or self._held.wants_more else self._options.poll_interval
         if self._may_have_left_some:
             return min(random.uniform(0, AGAIN), self._until_due())
-        self._held.has_claimed_all = room.is_for_all
+        self._held.has_claimed_all = bool(room.threads and room.loop)
         return self._until_due()
 
     @property
@@ -188,62 +187,57 @@ class Poller:
         """Claim tasks, the highest priority first, round robin among equals; return the room that is left."""
         if self._levels.due:
             self._levels.expire()
-        before, passed = room, list[Level]()
+        passed: list[Level] = []
         while room.total and self._levels.due:
-            level, limit = self._levels.due[0], self._levels.share(room.total)
-            share = self._kinds.most(level, limit, room, before) if room.codes else limit
-            if not share:
+            level = self._levels.due[0]
+            limit = self._levels.share(room.of(level.lane))
+            if not limit:
                 passed.append(self._levels.due.pop(0))
                 continue
-            request = self._request(level, share)
-            if room.codes:
-                request = self._kinds.narrow(request, room)
-            tasks = self._claim_from(request, share, room)
-            has_left_some = bool(room.codes) and self._kinds.has_left_some(request, room, tasks)
+            tasks = self._claim_from(self._request(level, limit))
             if tasks:
-                room = room.without(tasks)
-            self._levels.took(len(tasks), 0 if has_left_some else share)
+                room = room.without(level.lane, len(tasks))
+            self._levels.took(len(tasks), limit)
         self._levels.due += passed
         return room
 
-    def _claim_from(self, request: ClaimRequest, limit: int, room: Room) -> list[ClaimedTask]:
+    def _claim_from(self, request: ClaimRequest) -> list[ClaimedTask]:
         began = clock.monotonic()
         self._unanswered.has_tried = True
         tasks = self._won(request)
         if tasks:
             self._lost_races = 0
-            if len(tasks) == limit or not room.without(tasks).of(tasks[0].biz_code):
+            if len(tasks) == request.limit:
                 tasks += self._fill_batch(tasks, request)
-            is_plain = self._are_plain(tasks)
+            is_plain = self._are_plain(tasks, request.lane)
             self._held.add(tasks)
             self.reader.lookahead.note_claim(clock.monotonic() - began)
             if meter.current or signals.task_claimed.receivers:
                 announcing.claimed(tasks, began)
             if request.ahead:
                 self.reader.lookahead.mark(tasks)
-            self._queue.put(tasks if is_plain else self._without_limited(self._admission.admit(tasks)))
+            self._queue.put(tasks if is_plain else self._in_lane(request.lane, self._admission.admit(tasks)))
         return tasks
 
-    def _are_plain(self, tasks: list[ClaimedTask]) -> bool:
-        """Return whether each task has a handler here, without a limit, and none has been rescued."""
-        special = [one for one in map(find, {task.biz_code for task in tasks}) if not one or one.is_limited]
+    def _are_plain(self, tasks: list[ClaimedTask], lane: str) -> bool:
+        """Return whether each task has a handler here and is in its lane, and none has been rescued."""
+        special = [code for code in {task.biz_code for task in tasks} if not find(code) or lane_of(code) != lane]
         return not special and not [task for task in tasks if task.rescues]
 
-    def _without_limited(self, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
-        """Return the tasks to run; those whose handler has become limited wait in its lane instead."""
-        codes = {task.biz_code for task in tasks}
-        limited = {code for code in codes if (handler := find(code)) and handler.is_limited}
+    def _in_lane(self, lane: str, tasks: list[ClaimedTask]) -> list[ClaimedTask]:
+        """Return the tasks that this lane is for; the others, whose handler was another one, are moved into theirs."""
+        lanes = {code: lane_of(code) for code in {task.biz_code for task in tasks}}
         for task in tasks:
-            if task.biz_code in limited:
-                self._held.release([task], lane=open_lane(task.biz_code))
-        return [task for task in tasks if task.biz_code not in limited]
+            if lanes[task.biz_code] != lane:
+                self._held.release([task], lane=lanes[task.biz_code])
+        return [task for task in tasks if lanes[task.biz_code] == lane]
 
     def _request(self, level: Level, limit: int) -> ClaimRequest:
         place, executors = self._peers.among(level.queue) if self._peers.others else ALONE
         is_early = self._agenda is not None and level.earliest > self._agenda.now
         request = ClaimRequest(
             self._lease.executor, level.queue, level.priority, limit, watermark=watermark(level.earliest),
-            place=place, executors=executors, ahead=self._ahead if is_early else timedelta(),
+            place=place, executors=executors, ahead=self._ahead if is_early else timedelta(), lane=level.lane,
         )  # fmt: skip
         return self._admission.narrow(request) if self._admission.has_refused else request
 
@@ -262,7 +256,7 @@ class Poller:
         if missing <= 0:
             return []
         try:
-            return self._won(replace(request, limit=missing, only=tasks[0].biz_code, shares=None))
+            return self._won(replace(request, limit=missing, only=tasks[0].biz_code))
         except Error:
             # The tasks that are already claimed must not be lost.
             logger.warning("claiming more of %s failed", tasks[0].biz_code, exc_info=True)

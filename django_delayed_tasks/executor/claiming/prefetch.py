@@ -2,8 +2,6 @@
 
 import sys
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Final, NamedTuple
 
@@ -12,9 +10,8 @@ from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.running.worker import LONGEST_HOLD
 from django_delayed_tasks.handlers import registry
-from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at, hold_until
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
+from django_delayed_tasks.store.sql.lanes import LOOP
 
 AHEAD = 0.1
 """Seconds of work to hold in the local queue: a more urgent task that becomes due meanwhile waits that long."""
@@ -32,91 +29,27 @@ MARGIN: Final = 0.001
 REMEMBERED: Final = 100
 """Statements that are remembered; the slowest of them counts, so about one task in a hundred may still be late."""
 
-LOOK: Final = 500
-"""How many due tasks of a level are read at least, if only some of them can be run: the others would be in the way."""
-PASSED_BY: Final = 0.1
-"""Seconds for which tasks for the event loop are passed by in a level whose first tasks had none of them."""
-
 
 class Room(NamedTuple):
-    """How many tasks to claim for the threads, for the event loop, and in ``total``, which is no more than ``most``.
-
-    ``codes`` are those of async handlers, whose tasks are for the event loop. Tasks of a function that is imported only
-    when they are claimed count as those for threads.
-    """
+    """How many more tasks to claim: for ``threads``, for the event ``loop``, and ``most`` of both together."""
 
     threads: int
     loop: int
-    most: int
-    total: int
-    codes: frozenset[str]
+    most: int = sys.maxsize
 
     @property
-    def is_for_all(self) -> bool:
-        """Whether there is room for tasks of every kind: what a poll with such room has not claimed is not due."""
-        return self.threads > 0 and (self.loop > 0 or not self.codes)
+    def total(self) -> int:
+        """How many tasks to claim of both kinds together."""
+        return min(self.threads + self.loop, self.most)
 
-    def at_most(self, most: int) -> "Room":
-        """Return the room for no more than ``most`` tasks, whichever they are for."""
-        return room_for(min(self.threads, most), min(self.loop, most), most, self.codes)
+    def of(self, lane: str) -> int:
+        """Return how many tasks to claim from this lane."""
+        return min(self.loop if lane == LOOP else self.threads, self.most)
 
-    def without(self, tasks: Sequence[ClaimedTask]) -> "Room":
-        """Return the room that is left after these tasks were claimed."""
-        on_loop = min(self.loop, len([task for task in tasks if task.biz_code in self.codes]))
-        threads, loop = max(0, self.threads - (len(tasks) - on_loop)), max(0, self.loop - on_loop)
-        return room_for(threads, loop, max(0, self.most - len(tasks)), self.codes)
-
-    def of(self, biz_code: str) -> int:
-        """Return how many tasks to claim of this code."""
-        return self.loop if biz_code in self.codes else self.threads
-
-
-def room_for(threads: int, loop: int, most: int = sys.maxsize, codes: frozenset[str] = frozenset()) -> Room:
-    """Return the room for this many tasks of each kind, and for ``most`` of both together."""
-    return Room(threads, loop, most, min(threads + loop, most), codes)
-
-
-class Kinds:
-    """Lets a claim take no more of each kind of tasks than there is room for; asked if there are async handlers.
-
-    To do so, the first tasks of a level are read before some of them are claimed, which costs several times as much as
-    a plain claim. So where that has found a backlog of tasks for threads alone, tasks for the event loop are passed by
-    for a moment, and as soon as the others run out they are looked for again.
-    """
-
-    def __init__(self) -> None:
-        self._until: dict[tuple[str, int], float] = {}
-
-    def most(self, level: Level, limit: int, room: Room, before: Room) -> int:
-        """Return how many tasks to claim from a level instead of ``limit``; 0 if there are none to be expected.
-
-        ``before`` is the room before the first claim of this poll. A poll for the event loop alone passes nothing by.
-        """
-        if not before.threads or not self._is_plain(level.queue, level.priority):
-            return limit
-        return min(limit, room.threads)
-
-    def narrow(self, request: ClaimRequest, room: Room) -> ClaimRequest:
-        """Return the request for tasks that there is room for."""
-        if room.threads and self._is_plain(request.queue, request.priority):
-            return replace(request, excluded=request.excluded | room.codes)
-        shares = Shares(room.codes, inside=room.loop, outside=room.threads, together=request.limit)
-        # As many for each executor as it has room for: only its own share of them is to be claimed.
-        return replace(request, limit=max(request.limit * request.executors, LOOK), shares=shares)
-
-    def has_left_some(self, request: ClaimRequest, room: Room, tasks: Sequence[ClaimedTask]) -> bool:
-        """Note what a request has claimed; return whether it may have passed by tasks that there is room for."""
-        level, shares = (request.queue, request.priority), request.shares
-        if shares is None:
-            is_short = len(tasks) < request.limit and self._until.pop(level, None) is not None
-            return is_short and bool(room.loop)
-        has_filled_threads = 0 < shares.outside == len(tasks)
-        if shares.inside and has_filled_threads and shares.codes.isdisjoint(task.biz_code for task in tasks):
-            self._until[level] = clock.monotonic() + PASSED_BY
-        return False
-
-    def _is_plain(self, queue: str, priority: int) -> bool:
-        return bool(self._until) and clock.monotonic() < self._until.get((queue, priority), 0.0)
+    def without(self, lane: str, count: int) -> "Room":
+        """Return the room that is left after ``count`` tasks were claimed from this lane."""
+        in_threads, on_loop = (0, count) if lane == LOOP else (count, 0)
+        return Room(max(0, self.threads - in_threads), max(0, self.loop - on_loop), max(0, self.most - count))
 
 
 class ClaimSize:
@@ -140,9 +73,9 @@ class ClaimSize:
         For threads 0 until fewer than half of the target are unfinished. The event loop needs no prefetch: one claim
         serves hundreds of its runs. Both are 0 if the settler is far behind.
         """
-        codes = registry.async_codes
-        loop = min(self._batch_size, self._held.room_on_loop) if codes else 0
-        return room_for(self.wanted(), loop, codes=codes)
+        threads = self.wanted()
+        # Without an async handler, what waits for a loop is misfiled, and looked at when there is room for more tasks.
+        return Room(threads, min(self._batch_size, self._held.room_on_loop) if registry.async_codes else threads)
 
     def wanted(self) -> int:
         """Return how many tasks to claim for the threads now."""

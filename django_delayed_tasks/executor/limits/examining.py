@@ -6,7 +6,7 @@ from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.running.deciding import lost, raised
 from django_delayed_tasks.executor.running.run import failed, refusal
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, claimable_at
-from django_delayed_tasks.store.limits.places import Found
+from django_delayed_tasks.store.limits.claiming import Found
 from django_delayed_tasks.store.settling.settlement import Settlement
 
 

@@ -12,7 +12,7 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.store.claiming.agenda import Level
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import watermark
-from django_delayed_tasks.store.limits.places import MOST_PLACES, Found, Place
+from django_delayed_tasks.store.limits.claiming import MOST_PLACES, Found, Place
 from django_delayed_tasks.store.resources.slots import Slot
 from django_delayed_tasks.store.sql.fences import Claim
 from django_delayed_tasks.store.sql.lanes import blocked_lane, open_lane

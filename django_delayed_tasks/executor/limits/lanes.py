@@ -22,8 +22,7 @@ from django_delayed_tasks.handlers import find, find_function
 from django_delayed_tasks.store.claiming.agenda import Agenda, Level, blocked_levels
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
-from django_delayed_tasks.store.limits.claiming import Chosen, Written, claim_chosen
-from django_delayed_tasks.store.limits.places import Place, read_places
+from django_delayed_tasks.store.limits.claiming import Chosen, Place, Written, claim_chosen, read_places
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.lanes import code_of
 

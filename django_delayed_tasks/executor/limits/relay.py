@@ -21,8 +21,7 @@ from django_delayed_tasks.executor.running.run import refusal
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced
-from django_delayed_tasks.store.limits.claiming import claim_in_slots
-from django_delayed_tasks.store.limits.places import Place
+from django_delayed_tasks.store.limits.claiming import Place, claim_in_slots
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim

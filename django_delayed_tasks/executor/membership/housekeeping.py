@@ -18,12 +18,12 @@ from django_delayed_tasks.executor.options import ExecutorOptions
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.store import executors
+from django_delayed_tasks.store.records import rollup
 from django_delayed_tasks.store.records.history import oldest
 from django_delayed_tasks.store.records.purging import ALL, SUCCESSES
 from django_delayed_tasks.store.resources.rate_tokens import delete_unused_starts
 from django_delayed_tasks.store.resources.slots import delete_unused_slots
 from django_delayed_tasks.store.schedules.recurrence import read_now
-from django_delayed_tasks.store.statistics import rollup
 
 PURGE_BATCH = 1000
 TICK = 0.2

@@ -7,10 +7,9 @@ from typing import Any, Final
 
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.store.claiming import waiting
+from django_delayed_tasks.store.records import rollup, survey
+from django_delayed_tasks.store.records.survey import Survey, project
 from django_delayed_tasks.store.schedules.recurrence import read_now
-from django_delayed_tasks.store.statistics import rollup, survey
-from django_delayed_tasks.store.statistics.projection import project
-from django_delayed_tasks.store.statistics.survey import Survey
 
 PORTION: Final = 2500
 """Tasks of one portion. Housekeeping reads at most five portions a second."""

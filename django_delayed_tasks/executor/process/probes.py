@@ -1,26 +1,19 @@
-"""Probes of an executor's process, for what restarts it or counts on it: over HTTP, and as the age of a file."""
+"""Probes of an executor's process over HTTP, for what restarts it or counts on it."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any, NamedTuple, Protocol
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor.executor import Executor
 from django_delayed_tasks.executor.meter import Activity
 from django_delayed_tasks.executor.process.pages import JSON, Page, PageServer
-from django_delayed_tasks.support.logs import Log
-
-logger = Log(__name__)
 
 SOCKET = "DJANGO_DELAYED_TASKS_PROBES"
 """The environment variable with the Unix socket on which a process answers its supervisor."""
-WRITE_EVERY = 1.0
-"""Seconds between two writes of the health file."""
 
 
 class Status(NamedTuple):
@@ -68,19 +61,18 @@ class Format(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Probes:
-    """What was asked for: a health file, and ports; ``listen`` is the address of this host that has the ports.
+    """The ports that were asked for; ``listen`` is the address of this host that has them.
 
     ``format`` makes the text of metrics.
     """
 
-    health_file: Path | None = None
     health_port: int | None = None
     metrics_port: int | None = None
     format: Format | None = None
     listen: str = "127.0.0.1"
 
     def __bool__(self) -> bool:
-        return (self.health_file, self.health_port, self.metrics_port) != (None, None, None)
+        return (self.health_port, self.metrics_port) != (None, None)
 
     @contextmanager
     def answered(self, probed: Probed, supervisor_socket: Path | None = None) -> Iterator[None]:
@@ -93,10 +85,6 @@ class Probes:
             for server in self._servers(probed, supervisor_socket):
                 stack.callback(server.stop)
                 server.start()
-            if self.health_file and not supervisor_socket:
-                file = HealthFile(self.health_file, probed)
-                stack.callback(file.stop)
-                file.start()
             yield
 
     def _servers(self, probed: Probed, supervisor_socket: Path | None) -> list[PageServer]:
@@ -156,44 +144,3 @@ class ProbedExecutor:
     def metrics(self, format: Format) -> bytes:
         """Return its metrics."""
         return format.of_executor(self._executor.activity())
-
-
-class HealthFile:
-    """A file that is written every second while the process is live, and removed when it ends."""
-
-    def __init__(self, path: Path, probed: Probed) -> None:
-        self._path = path
-        self._probed = probed
-        self._stop = Event()
-        self._thread = Thread(target=self._loop, name="health file", daemon=True)
-
-    def start(self) -> None:
-        """Write it once, and start the thread.
-
-        Raises:
-            OSError: it cannot be written.
-        """
-        self.write()
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Remove the file."""
-        self._stop.set()
-        self._thread.join()
-        with suppress(OSError):
-            self._path.unlink()
-
-    def _loop(self) -> None:
-        while not self._stop.wait(WRITE_EVERY):
-            try:
-                self.write()
-            except Exception as error:
-                logger.warning("the health file %s cannot be written: %s", self._path, error)
-
-    def write(self) -> None:
-        """Write the status if the process is live; otherwise the file grows old."""
-        status = self._probed.status()
-        if status.is_live:
-            new = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-            new.write_text(f"{status.as_json()}\n")
-            new.replace(self._path)

@@ -12,7 +12,7 @@ from typing import Any
 
 from django_delayed_tasks.conf import settings
 from django_delayed_tasks.exceptions import ClaimLost, InvalidOutcome, InvalidTask, InvalidTrigger
-from django_delayed_tasks.executor.settling.next_times import next_time_of
+from django_delayed_tasks.executor.settling.settler import next_time_of
 from django_delayed_tasks.executor.threads.contexts import in_clean_context
 from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.outcomes import UNCHANGED, Done, Fail, Reschedule, Retry

@@ -15,7 +15,8 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.executor.threads.contexts import clean_context
 from django_delayed_tasks.executor.threads.kept_threads import KeptThreads, Stuck, stack_of
 from django_delayed_tasks.handlers import middleware
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.exits import end_if_forked
 from django_delayed_tasks.support.logs import Log
 
 Ts = TypeVarTuple("Ts")
@@ -143,6 +144,22 @@ def _end_forked_children(loop: Any) -> None:
     usual = loop.call_soon
 
     def call_soon(callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
-        return usual(in_one_process, callback, *args, context=context)
+        return usual(_step, callback, *args, context=context)
 
     loop.call_soon = call_soon
+
+
+def _step(callback: Callable[..., object], *args: Any) -> None:
+    """Do as :func:`in_one_process` with a step of a coroutine.
+
+    From Python 3.14 on, such a step ends with RuntimeError in a child, where no loop runs; what it raised is the
+    context of that.
+    """
+    pid = forks.pid
+    try:
+        callback(*args)
+    except BaseException as error:
+        end_if_forked(pid, error.__context__ if type(error) is RuntimeError else error)
+        raise
+    if forks.pid != pid:
+        end_if_forked(pid)

@@ -160,6 +160,8 @@ def refusal(task: ClaimedTask, handler: TaskHandler, now: datetime) -> Settlemen
         keep = keeps(handler, RunOutcome.FAILED)
         invalid = Settlement(task.claim, RunOutcome.FAILED, Then.FAILED, finished=now, error=str(error), keep=keep)
         return invalid._replace(keep_data=handler.keep_data)
+    if trigger is None and task.expires_at is None and handler.max_lateness is None:
+        return None
     if trigger and is_early(task):
         return None
     now = max(now, task.when)  # it was claimed, so it is due: the estimate of the database's clock may be a bit behind

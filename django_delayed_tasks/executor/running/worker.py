@@ -195,7 +195,12 @@ async def ahold_until_due(tasks: Batch, database_clock: clock.DatabaseClock) -> 
 
 def _due(tasks: Batch) -> datetime | None:
     """Return when the last of them is due; None if all of them were due when they were claimed."""
-    return max([moment for task in tasks if (moment := not_before(task))], default=None)
+    latest = None
+    for task in tasks:
+        moment = not_before(task)
+        if moment is not None and (latest is None or moment > latest):
+            latest = moment
+    return latest
 
 
 class Worker(Thread):

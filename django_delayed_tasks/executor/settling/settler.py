@@ -1,6 +1,10 @@
-"""The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed."""
+"""The settler writes how runs ended, in natural batches: all that ended while the last batch was being committed.
+
+The progress that runs report is written here, too, in a thread and on a connection of its own.
+"""
 
 from contextlib import suppress
+from datetime import datetime
 from queue import Empty
 from threading import Event, Thread
 from typing import Any, Protocol
@@ -12,11 +16,13 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import InvalidTrigger
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.settling.failure_reports import FailureReports
-from django_delayed_tasks.executor.settling.next_times import next_time_of
 from django_delayed_tasks.executor.settling.run_log import logs_good_ends
 from django_delayed_tasks.executor.tally import tally_of
 from django_delayed_tasks.executor.threads.loop import Backoff, Busy
 from django_delayed_tasks.states import RunOutcome, Then
+from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, lose, planned, put_back, take_report
+from django_delayed_tasks.store.records.progress import write_progress
+from django_delayed_tasks.store.schedules.recurrence import recurrence
 from django_delayed_tasks.store.settling.settle import Chunk, Ended, Wait, in_chunks, settle
 from django_delayed_tasks.store.settling.settlement import Settlement, plain
 from django_delayed_tasks.store.sql import kept_connections
@@ -27,6 +33,7 @@ from django_delayed_tasks.store.sql.transactions import give_up_connection, is_t
 from django_delayed_tasks.store.validation import storable
 from django_delayed_tasks.support.durations import plural
 from django_delayed_tasks.support.logs import Log
+from django_delayed_tasks.triggers import next_run
 
 logger = Log(__name__)
 
@@ -256,3 +263,45 @@ class Settler:
 
 def _may_pass(error: Exception) -> bool:
     return isinstance(error, DatabaseError | InterfaceError) and not is_unwritable(error)
+
+
+def next_time_of(task: ClaimedTask, started: datetime, finished: datetime) -> dict[str, Any]:
+    """Return the fields of a settlement that schedule the next run; empty if the task does not recur.
+
+    Raises:
+        InvalidTrigger: the text in the row is not a valid trigger.
+        OverflowError: the next time is beyond the range of dates.
+    """
+    trigger = task.trigger
+    if trigger is None:
+        return {}
+    return recurrence(trigger, planned(task) or next_run(trigger, task.when, started, max(finished, task.when)))
+
+
+REPORT_EVERY = 1.0
+"""Seconds between two writes for one task."""
+
+
+class ProgressReports:
+    """Writes the progress reports of the tasks that are held; :meth:`write` is one iteration."""
+
+    def __init__(self, alias: str, held: Held) -> None:
+        self._alias = alias
+        self._held = held
+
+    def write(self) -> float:
+        """Write the latest report of each run that made one; return the seconds until the next write."""
+        tasks = {task.claim: task for task in self._held.tasks()}
+        reports = {claim: report for claim, task in tasks.items() if (report := take_report(task))}
+        if reports:
+            try:
+                waiting, lost = write_progress(self._alias, reports)
+            except BaseException:
+                for claim, report in reports.items():
+                    put_back(tasks[claim], report)
+                raise
+            for claim in waiting:
+                put_back(tasks[claim], reports[claim])
+            for claim in lost:
+                lose(tasks[claim])
+        return REPORT_EVERY

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import Context
 from threading import local
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack
 
 from django.core.cache import caches
 
-from django_delayed_tasks.support.exits import in_one_process
+from django_delayed_tasks.support import forks
+from django_delayed_tasks.support.exits import end_if_forked
 
-P = ParamSpec("P")
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 FRAMEWORKS: Final = ("django.tasks", "django_tasks")
@@ -53,7 +54,17 @@ def clean_context() -> Context:
     return _base.context.copy()
 
 
-def in_clean_context(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Call ``call`` in this thread, in a context in which no variable is set; return its result."""
-    run: Callable[..., R] = clean_context().run
-    return in_one_process(run, call, *args, **kwargs)
+def in_clean_context(call: Callable[[Unpack[Ts]], R], *args: *Ts) -> R:
+    """Call ``call`` in this thread, in a context in which no variable is set; return its result.
+
+    A child that it has forked ends where the call ends, as with ``in_one_process``.
+    """
+    pid = forks.pid
+    try:
+        returned = _base.context.copy().run(call, *args)
+    except BaseException as error:
+        end_if_forked(pid, error)
+        raise
+    if forks.pid != pid:
+        end_if_forked(pid)
+    return returned

@@ -9,7 +9,7 @@ from django.utils.translation import gettext as _
 
 from django_delayed_tasks import api
 from django_delayed_tasks.exceptions import InvalidTask
-from django_delayed_tasks.executor.queue_names import unnamed
+from django_delayed_tasks.executor.announcing import unnamed
 from django_delayed_tasks.management.shared import refuse_unknown, text_of
 from django_delayed_tasks.models import PausedQueue
 

@@ -18,8 +18,8 @@ from django_delayed_tasks.checks.overdue import by_an_executor
 from django_delayed_tasks.exceptions import InvalidSetting, TaskException
 from django_delayed_tasks.executor.options import ExecutorOptions, from_settings
 from django_delayed_tasks.executor.process.foreground import StopSignals, run_executor
+from django_delayed_tasks.executor.process.in_process import refuse_useless
 from django_delayed_tasks.executor.process.probes import Probed
-from django_delayed_tasks.executor.process.refusals import refuse_useless
 from django_delayed_tasks.executor.process.supervisor import FINISHED, Supervisor, end_with_parent, is_supervised
 from django_delayed_tasks.handlers import discovery, get_task_handlers, registry
 from django_delayed_tasks.management import probing

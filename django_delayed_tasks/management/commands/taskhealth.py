@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 
 from django_delayed_tasks.api import database
 from django_delayed_tasks.exceptions import TaskException
-from django_delayed_tasks.executor.queue_names import unnamed
+from django_delayed_tasks.executor.announcing import unnamed
 from django_delayed_tasks.management.shared import text_of
 from django_delayed_tasks.stats.backlogs import QueueBacklog, queues_of
 from django_delayed_tasks.stats.findings import codes_without_handler, limited_text, tasks_text

@@ -16,7 +16,7 @@ from django_delayed_tasks.outcomes import UNCHANGED, AddResult
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.store.schedules import cancel, edit, reschedule
-from django_delayed_tasks.store.schedules.bulk import Verb, change_each
+from django_delayed_tasks.store.schedules.edit import Verb, change_each
 from django_delayed_tasks.store.validation import When, valid_offset, valid_when
 
 

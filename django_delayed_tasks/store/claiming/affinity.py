@@ -13,16 +13,12 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, candidates
+from django_delayed_tasks.store.claiming.request import ClaimRequest, candidates
 from django_delayed_tasks.store.sql.dialects import Dialect
-from django_delayed_tasks.store.sql.fences import fence, in_status
-from django_delayed_tasks.store.sql.tables import PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import in_one_statement
 
 Rows = list[tuple[Any, ...]]
 _ID, _CLAIM_AT = COLUMNS.index("id"), COLUMNS.index("claim_at")
-NARROW = ("id", "version", "biz_code")
-"""The columns that say whether a row is to be claimed; the first ones of all."""
 
 _MIXED = 2**16
 OWN = 20_251
@@ -67,14 +63,9 @@ class Affinity:
         self.request = request
         self._key = (alias, request.executor)
         self._is_steal = False
-        self._first: Rows | None = None
 
     def read(self) -> Rows:
-        """Return the due rows that the executor should try to claim.
-
-        Raises:
-            Outpaced: there were due rows, and other executors took all of them.
-        """
+        """Return the due rows that the executor should try to claim."""
         if self.request.executors == 1:
             return self._read()
         mine = self._read(OWN)
@@ -104,56 +95,16 @@ class Affinity:
         return watermark is not None and oldest - watermark > LEFT_BEHIND
 
     def _with_left_behind(self, mine: Rows) -> Rows:
-        try:
-            first = self._read(self._part(), most=STEAL_STEP)
-        except Outpaced:  # its own are due all the same
-            return mine
+        first = self._read(self._part(), most=STEAL_STEP)
         by_id = {row[_ID]: row for row in (*first, *mine)}
         return sorted(by_id.values(), key=lambda row: (row[_CLAIM_AT], row[_ID]))[: self.request.limit]
 
     def _read(self, multiplier: int | None = None, direction: Any = "ASC", most: int | None = None) -> Rows:
-        """Return the rows in that order, ``most`` at most; with a hash multiplier, those of this executor's share.
-
-        Raises:
-            Outpaced: other executors took all of the rows that were read first, before all of their columns were read.
-        """
+        """Return the rows in that order, ``most`` at most; with a hash multiplier, those of this executor's share."""
         request = self.request
-        if request.shares is None:
-            few = request if most is None else replace(request, limit=min(request.limit, most))
-            condition = "" if multiplier is None else share(request, multiplier)
-            return self._select(*candidates(self.dialect, few, share=condition, direction=direction))
-        chosen = request.chosen(self._first_rows(multiplier, direction))[:most]
-        return self._whole(chosen) if chosen else []
-
-    def _first_rows(self, multiplier: int | None, direction: str) -> Rows:
-        """Return a few columns of the level's first rows, which are read once, or of its last ones, latest first.
-
-        The share is computed here: PostgreSQL expects few rows to be in it, and would read and sort the whole table.
-        """
-        if self._first is None:
-            self._first = self._select(*candidates(self.dialect, self.request, NARROW))
-        rows = self._first if direction == "ASC" else self._last_rows(self._first)
-        if multiplier is None:
-            return rows
-        place, executors = self.request.place, self.request.executors
-        return [row for row in rows if share_of(row[_ID], executors, multiplier) == place]
-
-    def _last_rows(self, first: Rows) -> Rows:
-        if len(first) < self.request.limit:
-            return first[::-1]
-        # All of the first rows may be of a kind that there is no room for, and remain there.
-        return self._select(*candidates(self.dialect, self.request, NARROW, direction="DESC"))
-
-    def _whole(self, chosen: Rows) -> Rows:
-        """Return all columns of these rows, in the same order, without those that have changed."""
-        # Most of the first rows are not to be claimed, and all columns of a row cost several times as much as these.
-        claims = [row[:2] for row in chosen]
-        unchanged = f"{in_status(PENDING)} AND {fence(claims)}"
-        found = self._select(f"SELECT {', '.join(COLUMNS)} FROM {self.dialect.by_key(TASK)} WHERE {unchanged}")
-        if not found:  # there may be others behind them
-            raise Outpaced
-        rows = {row[:2]: row for row in found}
-        return [rows[claim] for claim in claims if claim in rows]
+        few = request if most is None else replace(request, limit=min(request.limit, most))
+        condition = "" if multiplier is None else share(request, multiplier)
+        return self._select(*candidates(self.dialect, few, share=condition, direction=direction))
 
     def _select(self, sql: str, parameters: Sequence[Any] | None = None) -> Rows:
         def read(cursor: CursorWrapper) -> Rows:

@@ -19,26 +19,26 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
-from django_delayed_tasks.store.sql.lanes import BLOCKED
+from django_delayed_tasks.store.sql.lanes import BLOCKED, is_limited
 from django_delayed_tasks.store.sql.tables import PAUSED_QUEUE, PENDING, TASK
 from django_delayed_tasks.store.sql.transactions import decisively, in_one_statement
 
-LevelKey = tuple[str, int]
-"""A level as (queue, priority)."""
-LaneKey = tuple[str, str, int]
-"""A level of a lane as (lane, queue, priority)."""
+LevelKey = tuple[str, str, int]
+"""A level as (lane, queue, priority)."""
 
 
 class Level(NamedTuple):
-    """A pair of queue and priority, with the earliest moment at which one of its tasks may be claimed.
-
-    ``lane`` is the open lane of a limited code, or "" for the tasks of all unlimited ones.
-    """
+    """Tasks of one lane, queue and priority, with the earliest moment at which one of them may be claimed."""
 
     queue: str
     priority: int
     earliest: datetime
     lane: str = ""
+
+    @property
+    def key(self) -> LevelKey:
+        """What tells the level from all others."""
+        return self.lane, self.queue, self.priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def agenda_of(now: datetime, levels: Iterable[Level], paused: str | None, is_com
     lanes: list[Level] = []
     asleep: list[Level] = []
     for level in levels:
-        (asleep if level.queue in queues else lanes if level.lane else unlimited).append(level)
+        (asleep if level.queue in queues else lanes if is_limited(level.lane) else unlimited).append(level)
     return Agenda(now, tuple(unlimited), is_complete, tuple(lanes), queues, tuple(asleep))
 
 

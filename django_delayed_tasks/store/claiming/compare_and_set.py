@@ -56,8 +56,9 @@ def claim(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 def read_candidates(share: Affinity) -> list[ClaimedTask]:
     """Return the due tasks that this executor prefers, as they will be once they are claimed."""
-    rows = share.request.chosen(share.read())
-    return [claimed(row, share.dialect, share.request.executor, newer=1) for row in rows]
+    request = share.request
+    tasks = [claimed(row, share.dialect, request.executor, newer=1) for row in share.read()]
+    return [task for task in tasks if task.biz_code == request.only] if request.only else tasks
 
 
 def take(alias: str, dialect: Dialect, executor: int, chosen: list[ClaimedTask]) -> list[ClaimedTask]:

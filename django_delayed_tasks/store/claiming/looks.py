@@ -8,8 +8,8 @@ InnoDB reads past the end of a range until it finds an entry that is not deleted
 neither levels that were empty nor the gaps between levels: the entries of finished tasks may come next.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.store.claiming.agenda import (
     PAUSED,
     Agenda,
-    LaneKey,
     Level,
     LevelKey,
     agenda_of,
@@ -41,14 +40,12 @@ class KnownLevels:
     """What earlier agendas have shown.
 
     ``watermarks`` has, for each level in use, a moment before which nothing claimable is expected; ``idle`` are the
-    levels that had no task at ``since``, which is a little before the agenda that showed it was read. ``lanes`` has the
-    watermarks of the levels of lanes.
+    levels that had no task at ``since``, which is a little before the agenda that showed it was read.
     """
 
     watermarks: dict[LevelKey, datetime]
     idle: frozenset[LevelKey]
     since: datetime
-    lanes: dict[LaneKey, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +53,11 @@ class _Looked:
     """What a look found.
 
     ``earliest`` has the earliest claimable moment of each known level that has tasks, ``strangers`` some of the levels
-    that were not known, and ``paused`` the paused queues as JSON text.
+    of plain tasks that were not known, and ``paused`` the paused queues as JSON text.
     """
 
     now: datetime
-    earliest: dict[LaneKey, datetime]
+    earliest: dict[LevelKey, datetime]
     strangers: set[LevelKey]
     paused: str | None
 
@@ -73,7 +70,8 @@ def look(alias: str, known: KnownLevels) -> Agenda:
     """
     dialect = dialect_of(connections[alias])
     way = _WAYS.get(dialect.connection.vendor)
-    if way is None or not 0 < len(known.watermarks) + len(known.idle) <= MOST_KNOWN - len(known.lanes):
+    levels = [*known.watermarks, *known.idle]
+    if way is None or len(levels) > MOST_KNOWN or not any(lane == "" for lane, _, _ in levels):
         return read_agenda(alias)
     return in_one_statement(alias, partial(_look, dialect=dialect, known=known, way=way))
 
@@ -103,7 +101,7 @@ def _looked(rows: Sequence[Sequence[Any]], dialect: Dialect) -> _Looked:
             for kind, lane, queue, priority, moment in levels
             if kind == 1
         },
-        {(queue, priority) for kind, _, queue, priority, _ in levels if kind == 2},
+        {(lane, queue, priority) for kind, lane, queue, priority, _ in levels if kind == 2},
         paused,
     )
 
@@ -114,6 +112,8 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
     No row is compared with the pair (queue, priority): such a scan would not end where the priority does.
     """
     watermarks = {**dict.fromkeys(known.idle, known.since), **known.watermarks}
+    plain = [(queue, priority, moment) for (lane, queue, priority), moment in watermarks.items() if not lane]
+    others = [(*level, moment) for level, moment in watermarks.items() if level[0]]
     pending = f"FROM {TASK} t WHERE t.status = {PENDING} AND t.lane = ''"
     gaps = " UNION ALL ".join(
         f"SELECT 2, '', g.queue, g.priority, NULL FROM known k, LATERAL (SELECT t.queue, t.priority {pending} AND {gap}"
@@ -137,15 +137,13 @@ def _with_gaps(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) -> _
             AND t.priority = k.priority AND t.claim_at >= k.watermark ORDER BY t.claim_at LIMIT 1) e
         UNION ALL {gaps}
         UNION ALL SELECT 0, '', {PAUSED["postgresql"]}, 0, {clock.sql_latest(dialect.connection)}""",
-        [*_columns(watermarks, 2), *_columns(known.lanes, 3)],
+        [*_columns(plain, 3), *_columns(others, 4)],
     )
     return _looked(cursor.fetchall(), dialect)
 
 
-def _columns(watermarks: Mapping[Any, datetime], width: int) -> list[list[Any]]:
-    """Return keys of this width and their watermarks as columns."""
-    rows = [(*key, watermark) for key, watermark in watermarks.items()]
-    return [[row[column] for row in rows] for column in range(width + 1)]
+def _columns(rows: Sequence[Sequence[Any]], width: int) -> list[list[Any]]:
+    return [[row[column] for row in rows] for column in range(width)]
 
 
 _ENDS_QUEUE = "k.next_queue IS DISTINCT FROM k.queue"
@@ -165,8 +163,7 @@ def _in_use_only(cursor: CursorWrapper, dialect: Dialect, known: KnownLevels) ->
     # take a table of finished tasks for an empty one, it reads all of a covering index instead of a range of it.
     branches: list[str] = []
     parameters: list[Any] = []
-    unlimited = {("", *key): watermark for key, watermark in known.watermarks.items()}
-    for (lane, queue, priority), watermark in {**unlimited, **known.lanes}.items():
+    for (lane, queue, priority), watermark in known.watermarks.items():
         rows = rows_of(dialect, queue, priority, lane)
         order = ", ".join((*rows.order, "claim_at"))
         branches.append(

@@ -4,38 +4,15 @@ A claim turns due rows RUNNING, in the executor's name, with a new version. All 
 tests; which one a database gets was decided by measurement, and correctness rests on ``version`` in all of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import compress
 from typing import Any, Literal, NamedTuple
 
 from django_delayed_tasks.store.claiming.claimed_task import COLUMNS
 from django_delayed_tasks.store.sql.dialects import Dialect
 from django_delayed_tasks.store.sql.fences import LAST_VERSION
 from django_delayed_tasks.store.sql.tables import PENDING, RUNNING, TASK
-
-_CODE = COLUMNS.index("biz_code")
-
-
-class Shares(NamedTuple):
-    """How many tasks to claim of two kinds of codes: ``inside`` of those in ``codes``, ``outside`` of all others."""
-
-    codes: frozenset[str]
-    inside: int
-    outside: int
-    together: int
-
-    def chosen(self, codes: Iterable[str]) -> Iterator[bool]:
-        """Yield for each of these codes, in their order, whether a task of it is to be claimed."""
-        inside, outside, together = self.inside, self.outside, self.together
-        for code in codes:
-            is_inside = code in self.codes
-            is_chosen = together > 0 and (inside if is_inside else outside) > 0
-            inside -= is_chosen and is_inside
-            outside -= is_chosen and not is_inside
-            together -= is_chosen
-            yield is_chosen
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +25,8 @@ class ClaimRequest:
         place: the executor's place among the ``executors`` live ones.
         ahead: tasks due within this time count as due; the executor that claims one holds it until it is due.
         only: if not empty, claim only tasks of this code, and only from the first ``limit`` due ones.
-        shares: if given, claim no more of each kind of codes than this, and only from the first ``limit`` due ones.
         rescues_below: claim only tasks with fewer rescues than this; None for any.
-        lane: the lane to claim from; "" for that of all unlimited codes.
+        lane: the lane to claim from.
     """
 
     executor: int
@@ -64,16 +40,7 @@ class ClaimRequest:
     ahead: timedelta = timedelta()
     only: str = ""
     rescues_below: int | None = None
-    shares: Shares | None = None
     lane: str = ""
-
-    def chosen(self, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Return those of the rows, of :data:`COLUMNS`, that may be claimed."""
-        if self.only:
-            return [row for row in rows if row[_CODE] == self.only]
-        if self.shares is None:
-            return list(rows)
-        return list(compress(rows, self.shares.chosen(row[_CODE] for row in rows)))
 
 
 MARGIN = timedelta(seconds=5)

@@ -41,8 +41,6 @@ def strategy_for(alias: str, name: str) -> Strategy:
 
 def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
-    if request.shares is not None:  # the rows to choose from are read first
-        return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
     due, parameters = _due(dialect, request, " FOR UPDATE SKIP LOCKED")
     # PostgreSQL evaluates the array once. It may run the subquery of a plain IN several times, and then claim more rows
@@ -52,8 +50,6 @@ def skip_locked(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
 
 def sole_writer(alias: str, request: ClaimRequest) -> list[ClaimedTask]:
     """Claim up to ``request.limit`` due tasks of one level: they are now RUNNING in this executor's name."""
-    if request.shares is not None:
-        return compare_and_set.claim(alias, request)
     dialect = dialect_of(connections[alias])
     due, parameters = _due(dialect, request)
     # In a transaction: if one row cannot be read, the others must not stay claimed with no executor to run them.

@@ -8,21 +8,66 @@ an executor that was stopped in the middle of its claim holds up the others.
 """
 
 from collections.abc import Collection, Iterable, Mapping
-from datetime import timedelta
-from typing import NamedTuple
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from django.db import connections
 from django.db.backends.utils import CursorWrapper
 
-from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.request import Outpaced, taking
+from django_delayed_tasks.store.claiming.claimed_task import COLUMNS, ClaimedTask, claimed
+from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, candidates, taking
 from django_delayed_tasks.store.resources.rate_tokens import Token, write_tokens
 from django_delayed_tasks.store.resources.slots import Slot, write_slots
 from django_delayed_tasks.store.sql.dialects import Dialect, dialect_of
 from django_delayed_tasks.store.sql.fences import Claim, fence, in_status
 from django_delayed_tasks.store.sql.lanes import OPENED
 from django_delayed_tasks.store.sql.tables import PENDING, RESOURCE, TASK
-from django_delayed_tasks.store.sql.transactions import atomically
+from django_delayed_tasks.store.sql.transactions import atomically, decisively
+
+MOST_PLACES: Final = 50
+"""The places that are read in one statement."""
+
+
+class Place(NamedTuple):
+    """A level of the open lane of a limited code, or of the lane of one of its keys.
+
+    Nothing claimable is expected in it before ``watermark`` (None if that is unknown).
+    """
+
+    lane: str
+    queue: str
+    priority: int
+    watermark: datetime | None = None
+
+
+Found = dict[Place, list[ClaimedTask]]
+
+
+def read_places(alias: str, executor: int, places: Mapping[Place, int], rescues_below: int | None = None) -> Found:
+    """Return the first due tasks of these places, at most as many as given for each, as they will be once claimed."""
+    dialect = dialect_of(connections[alias])
+    statements, parameters = [], []
+    columns = ("{number} AS place", *COLUMNS)
+    for number, (place, limit) in enumerate(places.items()):
+        request = ClaimRequest(
+            executor, place.queue, place.priority, limit,
+            watermark=place.watermark, rescues_below=rescues_below, lane=place.lane,
+        )  # fmt: skip
+        sql, values = candidates(dialect, request, [column.format(number=number) for column in columns])
+        statements.append(sql)
+        parameters += values
+    sql = dialect.union(statements)
+
+    def read(cursor: CursorWrapper) -> list[tuple[Any, ...]]:
+        cursor.execute(sql, parameters)
+        return list(cursor.fetchall())
+
+    found: Found = {place: [] for place in places}
+    numbered = list(places)
+    # On a cluster the node must have seen what others have blocked: they may count on this executor to look again.
+    for number, *row in decisively(alias, read):
+        found[numbered[number]].append(claimed(tuple(row), dialect, executor, newer=1))
+    return found
 
 
 class Chosen(NamedTuple):

@@ -6,8 +6,7 @@ from typing import Final, Protocol
 from django.db import connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.notices import mysql, postgres, sqlite
-from django_delayed_tasks.store.notices.notice import Notice
+from django_delayed_tasks.store.notices import Notice, mysql, postgres, sqlite
 from django_delayed_tasks.support.logs import logger_of
 
 logger = logger_of(__name__)

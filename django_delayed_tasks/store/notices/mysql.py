@@ -17,7 +17,7 @@ from typing import Any, Final
 from django.db import OperationalError, connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.notices.notice import CannotListen, Notice
+from django_delayed_tasks.store.notices import CannotListen, Notice
 from django_delayed_tasks.store.sql.tables import EXECUTOR
 from django_delayed_tasks.support import forks
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from django.db import connections
 
 from django_delayed_tasks import clock
-from django_delayed_tasks.store.notices import notice
-from django_delayed_tasks.store.notices.notice import CannotListen, Notice
+from django_delayed_tasks.store import notices
+from django_delayed_tasks.store.notices import CannotListen, Notice
 
 if TYPE_CHECKING:
     import psycopg
@@ -42,7 +42,7 @@ def notify(alias: str, queue: str) -> None:
         django.db.Error: the database refuses it.
     """
     with connections[alias].cursor() as cursor:
-        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{notice.process()} {queue}"])
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{notices.process()} {queue}"])
 
 
 def can_listen(alias: str) -> bool:

@@ -14,8 +14,8 @@ from typing import Final
 
 from django.db import connections
 
-from django_delayed_tasks.store.notices import notice
-from django_delayed_tasks.store.notices.notice import CannotListen, Notice
+from django_delayed_tasks.store import notices
+from django_delayed_tasks.store.notices import CannotListen, Notice
 
 SUFFIX: Final = "-notices"
 LONGEST: Final = 4096
@@ -50,7 +50,7 @@ def notify(alias: str, queue: str) -> None:
         with suppress(FileNotFoundError):  # there is no folder without a listener
             for listener in _listeners(folder):
                 with suppress(OSError):  # it has notices enough that it has not heard
-                    listener.send(f"{notice.process()} {queue}".encode())
+                    listener.send(f"{notices.process()} {queue}".encode())
 
 
 def _listeners(folder: str) -> Iterator[socket.socket]:

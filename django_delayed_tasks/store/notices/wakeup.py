@@ -13,8 +13,11 @@ from typing import Any
 from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from django_delayed_tasks import clock
+from django_delayed_tasks import clock, signals
 from django_delayed_tasks.conf import INLINE, settings
+from django_delayed_tasks.handlers import find
+from django_delayed_tasks.outcomes import AddResult
+from django_delayed_tasks.states import AddAction
 from django_delayed_tasks.store.notices.channels import can_notify, notify
 from django_delayed_tasks.store.sql.transactions import in_transaction, is_in_test_case
 from django_delayed_tasks.store.validation import Schedule, When
@@ -24,6 +27,7 @@ run_inline: Callable[[str], None] | None = None
 """Runs the due tasks of a database in this thread; set when the app is ready."""
 _lock = Lock()
 _sleepers: set[Event] = set()
+_UNWRITTEN = (AddAction.KEPT, AddAction.FILTERED)
 ANY = ""
 """Used in place of a queue's name."""
 MOST_NAMED = 3
@@ -128,6 +132,26 @@ def dismiss(sleeper: Event) -> None:
     """Have :func:`wake` no longer set this event."""
     with _lock:
         _sleepers.discard(sleeper)
+
+
+def when_added(alias: str, schedules: Iterable[Schedule], result: AddResult | None = None) -> None:
+    """Wake executors and send ``task_added`` once the caller's transaction is committed."""
+    when_committed(alias, lambda: soon(schedules))
+    if not signals.task_added.receivers or (result and result.action in _UNWRITTEN):
+        return
+    if sees_commit(connections[alias]):
+        for schedule in schedules:
+            transaction.on_commit(_telling(alias, schedule, result), using=alias, robust=True)
+
+
+def _telling(alias: str, schedule: Schedule, result: AddResult | None) -> Callable[[], None]:
+    def tell() -> None:
+        signals.task_added.send_robust(
+            sender=type(find(schedule.biz_code)), biz_code=schedule.biz_code, biz_num=schedule.biz_num,
+            when=schedule.when, queue=schedule.queue, using=alias, result=result,
+        )  # fmt: skip
+
+    return tell
 
 
 def _forget() -> None:

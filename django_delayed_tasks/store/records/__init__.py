@@ -1,1 +1,1 @@
-"""Records kept in addition to a task's schedule: its history, what was done once, its progress."""
+"""Records kept in addition to schedules: history, what was done once, progress, statistics, a survey of all tasks."""

@@ -1,4 +1,4 @@
-"""Adding many tasks: up to a few thousand rows in one statement."""
+"""Adding many tasks, up to a few thousand rows in one statement; and tasks, one or many, to be done only once."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
@@ -8,7 +8,9 @@ from django.db import IntegrityError, connections, transaction
 from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks.exceptions import TaskExists
+from django_delayed_tasks.outcomes import AddResult
 from django_delayed_tasks.states import AddAction, IfExists
+from django_delayed_tasks.store.records.once import Identity, succeeded
 from django_delayed_tasks.store.schedules import add
 from django_delayed_tasks.store.schedules.add import COLUMNS, FRESH
 from django_delayed_tasks.store.schedules.upsert import PREFERRING, upserted
@@ -185,3 +187,64 @@ def _sent(schedule: Schedule, now: datetime) -> tuple[Any, ...]:
 
 def _absolute(moment: When, now: datetime) -> datetime:
     return moment if isinstance(moment, datetime) else now + (moment or timedelta())
+
+
+FILTERED = AddResult(None, AddAction.FILTERED)
+
+
+class _Succeeded(Exception):
+    """Tasks of these identities have been done already."""
+
+    def __init__(self, identities: set[Identity]) -> None:
+        super().__init__(identities)
+        self.identities = identities
+
+
+def add_once(alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    """Add as ``add.add`` does, unless this identity has been done: then return FILTERED and write nothing.
+
+    The identity is looked up before the row is written, which usually decides it, and again when the row is written and
+    locked, because a run of the same task may have been settled in between.
+
+    Raises:
+        TaskExists: with ``IfExists.RAISE``, when a task of this identity exists.
+    """
+    try:
+        return atomically(alias, lambda cursor: _add_once(cursor, alias, schedule, if_exists))
+    except _Succeeded:
+        return FILTERED
+
+
+def _add_once(cursor: CursorWrapper, alias: str, schedule: Schedule, if_exists: IfExists) -> AddResult:
+    _refuse_succeeded(cursor, alias, [schedule])
+    with transaction.atomic(using=alias):
+        result = add.add(alias, schedule, if_exists)
+        _refuse_succeeded(cursor, alias, [schedule])
+    return result
+
+
+def _refuse_succeeded(cursor: CursorWrapper, alias: str, schedules: Sequence[Schedule]) -> None:
+    dialect = dialect_of(connections[alias])
+    if found := succeeded(cursor, dialect, [schedule[:2] for schedule in schedules]):
+        raise _Succeeded(found)
+
+
+def add_many_once(alias: str, schedules: Sequence[Schedule], if_exists: IfExists, batch_size: int) -> int:
+    """Add as :func:`add_many` does, leaving out what has been done; return how many were written."""
+    written = 0
+    for batch in batches(schedules, batch_size):
+        written += atomically(alias, lambda cursor, batch=batch: _add_batch_once(cursor, alias, batch, if_exists))  # type: ignore[misc]
+    return written
+
+
+def _add_batch_once(cursor: CursorWrapper, alias: str, batch: list[Schedule], if_exists: IfExists) -> int:
+    while batch:
+        try:
+            _refuse_succeeded(cursor, alias, batch)
+            with transaction.atomic(using=alias):
+                written = add_many(alias, batch, if_exists, len(batch))
+                _refuse_succeeded(cursor, alias, batch)
+            return written
+        except _Succeeded as error:
+            batch = [schedule for schedule in batch if schedule[:2] not in error.identities]
+    return 0

@@ -256,7 +256,7 @@ def _ends(settlements: Sequence[Settlement]) -> Ends:
         [one.finished for one in settlements],
         [one.result for one in settlements],
         [one.error for one in settlements],
-        [_path(one.exception) for one in settlements],
+        [None if one.exception is None else _path(one.exception) for one in settlements],
         [keeps_data(one) for one in settlements],
         [one.stood_for for one in settlements],
     )

@@ -130,8 +130,7 @@ class OfThread:
     def __init__(self, alias: str, is_shared: bool = False) -> None:
         self._alias = alias
         self._is_shared = is_shared
-        self._used: set[str] = set()
-        self._wrappers: dict[str, int] = {}
+        self.used: set[str] = set()
         self._prepare: Callable[[BaseDatabaseWrapper], None] = _prepare_nothing
         self._losses = losses
         self._keep()
@@ -139,9 +138,9 @@ class OfThread:
 
     def _keep(self) -> None:
         self._names = len(connections.settings)
-        self._all = keep()
+        self._all = {connection: leftovers.usual_wrappers(connection) for connection in keep()}
         for connection in self._all:
-            leftovers.watch(connection, self._used)
+            leftovers.watch(connection, self.used)
 
     def refresh(self, was_idle: bool) -> None:
         """Close those that have died while the thread ``was_idle``; those that do not work if others did not either."""
@@ -166,18 +165,24 @@ class OfThread:
         leftovers.forget_running_loop()
         if len(connections.settings) != self._names:  # a project may add databases at runtime
             self._keep()
-        for connection in list(self._all):
-            if connection.alias in self._used or leftovers.is_suspicious(connection, self._usual(connection)):
+        for connection, usual in self._all.items():
+            if self.used or leftovers.is_suspicious(connection, usual):
+                self._tidy_all(who)
+                return
+
+    def _tidy_all(self, who: object) -> None:
+        for connection, usual in [*self._all.items()]:
+            if connection.alias in self.used or leftovers.is_suspicious(connection, usual):
                 try:
-                    self._tidy(connection, who)
+                    self._tidy(connection, usual, who)
                 except Exception:  # of a backend, or a receiver of connection_created
                     logger.exception("the connection to %r may not be usable", connection.alias)
-        self._used.clear()
+        self.used.clear()
 
     def end_transactions(self, who: object) -> None:
         """Replace the connections on which ``who`` has left a transaction open, and leave all else as it is."""
         for connection in list(self._all):
-            if connection.alias in self._used and leftovers.is_in_transaction(connection):
+            if connection.alias in self.used and leftovers.is_in_transaction(connection):
                 self._end_transaction(connection, who)
 
     def _end_transaction(self, connection: BaseDatabaseWrapper, who: object) -> None:
@@ -190,11 +195,11 @@ class OfThread:
         Raises:
             TransactionManagementError: what it wrote there will be rolled back.
         """
-        for alias in list(self._used):
+        for alias in list(self.used):
             if alias != but and leftovers.is_in_transaction(connections[alias]):
                 raise TransactionManagementError(LEFT_OPEN.format(alias))
 
-    def _tidy(self, connection: BaseDatabaseWrapper, who: object) -> None:
+    def _tidy(self, connection: BaseDatabaseWrapper, usual: set[int], who: object) -> None:
         global losses
         connection.force_debug_cursor = False
         if connection.queries_log:  # with DEBUG; a web process forgets them at each request
@@ -205,7 +210,7 @@ class OfThread:
         if connection.errors_occurred:  # first: the other threads are to know that one was lost
             losses += _close_unless(self.test_of(connection), connection)
         is_busy = not self._is_shared and leftovers.has_unread(connection)
-        if is_busy or leftovers.is_changed(connection, self._usual(connection)):
+        if is_busy or leftovers.is_changed(connection, usual):
             self._replace(connection)
         elif connection.connection is not None and not connection.settings_dict["AUTOCOMMIT"]:
             connection.rollback()
@@ -228,18 +233,14 @@ class OfThread:
         _close(old)
         _close(connections[old.alias])  # which a handler may have put in its place
         new = _renew(old)
-        leftovers.watch(new, self._used)
-        self._all[self._all.index(old)] = new
+        leftovers.watch(new, self.used)
+        self._all[new] = usual = self._all.pop(old)
         if old is self.connection:
             self.connection = new
             self._prepare(new)
-        if leftovers.is_wrapped(old, self._usual(old)):
+        if len(old.execute_wrappers) not in usual:
             new.ensure_connection()
-            self._wrappers[new.alias] = len(new.execute_wrappers)
-
-    def _usual(self, connection: BaseDatabaseWrapper) -> int:
-        """Return how many wrappers of statements each new connection has, if a receiver adds some."""
-        return self._wrappers.get(connection.alias, 0)
+            usual.add(len(new.execute_wrappers))
 
     def end(self) -> None:
         """Close the connections, as the thread ends."""
@@ -266,7 +267,7 @@ def end_transactions_of(who: object) -> None:
 
 def refuse_left_open(but: str | None = None) -> None:
     """Do as :meth:`OfThread.refuse_left_open`, if this thread is one of this package's."""
-    if own := _of_thread.get(get_ident()):
+    if (own := _of_thread.get(get_ident())) and own.used:
         own.refuse_left_open(but)
 
 
@@ -350,9 +351,11 @@ def _close(connection: BaseDatabaseWrapper) -> None:
     # forget the blocks when it connects again, which is after a durable block has asked for them.
     connection.in_atomic_block = connection.closed_in_transaction = connection.needs_rollback = False
     connection.atomic_blocks, connection.savepoint_ids = [], []
-    if connection.vendor == "sqlite":  # where a connection with an open cursor is closed later, with its transaction
-        with suppress(Exception):
+    with suppress(Exception):
+        if connection.vendor == "sqlite":  # where one with an open cursor is closed later, with its transaction
             connection.connection.rollback()
+        elif _is_pooled(connection):  # the pool would lend this session again
+            connection.connection.close()
     close_one(connection)
 
 

@@ -1,14 +1,18 @@
-"""Lanes: the column that keeps tasks of limited handlers out of the way of all others, in every index range.
+"""Lanes: the column that keeps tasks that wait for one thing out of the way of all others, in every index range.
 
-A task of an unlimited handler has no lane (""). One of a limited handler waits in the *open lane* of its code. If its
-concurrency key has no free permit, it is *blocked*: it waits in a lane of the key. Lanes are compared as bytes, and the
-blocked ones come last: whatever reads less than ``BLOCKED`` reads none of them.
+A plain task has no lane (""): it waits for a thread. One of an async handler waits in the lane ``LOOP`` for the event
+loop. One of a limited handler waits in the *open lane* of its code. If its concurrency key has no free permit, it is
+*blocked*: it waits in a lane of the key. Lanes are compared as bytes, and the blocked ones come last: whatever reads
+less than ``BLOCKED`` reads none of them.
 """
 
 import hashlib
 from typing import Final
 
 OPEN: Final = "="
+LOOP: Final = "@"
+UNLIMITED: Final = ("", LOOP)
+"""The lanes in which tasks wait for an executor alone."""
 BLOCKED: Final = "~"
 _DIGEST: Final = 32
 
@@ -30,6 +34,11 @@ def blocked_lane(code: str, key: str) -> str:
 def code_of(lane: str) -> str:
     """Return the code that a lane is for."""
     return lane.partition(OPEN)[2]
+
+
+def is_limited(lane: str) -> bool:
+    """Return whether tasks in this lane wait for permits of their handler's limits."""
+    return lane not in UNLIMITED
 
 
 def is_blocked(lane: str) -> bool:

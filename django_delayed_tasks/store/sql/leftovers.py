@@ -1,6 +1,7 @@
 """What a run may leave on a connection of its thread, and in the thread itself, that the next run could meet."""
 
-import asyncio
+from asyncio import _get_running_loop, _set_running_loop
+from collections.abc import Container
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -35,8 +36,8 @@ def forget_running_loop() -> None:
 
     A run leaves such a loop if it does not stop what it has started, as Playwright's ``sync_playwright().start()``.
     """
-    if asyncio._get_running_loop() is not None:
-        asyncio._set_running_loop(None)
+    if _get_running_loop() is not None:
+        _set_running_loop(None)
 
 
 def is_left_open(connection: BaseDatabaseWrapper) -> bool:
@@ -53,12 +54,17 @@ def _says(connection: BaseDatabaseWrapper, question: str) -> bool:
         return False
 
 
+def usual_wrappers(connection: BaseDatabaseWrapper) -> set[int]:
+    """Return how many wrappers of statements a new connection may have; a receiver may add some as it is opened."""
+    return {int(connection.vendor == "mysql")}
+
+
 def is_in_transaction(connection: BaseDatabaseWrapper) -> bool:
     """Return whether a transaction was left open, in or outside of ``atomic()``."""
     return connection.in_atomic_block or is_left_open(connection)
 
 
-def is_changed(connection: BaseDatabaseWrapper, usual: int) -> bool:
+def is_changed(connection: BaseDatabaseWrapper, usual: Container[int]) -> bool:
     """Return whether the connection differs from a new one in anything that the next run could meet."""
     return bool(
         connections[connection.alias] is not connection
@@ -68,24 +74,21 @@ def is_changed(connection: BaseDatabaseWrapper, usual: int) -> bool:
         or connection.needs_rollback
         or connection.run_on_commit
         or connection.run_commit_hooks_on_set_autocommit_on
-        or (connection.execute_wrappers and is_wrapped(connection, usual))
+        or len(connection.execute_wrappers) not in usual
         or (connection.connection is not None and _says(connection, "is_closed"))
     )
 
 
-def is_suspicious(connection: BaseDatabaseWrapper, usual: int) -> bool:
+def is_suspicious(connection: BaseDatabaseWrapper, usual: Container[int]) -> bool:
     """Return whether the connection may have changed although it was not used; costs next to nothing."""
-    if connection.connection is None and connections[connection.alias] is not connection:
-        return True
-    return connection.errors_occurred or connection.force_debug_cursor or is_wrapped(connection, usual)
+    return (
+        connection.errors_occurred
+        or connection.force_debug_cursor
+        or len(connection.execute_wrappers) not in usual
+        or (connection.connection is None and connections[connection.alias] is not connection)
+    )
 
 
 def has_unread(connection: BaseDatabaseWrapper) -> bool:
     """Return whether the connection is kept busy by rows that a run has not read to their end."""
     return connection.connection is not None and _says(connection, "has_unread")
-
-
-def is_wrapped(connection: BaseDatabaseWrapper, usual: int) -> bool:
-    """Return whether a run has left a wrapper around the statements; new connections have ``usual`` ones."""
-    count = len(connection.execute_wrappers)
-    return count != (connection.vendor == "mysql") and count != usual

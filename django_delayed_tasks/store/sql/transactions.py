@@ -4,7 +4,8 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, TypeVar
+from datetime import timedelta
+from typing import Any, Final, TypeVar
 
 from django.db import DatabaseError, DataError, Error, IntegrityError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -211,3 +212,33 @@ def is_unwritable(error: BaseException) -> bool:
     """
     code = error.args[0] if error.args else None
     return isinstance(error, DataError | IntegrityError | UnicodeError) or code in _REFUSALS
+
+
+_QUERIES: Final = {
+    # The server shows the start in its own zone.
+    "mysql": "SELECT TIMESTAMPDIFF(SECOND, CONVERT_TZ(trx_started, 'SYSTEM', '+00:00'), UTC_TIMESTAMP()),"
+    " trx_mysql_thread_id FROM information_schema.INNODB_TRX ORDER BY trx_started LIMIT 1",
+    "postgresql": "SELECT EXTRACT(EPOCH FROM clock_timestamp() - xact_start), pid FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL"
+    " AND xact_start IS NOT NULL ORDER BY xact_start LIMIT 1",
+}
+
+
+def oldest_transaction(alias: str) -> tuple[timedelta, int] | None:
+    """Return how long the oldest transaction has been open, and the id of its session on the server.
+
+    None: there is none, this database does not tell, or its user may not ask.
+    """
+    query = _QUERIES.get(connections[alias].vendor)
+    if query is None:
+        return None
+
+    def read(cursor: CursorWrapper) -> Any:
+        cursor.execute(query)
+        return cursor.fetchone()
+
+    try:
+        found = in_one_statement(alias, read)
+    except DatabaseError:  # the privilege PROCESS is missing
+        return None
+    return (timedelta(seconds=float(found[0])), int(found[1])) if found and found[0] is not None else None

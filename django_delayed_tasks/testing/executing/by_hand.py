@@ -38,6 +38,7 @@ from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.resources.rate_tokens import KEY_STARTS, STARTS
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql.fences import Claim
+from django_delayed_tasks.store.sql.lanes import UNLIMITED, is_limited
 from django_delayed_tasks.testing.executing.as_committed import as_committed
 from django_delayed_tasks.testing.executing.stand_ins import AwaitedHere, ReportsHere, SettlerHere
 from django_delayed_tasks.testing.executing.timeouts import timed
@@ -101,7 +102,7 @@ class ByHand:
         self._poller.forget()
         agenda = read_agenda(self._alias)
         due = [level for level in (*agenda.levels, *agenda.lanes) if level.earliest <= agenda.now]
-        if due and min(due, key=_place).lane:
+        if due and is_limited(min(due, key=_place).lane):
             self._lanes.agenda = agenda
             self._lanes.tick()
         if not len(self._held):
@@ -216,7 +217,7 @@ class ByHand:
 
     def _next_token(self, until: datetime) -> datetime | None:
         """Return when the next rate token is free, if a due task may wait for it."""
-        if not self._pending().filter(claim_at__lte=clock.host_now()).exclude(lane="").exists():
+        if not self._pending().filter(claim_at__lte=clock.host_now()).exclude(lane__in=UNLIMITED).exists():
             return None
         tokens = Resource.objects.using(self._alias).filter(Q(pool__startswith=STARTS) | Q(pool__startswith=KEY_STARTS))
         held = tokens.filter(enabled=True, busy_before__gt=clock.host_now(), busy_before__lte=until)

@@ -1,7 +1,6 @@
 """How long the admin's pages and a preview take: ``pages ROUNDS HOURS``, on the tasks and runs that are there.
 
-The rollup is filled as executors would have filled it in so many hours, and the survey is taken, as one of them would
-take it.
+This program writes the statistics that executors write in so many hours, and takes the survey as an executor does.
 """
 
 import json
@@ -45,8 +44,8 @@ PREVIEW = "preview of a hundred runs"
 def fill(hours: int) -> None:
     """Statistics of many codes, and some executors."""
     from django_delayed_tasks.models import Executor, Overview, Statistic
+    from django_delayed_tasks.store.records import rollup
     from django_delayed_tasks.store.schedules.recurrence import read_now
-    from django_delayed_tasks.store.statistics import rollup
 
     for model in (Statistic, Overview, Executor):
         model._base_manager.all().delete()
@@ -64,7 +63,7 @@ def fill(hours: int) -> None:
 
 def counts() -> dict[tuple[str, int, str], Any]:
     """Some runs of each code that were done, and some that failed."""
-    from django_delayed_tasks.store.statistics.rollup import Cell
+    from django_delayed_tasks.store.records.rollup import Cell
 
     found = {}
     for code in range(CODES):

@@ -17,4 +17,4 @@ class Misuse(Scenario):
         world.load.codes = ("t-plain", "t-atomic", *MISUSING)
         world.load.longest = 0.02
         world.load.start(world.size.tasks, rate=60)
-        world.wait_until(world.load.wait, "the load to be made")
+        world.wait_until(lambda: world.load.wait() or world.has_found_bug, "the load to be made")

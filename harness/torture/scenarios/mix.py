@@ -4,6 +4,7 @@ import time
 
 from harness.torture.codes import MISUSING, MIXED
 from harness.torture.faults.base import Fault, faults_of_mix
+from harness.torture.looking import any_is_done
 from harness.torture.pooling import POOLED
 from harness.torture.scenario import Scenario, Size, register
 from harness.torture.world import World
@@ -28,6 +29,7 @@ class Mix(Scenario):
         world.load.codes = CODES
         seconds = (1 - REST) * world.seconds_left() if world.size.faults == 0 else 6.0
         world.load.start(world.size.tasks, rate=world.size.tasks / seconds * 1.1)
+        world.wait_until(any_is_done, "a first task is done")  # the first fault may leave no call a connection
         break_things(world, time.monotonic() + seconds)
         world.load.finish()
 

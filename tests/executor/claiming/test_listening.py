@@ -13,10 +13,9 @@ from django_delayed_tasks.executor.claiming.listener import LASTING, RATE, SHORT
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.membership.peers import Peers
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.store.notices import channels, mysql, wakeup
-from django_delayed_tasks.store.notices import notice as notices
+from django_delayed_tasks.store import notices
+from django_delayed_tasks.store.notices import Notice, channels, mysql, wakeup
 from django_delayed_tasks.store.notices.channels import Subscription, notify
-from django_delayed_tasks.store.notices.notice import Notice
 from tests.executor.parts import add, executing, handler_of, registered
 from tests.listeners import CAN_BE_CUT, cut, listening
 from tests.threads import start_thread

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from django_delayed_tasks import Task, TaskHandler, register_task_handler
-from django_delayed_tasks.executor.claiming import prefetch
-from django_delayed_tasks.executor.claiming.prefetch import room_for
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming.request import ClaimRequest
+from django_delayed_tasks.store.sql.lanes import LOOP
 from tests.executor.coroutines import Blocking, Waiting, async_handler_of
 from tests.executor.parts import Bench, add, executing, handler_of
 from tests.waiting import wait_until
@@ -68,17 +67,6 @@ def test_what_ends_makes_room_for_its_kind(bench: Bench) -> None:
     assert poll(bench) == ([*plain, "02"], [*on_loop, "13"])
 
 
-def test_those_in_the_way_are_passed_by_up_to_a_bound(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every poll reads them again."""
-    monkeypatch.setattr(prefetch, "LOOK", 6)
-    add_some("plain", *range(7))
-    add_some("async", 10)
-    assert poll(bench) == (["00", "01"], [])  # five are in the way, and one more is looked at
-    Task._base_manager.filter(biz_num="06").delete()
-    add_some("async", 11)
-    assert poll(bench)[1] == ["10", "11"]
-
-
 def test_max_tasks_is_the_sum_of_both(make_bench: Any, bench: Bench) -> None:
     other = make_bench(name="other", threads=2, async_concurrency=9, max_tasks=5)
     add_some("async", *range(9))
@@ -102,28 +90,56 @@ def test_a_batch_is_filled_and_takes_one_place(make_bench: Any) -> None:
     assert bench.held.awaited == 0
 
 
-def test_without_async_handlers_a_claim_is_what_it_was(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claims_of_plain_tasks_are_those_of_a_process_without_async_handlers(make_bench: Any) -> None:
     handler_of(lambda task: None, code="plain")
-    bench: Bench = make_bench(threads=2)
-    requests: list[ClaimRequest] = []
+    without = requests_of(make_bench(name="without", threads=2))
+    async_handler_of(nothing, code="async")
+    assert requests_of(make_bench(name="with", threads=2)) == without == [("", "default", 2)]
+
+
+def requests_of(bench: Bench) -> list[tuple[str, str, int]]:
+    """Return what a backlog of plain tasks makes the poller ask for."""
+    requests: list[tuple[str, str, int]] = []
     usual = bench.poller._claim
 
     def claim(alias: str, request: ClaimRequest) -> Any:
-        requests.append(request)
+        requests.append((request.lane, request.queue, request.limit))
         return usual(alias, request)
 
-    monkeypatch.setattr(bench.poller, "_claim", claim)
+    bench.poller._claim = claim
     add_some("plain", *range(5))
     assert poll(bench) == (["00", "01"], [])
-    assert {(request.limit, request.shares) for request in requests} == {(2, None)}
-    assert bench.poller.claim_size.room().loop == 0
+    Task._base_manager.all().delete()
+    return requests
 
 
-def test_room_for_no_more_than_are_wanted_is_for_either_kind() -> None:
-    room = room_for(4, 5)
-    assert (room.at_most(20), room.at_most(20).total) == (room_for(4, 5, 20), 9)
-    assert (room.at_most(6), room.at_most(6).total) == (room_for(4, 5, 6), 6)
-    assert (room.at_most(3), room.at_most(3).total) == (room_for(3, 3, 3), 3)
+def test_a_drain_ends_when_nothing_of_either_kind_is_due(make_bench: Any, bench: Bench) -> None:
+    drain: Bench = make_bench(name="draining", threads=2, async_concurrency=3, drain=True)
+    add_some("plain", *range(7))
+    add_some("async", *range(10, 15))
+    numbers: list[str] = []
+    for _ in range(20):
+        drain.poller.poll()
+        numbers += [*drain.numbers, *drain.awaited.numbers]
+        drain.finish([*drain.delivered, *(batch[0] for batch in drain.awaited.batches)], seconds=10.0)
+        drain.delivered.clear()
+        drain.awaited.batches.clear()
+        if drain.poller.drained.is_set():
+            break
+    assert drain.poller.drained.is_set()
+    assert sorted(numbers) == [f"{number:02}" for number in (*range(7), *range(10, 15))]
+
+
+def test_one_that_was_added_by_a_process_with_another_kind_of_handler_moves_into_its_lane(bench: Bench) -> None:
+    """As during a deploy that turns a handler into a coroutine, or back: no attempt is counted."""
+    add_some("plain", 1)
+    add_some("async", 2)
+    Task._base_manager.filter(biz_code="plain").update(lane=LOOP)
+    Task._base_manager.filter(biz_code="async").update(lane="")
+    assert poll(bench) == ([], [])
+    bench.settle()
+    assert poll(bench) == (["01"], ["02"])
+    assert set(Task.objects.values_list("attempts", flat=True)) == {1}
 
 
 class TestWaking:

@@ -12,7 +12,7 @@ from django_delayed_tasks.executor.membership.lease import NEVER
 from django_delayed_tasks.leases.pool import Pool
 from django_delayed_tasks.models import Resource, Task
 from django_delayed_tasks.states import TaskStatus
-from django_delayed_tasks.store.limits.places import read_places
+from django_delayed_tasks.store.limits.claiming import read_places
 from tests.executor.limits.parts import LanesBench, add_some, limited
 from tests.executor.parts import add, handler_of
 from tests.store import verbs

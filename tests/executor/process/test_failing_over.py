@@ -182,6 +182,24 @@ class TestCaller:
             self.VERBS[verb]()
         self.VERBS[verb]()
 
+    @pytest.mark.skipif(connection.vendor != "postgresql", reason="Django has no pool for others")
+    def test_with_a_pool_is_told_once(self, failover: Failover) -> None:
+        """The pool would lend the session that it gets back again."""
+        usual = connection.settings_dict
+        connection.close()
+        pool = {"min_size": 1, "max_size": 1}
+        connection.settings_dict = {**usual, "OPTIONS": {**usual["OPTIONS"], "pool": pool}}
+        try:
+            add("1")
+            failover.demote()
+            with pytest.raises(DatabaseError):
+                add("2")
+            add("3")
+        finally:
+            connection.close()
+            connection.close_pool()  # type: ignore[attr-defined]
+            connection.settings_dict = usual
+
     def test_whose_first_connection_is_refused_gets_another_one(self, failover: Failover) -> None:
         failover.is_lasting = True
         with pytest.raises(DatabaseError):

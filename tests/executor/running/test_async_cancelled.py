@@ -13,6 +13,7 @@ from django_delayed_tasks.executor.running import awaited_runs
 from django_delayed_tasks.models import Executor, Task, TaskRun
 from django_delayed_tasks.states import RunOutcome, TaskStatus
 from django_delayed_tasks.store.claiming.claimed_task import lose
+from django_delayed_tasks.store.sql.lanes import LOOP
 from tests.executor.coroutines import Waiting, async_handler_of
 from tests.executor.parts import add, claim, drain, executing
 from tests.threads import start_thread
@@ -166,7 +167,7 @@ class TestShutdown:
         with executing(async_concurrency=1) as executor:
             wait_until(lambda: waiting.begun)
             # More than there is room for, as there is after a batch has raised.
-            executor.held.add(more := claim(executor.lease.executor))
+            executor.held.add(more := claim(executor.lease.executor, lane=LOOP))
             executor.queue.put(more)
             wait_until(lambda: len(executor.awaited._tasks) == 2)
             stopping = start_thread(executor.stop)

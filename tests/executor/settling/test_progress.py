@@ -10,7 +10,7 @@ from django_delayed_tasks.clock import DatabaseClock, frozen_at
 from django_delayed_tasks.exceptions import ClaimLost, InvalidTask
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.options import ExecutorOptions
-from django_delayed_tasks.executor.settling.progress_reports import ProgressReports
+from django_delayed_tasks.executor.settling.settler import ProgressReports
 from django_delayed_tasks.models import Executor, Task
 from django_delayed_tasks.states import RunOutcome, Then
 from django_delayed_tasks.store import executors

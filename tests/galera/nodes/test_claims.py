@@ -18,7 +18,7 @@ from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask, held_by
 from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced
 from django_delayed_tasks.store.claiming.strategies import strategy_for
-from django_delayed_tasks.store.limits.places import Place, read_places
+from django_delayed_tasks.store.limits.claiming import Place, read_places
 from django_delayed_tasks.store.settling.settle import settle
 from django_delayed_tasks.store.settling.settlement import Settlement
 from django_delayed_tasks.store.sql import galera

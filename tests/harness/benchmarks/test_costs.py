@@ -13,12 +13,10 @@ from django_delayed_tasks.handlers import TaskHandler
 from django_delayed_tasks.models import Task, TaskRun
 from django_delayed_tasks.store.claiming.agenda import read_agenda
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
 from django_delayed_tasks.store.claiming.strategies import strategy_for
 from django_delayed_tasks.store.settling.settlement import Settlement
 from harness.benchmarks import stock
 from harness.benchmarks.counts import Counts, counted
-from harness.benchmarks.programs.fill import analyze
 from tests.executor.parts import Bench
 from tests.executor.runs import run_one
 from tests.store import verbs
@@ -98,18 +96,6 @@ def test_claims_under_a_backlog(live_db: str) -> None:
     assert Task.objects.count() == MANY
     assert many.rows == few.rows <= 2 * BATCH * UNIT.get(live_db, 1)
     assert (few.statements, few.commits) == (1 if live_db in ("postgres", "sqlite") else 2, 1)
-
-
-def test_a_claim_in_shares_by_one_of_two_executors(live_db: str) -> None:
-    """It reads the first rows of the level once, however many are due, and the last ones if it finds none to claim."""
-    api.add_tasks(verbs.task(str(number), -HOUR) for number in range(FEW))
-    analyze(Task._meta.db_table)
-    watermark = read_agenda(ALIAS).due()[0].earliest - timedelta(seconds=5)
-    of_loop = Shares(frozenset({"async"}), BATCH, 0, BATCH)
-    request = ClaimRequest(1, "default", 0, 5 * BATCH, watermark, executors=2, shares=of_loop)
-    counts = cost(lambda: strategy_for(ALIAS, "auto")(ALIAS, request))
-    assert counts.statements == 2
-    assert counts.rows <= 4 * request.limit * UNIT.get(live_db, 1)
 
 
 def test_an_agenda_over_a_backlog(live_db: str) -> None:

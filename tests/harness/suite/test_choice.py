@@ -11,6 +11,7 @@ from harness.suite import changes, choice
 from harness.suite.parts import (
     ALONE,
     DATABASES,
+    JOINED,
     NOT_QUICK,
     ONLY_ON,
     PARTS,
@@ -64,6 +65,12 @@ def test_tables_name_what_is_there() -> None:
 
 def test_each_part_has_tests() -> None:
     assert by_part(files_of_tests()).keys() == PARTS.keys() == choice.EXPECTED.keys() - {"alone"}
+
+
+def test_parts_join_others_which_join_none() -> None:
+    for joined in JOINED.values():
+        assert joined.keys() | {*joined.values()} < PARTS.keys()
+        assert not joined.keys() & {*joined.values()}
 
 
 @pytest.mark.parametrize("turn", TURNS)

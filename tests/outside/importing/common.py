@@ -18,14 +18,18 @@ BACKEND = {"BACKEND": "django_delayed_tasks.backends.tasks.DelayedTasksBackend",
 
 def configure(app: str, **more: Any) -> None:
     """Set up a project with a database of its own, which has all tables."""
-    folder = tempfile.mkdtemp()
+    database = {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": f"{tempfile.mkdtemp()}/db.sqlite3",
+        "OPTIONS": {"init_command": "PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY"},
+    }
     settings.configure(
         **{
             "SECRET_KEY": "secret",
             "USE_TZ": True,
             "INSTALLED_APPS": ["django.contrib.contenttypes", "django.contrib.auth", "django_delayed_tasks", app],
             "DEFAULT_AUTO_FIELD": "django.db.models.BigAutoField",
-            "DATABASES": {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": f"{folder}/db.sqlite3"}},
+            "DATABASES": {"default": database},
             "TASKS": {"default": BACKEND},
             "DELAYED_TASKS": {"FUNCTION_MODULES": ["tests.outside.importing"]},
             **more,

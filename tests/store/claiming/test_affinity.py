@@ -1,8 +1,6 @@
 """How many an executor takes at once of what is best left to others: more each time that these do not want them."""
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -11,7 +9,7 @@ from django_delayed_tasks import api
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming import affinity, compare_and_set
 from django_delayed_tasks.store.claiming.affinity import STEAL_STEP, share_of
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Outpaced, Shares
+from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
 from tests.store.verbs import ALIAS
@@ -59,81 +57,15 @@ def test_no_more_than_it_has_room_for() -> None:
     assert best_left() == 10
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_one_kind_of_task_is_found_behind_many_of_another_that_there_is_no_room_for(place: int) -> None:
-    """Those many are its own, or all are another executor's."""
-    leave_to_others(100)
-    wanted = Task.objects.order_by("-claim_at", "-pk")[50]
-    Task._base_manager.filter(pk=wanted.pk).update(biz_code="wanted")
-    request = ClaimRequest(
-        1, "default", 0, 500, place=place, executors=2, shares=Shares(frozenset({"wanted"}), 5, 0, 5)
-    )
-    assert [task.id for task in compare_and_set.claim(ALIAS, request)] == [wanted.pk]
-
-
-def test_one_kind_of_task_is_found_behind_more_of_another_than_are_read() -> None:
-    """The first of them may remain for as long as hanging handlers leave no room for their kind."""
-    api.add_tasks([verbs.task(str(number), -verbs.HOUR) for number in range(40)])
-    Task._base_manager.update(biz_code="other")
-    api.add_tasks([verbs.task("wanted")])
-    request = ClaimRequest(1, "default", 0, 10, executors=2, shares=Shares(frozenset({"other"}), 0, 5, 5))
-    places = [replace(request, place=place) for place in (0, 1)]
-    assert [task.biz_num for place in places for task in compare_and_set.claim(ALIAS, place)] == ["wanted"]
-
-
 def test_what_is_left_behind_takes_no_room_that_is_not_there() -> None:
     """The other executor's tasks have waited for longer; together with its own they are no more than it asked for."""
     api.add_tasks([verbs.task(str(number)) for number in range(40)])
     theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1]
     Task._base_manager.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
-    request = ClaimRequest(
-        1, "default", 0, 500, verbs.NOW - verbs.HOUR, executors=2, shares=Shares(frozenset({"other"}), 0, 5, 5)
-    )
+    request = ClaimRequest(1, "default", 0, 5, verbs.NOW - verbs.HOUR, executors=2)
     claimed = [task.id for task in compare_and_set.claim(ALIAS, request)]
     assert len(claimed) == 5
     assert set(claimed) <= set(theirs)
-
-
-def taken_meanwhile(monkeypatch: pytest.MonkeyPatch, *counts: int) -> None:
-    """Have another executor claim this many tasks as soon as the first, second, … statement has read them."""
-    usual, numbers = affinity.Affinity._select, iter(counts)
-
-    def select(self: affinity.Affinity, *arguments: Any) -> Any:
-        rows = usual(self, *arguments)
-        if limit := next(numbers, 0):
-            assert len(compare_and_set.claim(ALIAS, ClaimRequest(2, "default", 0, limit))) == limit
-        return rows
-
-    monkeypatch.setattr(affinity.Affinity, "_select", select)
-
-
-def test_its_own_are_claimed_if_others_took_what_was_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    api.add_tasks([verbs.task(str(number)) for number in range(40)])
-    theirs = [task.pk for task in Task.objects.all() if share_of(task.pk, 2) == 1]
-    Task._base_manager.filter(pk__in=theirs).update(claim_at=verbs.NOW - verbs.HOUR)
-    taken_meanwhile(monkeypatch, 0, len(theirs))
-    claimed = compare_and_set.claim(ALIAS, replace(of_two_kinds(), watermark=verbs.NOW - verbs.HOUR, executors=2))
-    assert len(claimed) == 5
-    assert not {task.id for task in claimed} & set(theirs)
-
-
-def of_two_kinds(limit: int = 500) -> ClaimRequest:
-    """A request for five tasks at most, none of which is of the code "other"."""
-    return ClaimRequest(1, "default", 0, limit, shares=Shares(frozenset({"other"}), 0, 5, 5))
-
-
-def test_of_those_that_were_read_first_the_ones_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    api.add_tasks([verbs.task(str(number)) for number in range(5)])
-    taken_meanwhile(monkeypatch, 3)
-    assert [task.biz_num for task in compare_and_set.claim(ALIAS, of_two_kinds())] == ["3", "4"]
-
-
-def test_outpaced_if_none_is_left_of_those_that_were_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others may be due behind them."""
-    api.add_tasks([verbs.task(str(number)) for number in range(8)])
-    taken_meanwhile(monkeypatch, 5)
-    with pytest.raises(Outpaced):
-        compare_and_set.claim(ALIAS, of_two_kinds(limit=5))
 
 
 def test_few_again_when_others_were_quicker() -> None:

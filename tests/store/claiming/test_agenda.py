@@ -110,7 +110,8 @@ def test_local_time_that_jumps_within_the_statement(db: None, jump: int) -> None
 
 def known(*levels: tuple[str, int], idle: Iterable[tuple[str, int]] = (), watermark: timedelta = HOUR) -> KnownLevels:
     """Return known levels, with a watermark at NOW minus ``watermark``."""
-    return KnownLevels(dict.fromkeys(levels, NOW - watermark), frozenset(idle), NOW - watermark)
+    marks = {("", *level): NOW - watermark for level in levels}
+    return KnownLevels(marks, frozenset(("", *level) for level in idle), NOW - watermark)
 
 
 def test_what_is_below_the_watermark_may_be_left_out(db: None, frozen: None) -> None:

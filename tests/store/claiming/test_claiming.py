@@ -12,7 +12,7 @@ from django_delayed_tasks.models import Task
 from django_delayed_tasks.states import TaskStatus
 from django_delayed_tasks.store.claiming import compare_and_set
 from django_delayed_tasks.store.claiming.affinity import OTHERS, OWN, Affinity, share, share_of
-from django_delayed_tasks.store.claiming.request import ClaimRequest, Shares
+from django_delayed_tasks.store.claiming.request import ClaimRequest
 from django_delayed_tasks.store.claiming.strategies import Strategy
 from django_delayed_tasks.store.sql.dialects import dialect_of
 from tests.store import verbs
@@ -82,20 +82,6 @@ def test_only_of_one_code_among_the_first(db: None, frozen: None, strategy: Stra
         api.add_task(Task(biz_code=code, biz_num=str(number)))
     assert nums(strategy, limit=4, only="one") == ["0", "2"]
     assert nums(strategy, limit=4) == ["1", "3", "4"]
-
-
-def test_shares_of_two_kinds_among_the_first(db: None, frozen: None, strategy: Strategy) -> None:
-    for number in range(8):
-        api.add_task(Task(biz_code="one" if number % 2 else "other", biz_num=str(number)))
-
-    def shares(inside: int, outside: int, together: int = 9) -> Shares:
-        return Shares(frozenset({"one"}), inside, outside, together)
-
-    assert nums(strategy, limit=8, shares=shares(0, 0)) == []
-    assert nums(strategy, limit=8, shares=shares(2, 1)) == ["0", "1", "3"]
-    assert nums(strategy, limit=2, shares=shares(9, 0)) == []
-    assert nums(strategy, limit=8, shares=shares(9, 9, together=3)) == ["2", "4", "5"]
-    assert nums(strategy, limit=8, shares=shares(9, 9)) == ["6", "7"]
 
 
 def test_only_what_was_rescued_less_often(db: None, frozen: None, strategy: Strategy) -> None:

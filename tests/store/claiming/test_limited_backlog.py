@@ -1,4 +1,4 @@
-"""What is read while 100,000 limited tasks wait, half of them blocked by 5,000 keys: no more than what is claimed."""
+"""What is read while 20,000 limited tasks wait, half of them blocked by 1,000 keys: no more than what is claimed."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,7 +7,7 @@ from django_delayed_tasks import clock
 from django_delayed_tasks.models import Task
 from django_delayed_tasks.store.claiming.agenda import blocked_levels, read_agenda
 from django_delayed_tasks.store.claiming.looks import KnownLevels, look
-from django_delayed_tasks.store.limits.places import Place, read_places
+from django_delayed_tasks.store.limits.claiming import Place, read_places
 from django_delayed_tasks.store.settling.reap import reap
 from django_delayed_tasks.store.sql.lanes import open_lane
 from harness.benchmarks import stock
@@ -16,7 +16,7 @@ from tests.store.fixtures import STRATEGIES
 from tests.store.meters import UNIT, reads
 from tests.store.verbs import ALIAS, HOUR
 
-OPEN, BLOCKED, KEYS, FEW = 50_000, 50_000, 5_000, 20
+OPEN, BLOCKED, KEYS, FEW = 10_000, 10_000, 1_000, 20
 LANE = open_lane("limited")
 
 
@@ -34,7 +34,7 @@ def test_what_is_read(live_db: str) -> None:
     for number in range(5 * FEW):
         verbs.add(str(number), -HOUR, queue="default")
     now = clock.host_now()
-    known = KnownLevels({("default", 0): now - 2 * HOUR}, frozenset(), now, {(LANE, "default", 0): now - 30 * HOUR})
+    known = KnownLevels({("", "default", 0): now - 2 * HOUR, (LANE, "default", 0): now - 30 * HOUR}, frozenset(), now)
     place = Place(LANE, "default", 0, now - 30 * HOUR)
     found = {
         "agenda": excess(10, lambda: read_agenda(ALIAS)),

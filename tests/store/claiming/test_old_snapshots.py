@@ -60,7 +60,7 @@ def test_what_has_finished_is_not_read(live_db: str) -> None:
 def measured() -> tuple[int, int, int]:
     """Pages of a walk, a look and a claim, as an executor reads once all that finished is older than its margin."""
     watermark = read_agenda(ALIAS).now
-    known = KnownLevels(dict.fromkeys(LEVELS, watermark), frozenset(), watermark)
+    known = KnownLevels({("", *level): watermark for level in LEVELS}, frozenset(), watermark)
     assert {(level.queue, level.priority) for level in look(ALIAS, known).levels} == set(LEVELS)
     return (
         pages_of(lambda: read_agenda(ALIAS)),

@@ -9,9 +9,8 @@ import pytest
 from django.db import connection, connections
 
 from django_delayed_tasks.models import Executor
-from django_delayed_tasks.store.notices import channels, mysql
+from django_delayed_tasks.store.notices import CannotListen, channels, mysql
 from django_delayed_tasks.store.notices.mysql import Subscription
-from django_delayed_tasks.store.notices.notice import CannotListen
 from tests.executor.parts import registered
 from tests.listeners import cut, listening
 from tests.threads import start_thread

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from django.db import connection, connections
 
-from django_delayed_tasks.store.notices import channels, sqlite
-from django_delayed_tasks.store.notices.notice import CannotListen, Notice
+from django_delayed_tasks.store.notices import CannotListen, Notice, channels, sqlite
 from django_delayed_tasks.store.notices.sqlite import Subscription, can_notify, notify
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,8 +9,7 @@ from django.db import connection
 from django_delayed_tasks.models import TaskRun
 from django_delayed_tasks.states import TaskStatus, Then
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
-from django_delayed_tasks.store.limits.claiming import claim_in_slots
-from django_delayed_tasks.store.limits.places import Place, read_places
+from django_delayed_tasks.store.limits.claiming import Place, claim_in_slots, read_places
 from django_delayed_tasks.store.resources.slots import free_slots
 from django_delayed_tasks.store.settling.settle import Ended, Wait, settle
 from tests.store import verbs
