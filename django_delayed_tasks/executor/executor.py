@@ -12,7 +12,6 @@ from django_delayed_tasks.executor.claiming.levels import AgendaReader
 from django_delayed_tasks.executor.claiming.listener import listening_for
 from django_delayed_tasks.executor.claiming.poller import Poller
 from django_delayed_tasks.executor.claiming.prefetch import Lookahead
-from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.health import HOUSEKEEPING, Health
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.admission import Admission
@@ -33,6 +32,7 @@ from django_delayed_tasks.executor.settling.failure_reports import FailureReport
 from django_delayed_tasks.executor.settling.settler import ProgressReports, Settler
 from django_delayed_tasks.executor.threads.crew import Crew
 from django_delayed_tasks.executor.threads.loop import Loop
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import middleware
 from django_delayed_tasks.store.notices import wakeup
 from django_delayed_tasks.support.durations import plural

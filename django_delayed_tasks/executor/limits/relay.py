@@ -12,13 +12,13 @@ from django.db.backends.utils import CursorWrapper
 
 from django_delayed_tasks import clock
 from django_delayed_tasks.executor import announcing
-from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.held import Held
 from django_delayed_tasks.executor.limits.lane import Lane
 from django_delayed_tasks.executor.limits.lanes import Lanes
 from django_delayed_tasks.executor.limits.runs import InSlot
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.running.run import refusal
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.handlers import find
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
 from django_delayed_tasks.store.claiming.request import Outpaced

@@ -10,9 +10,9 @@ from django.db import DatabaseError, OperationalError, connection, transaction
 from django_delayed_tasks import clock
 from django_delayed_tasks.exceptions import NameInUse
 from django_delayed_tasks.executor.claiming import poller
-from django_delayed_tasks.executor.claiming.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.executor.membership.lease import Lease
 from django_delayed_tasks.executor.options import ExecutorOptions
+from django_delayed_tasks.executor.unanswered_claims import UnansweredClaims
 from django_delayed_tasks.models import Executor
 from django_delayed_tasks.store import executors
 from django_delayed_tasks.store.claiming.claimed_task import ClaimedTask
